@@ -8,34 +8,31 @@ from typing import Any
 # does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
 _NAMES = {
     "output_parsers": (
-        "Coercion Decision Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError "
+        "Coercion Decision Description Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError "
         "ParserFactory ParserRegistry Problem Reading Scale Target UnsupportedTypeError"
     ),
     ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",
     ".engine.budget": "Budget Price SharedBudget",
-    ".engine.calibration": "Calibration CalibrationEntry Calibrator",
-    ".engine.events": (
-        "AnswerRejected AttemptStarted CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived "
-        "ToolFinished ToolStarted ToolUndone"
-    ),
     ".engine.pipeline": "InnerCalls Listener",
+    ".engine.probabilities": "Calibration CalibrationEntry Calibrator",
     ".engine.response_cache": "ResponseCache",
     ".engine.results": "Result",
     ".engine.retry": "Retry",
-    ".engine.streams": "AsyncStream Completed FieldCompleted Stream",
+    ".engine.streams": (
+        "AnswerRejected AsyncStream AttemptStarted CallCompleted CallFailed CallStarted Completed "
+        "FieldCompleted ReplyFailed ReplyReceived Stream ToolFinished ToolStarted ToolUndone"
+    ),
     ".interface.decorators": (
         "History MemoryId ToolContext Tools UserName example structured_prompt system_message user_message"
     ),
-    ".models.base": "Capabilities ChatModel",
+    ".models.base": "Capabilities ChatModel FallbackChatModel ScriptedChatModel",
     ".models.errors": (
         "AiServiceError Attempt AuthenticationError BadRequestError BudgetExceededError "
         "ContentFilterError DefinitionError DefinitionProblem FinishError InnerCall InvalidReplyError "
         "MissingExtraError ModelConnectionError ModelError ModelNotFoundError ModelServerError "
         "ModelTimeoutError ProbabilitiesUnavailableError RateLimitError RefusalError ServiceOutputError "
-        "StreamConsumedError "
-        "SuspendedCallError ToolError ToolLimitError TruncatedError"
+        "Strategy StreamConsumedError SuspendedCallError ToolError ToolLimitError TruncatedError"
     ),
-    ".models.fallback": "FallbackChatModel",
     ".models.limits": "LimitedChatModel Limits",
     ".models.local": "LocalChatModel",
     ".models.media": "Audio File Image Media",
@@ -50,15 +47,12 @@ _NAMES = {
     ".models.providers.decisions": "DecisionChatModel",
     ".models.providers.gemini": "GeminiChatModel",
     ".models.requests": (
-        "ChatOptions ChatRequest ImageFormat JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
+        "ChatOptions ChatRequest ImageFormat JsonObjectFormat JsonSchemaFormat ToolSpecification Tooling"
     ),
-    ".models.scripted": "ScriptedChatModel",
-    ".models.strategy": "Strategy",
     ".retrieval.tool_search": "ToolSearch",
     ".service.create": "create",
-    ".service.methods": "acall call resume",
-    ".service.preview": "Preview preview",
-    ".service.options": "options",
+    ".service.methods": "Preview acall call preview resume",
+    ".service.settings": "options",
     ".tools.tool": "Denied ReturnBehavior Tool ToolAnswer ToolErrors ToolException ToolProvider ToolRun tool",
     ".tools.toolbox": "ToolLimits",
 }

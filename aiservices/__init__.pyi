@@ -28,32 +28,30 @@ from .engine.budget import (
     Price as Price,
     SharedBudget as SharedBudget,
 )
-from .engine.calibration import (
+from .engine.pipeline import InnerCalls as InnerCalls, Listener as Listener
+from .engine.probabilities import (
     Calibration as Calibration,
     CalibrationEntry as CalibrationEntry,
     Calibrator as Calibrator,
 )
-from .engine.events import (
-    AnswerRejected as AnswerRejected,
-    AttemptStarted as AttemptStarted,
-    CallCompleted as CallCompleted,
-    CallFailed as CallFailed,
-    CallStarted as CallStarted,
-    ReplyFailed as ReplyFailed,
-    ReplyReceived as ReplyReceived,
-    ToolFinished as ToolFinished,
-    ToolStarted as ToolStarted,
-    ToolUndone as ToolUndone,
-)
-from .engine.pipeline import InnerCalls as InnerCalls, Listener as Listener
 from .engine.response_cache import ResponseCache as ResponseCache
 from .engine.results import Result as Result
 from .engine.retry import Retry as Retry
 from .engine.streams import (
+    AnswerRejected as AnswerRejected,
     AsyncStream as AsyncStream,
+    AttemptStarted as AttemptStarted,
+    CallCompleted as CallCompleted,
+    CallFailed as CallFailed,
+    CallStarted as CallStarted,
     Completed as Completed,
     FieldCompleted as FieldCompleted,
+    ReplyFailed as ReplyFailed,
+    ReplyReceived as ReplyReceived,
     Stream as Stream,
+    ToolFinished as ToolFinished,
+    ToolStarted as ToolStarted,
+    ToolUndone as ToolUndone,
 )
 from .interface.decorators import (
     History as History,
@@ -69,6 +67,8 @@ from .interface.decorators import (
 from .models.base import (
     Capabilities as Capabilities,
     ChatModel as ChatModel,
+    FallbackChatModel as FallbackChatModel,
+    ScriptedChatModel as ScriptedChatModel,
 )
 from .models.errors import (
     AiServiceError as AiServiceError,
@@ -92,13 +92,13 @@ from .models.errors import (
     RateLimitError as RateLimitError,
     RefusalError as RefusalError,
     ServiceOutputError as ServiceOutputError,
+    Strategy as Strategy,
     StreamConsumedError as StreamConsumedError,
     SuspendedCallError as SuspendedCallError,
     ToolError as ToolError,
     ToolLimitError as ToolLimitError,
     TruncatedError as TruncatedError,
 )
-from .models.fallback import FallbackChatModel as FallbackChatModel
 from .models.limits import (
     LimitedChatModel as LimitedChatModel,
     Limits as Limits,
@@ -155,20 +155,16 @@ from .models.requests import (
     Tooling as Tooling,
     ToolSpecification as ToolSpecification,
 )
-from .models.scripted import ScriptedChatModel as ScriptedChatModel
-from .models.strategy import Strategy as Strategy
 from .retrieval.tool_search import ToolSearch as ToolSearch
 from .service.create import create as create
 from .service.methods import (
+    Preview as Preview,
     acall as acall,
     call as call,
+    preview as preview,
     resume as resume,
 )
-from .service.options import options as options
-from .service.preview import (
-    Preview as Preview,
-    preview as preview,
-)
+from .service.settings import options as options
 from .tools.tool import (
     Denied as Denied,
     ReturnBehavior as ReturnBehavior,

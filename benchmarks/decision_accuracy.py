@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from aiservices import Decision, create, user_message
 from aiservices.testing import Labelled
-from aiservices.testing.calibration import find_threshold, fit, measures, threshold_at
+from aiservices.testing.evaluation import find_threshold, fit, measures, threshold_at
 from aiservices.testing.report import reliability_svg
 
 _ARCHIVE = "hutto_ICWSM_2014.tar.gz"

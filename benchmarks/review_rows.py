@@ -15,7 +15,7 @@ from pathlib import Path
 from aiservices import create
 from aiservices.rows import estimate, map_rows
 from aiservices.testing import Case, calibrate
-from aiservices.testing.calibration import Threshold
+from aiservices.testing.evaluation import Threshold
 
 from .decision_accuracy import Item, Reader, items
 

@@ -13,15 +13,14 @@ from __future__ import annotations
 # The module of each public name. A module is imported when one of its names is first used, which keeps the
 # import of this package fast. ``__init__.pyi`` lists the same names for type checkers.
 _NAMES = {
-    ".parser.registry": "ParserFactory ParserRegistry parse parser_for read",
-    ".parser.type_parser": "TypeParser",
+    ".parser.type_parser": "ParserFactory ParserRegistry TypeParser parse parser_for read",
     ".prose.times": "DateOrder",
     ".result.errors": "OutputParsingError Problem UnsupportedTypeError",
     ".result.reading": "Coercion Leniency Reading",
     ".streaming": "ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot",
     ".types.decisions": "Decision Scale",
     ".types.node": "OutputParser",
-    ".types.target": "Description Int8 Int16 Int32 Int64 Target",
+    ".types.target": "Description Int16 Int32 Int64 Int8 Target",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -1,11 +1,11 @@
-from .parser.registry import (
+from .parser.type_parser import (
     ParserFactory as ParserFactory,
     ParserRegistry as ParserRegistry,
+    TypeParser as TypeParser,
     parse as parse,
     parser_for as parser_for,
     read as read,
 )
-from .parser.type_parser import TypeParser as TypeParser
 from .prose.times import DateOrder as DateOrder
 from .result.errors import (
     OutputParsingError as OutputParsingError,

@@ -28,8 +28,7 @@ from aiservices import (
     create,
     preview,
 )
-from aiservices.models.local.download import ProgressLine, WeightsError, demo_weights, pull
-from aiservices.models.local.weights import weights_named
+from aiservices.models.local.weights import ProgressLine, WeightsError, demo_weights, pull, weights_named
 
 from .person import NEWBORN, PersonExtractor
 from .table import Colour, coloured, print_row, shortened

@@ -13,11 +13,9 @@ from typing import Any, BinaryIO
 
 from aiservices.engine.budget import SharedBudget
 from aiservices.rows import Progress, Row
-from aiservices.rows.engines.parts import PartFolder
-from aiservices.rows.engines.workers import answer_chunk, run_on_workers
-from aiservices.rows.job import Job
+from aiservices.rows.engines.workers import PartFolder, answer_chunk, run_on_workers
 from aiservices.rows.journal import Journal
-from aiservices.rows.runner import RunTrace
+from aiservices.rows.runner import Job, RunTrace
 
 _LENGTH = struct.Struct(">Q")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # From low to high. A folder that is not listed belongs to the one above it.
-PARSERS = "result json prose types parser json_schema strict profiles lint streaming text tool_calls"
+PARSERS = "result json prose types parser json_schema profiles strict lint streaming text tool_calls"
 SERVICES = """models models/http models/openai models/providers models/local interface tools engine
 interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
 testing prices call_log integrations page rows cli"""

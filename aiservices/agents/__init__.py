@@ -1,8 +1,738 @@
-"""AI agents that reason and call tools until they have an answer, similar to AgentScope's agents."""
+"""AI agents that reason and call tools until they have an answer, similar to AgentScope's agents.
+@@MERGED An AI agent that reasons and calls tools until it can answer with text and, optionally, typed data.
+
+From top to bottom: the agent, the order of its interceptors, its hooks, and the tool ``generate_response``,
+with which a model returns the text and the typed value.
+"""
 
 from __future__ import annotations
 
-from .message import Msg, Round
-from .react import HookHandle, ReActAgent
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial, wraps
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
+
+from typing_extensions import TypedDict, TypeForm
+
+from output_parsers.json.scanner import parse_json_string
+from output_parsers.json_schema.parser import schema_parser
+from output_parsers.parser.type_parser import TypeParser, parser_for
+from output_parsers.result.errors import Problem, UnsupportedTypeError
+from output_parsers.result.reading import Cursor, Json, ValidationFailure, combine_failures
+from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of, with_description
+from output_parsers.types.records import normalize_key
+from output_parsers.types.target import Target, type_name
+
+from ..engine.approval import ApprovalRequiredError, Approvals, SuspendedCall
+from ..engine.budget import Budget
+from ..engine.effects import CallModel, Effect, Emit, Flow, Run, arun, map_effects, run
+from ..engine.model_route import ModelRoute, StrategyFallbacks, StrategyOption
+from ..engine.output_format import OutputFormat
+from ..engine.pipeline import Interceptor, Pipeline, Proceed
+from ..engine.plan import CallPlan, CallState, Invocation
+from ..engine.results import Answer
+from ..engine.retry import Retry, retry_problems
+from ..engine.strategy_selection import StrategyError, select_strategies
+from ..engine.streams import ToolStarted
+from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
+from ..interface.parameters import function_name, is_async, media_problem, unwrapped
+from ..models.base import ChatModel, find_model, members_of, rests_of
+from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
+from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
+from ..models.requests import ChatOptions, ChatRequest
+from ..service.methods import add_service_to_interceptors, interceptor_order_problems
+from ..service.settings import type_problems
+from ..tools.tool import ToolErrors, ToolRun, ToolSource
+from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox, tool_choice_problems
+from .message import (
+    AgentInput,
+    Msg,
+    Round,
+    merge_messages,
+    resume_reply,
+    save_trace,
+    to_chat_messages,
+    trace_of,
+    with_system_texts,
+)
+
+T = TypeVar("T")
+_NO_OPTIONS = ChatOptions()
+_DEFAULT_TOOL_ERRORS = ToolErrors()
+_DEFAULT_RETRY = Retry()
+_NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+class ReActAgent:
+    """An agent that reasons and calls tools until it can answer, similar to AgentScope's ReActAgent.
+
+    In each round the model reasons and then either calls tools or answers. Raises a DefinitionError that
+    lists all invalid arguments.
+
+    Args:
+        name: The name of the agent, which is also the name in its messages.
+        system_message: The system message. It is plain text, not a template.
+        model: The model, as in ``create``.
+        tools: The tools, as in ``create``.
+        max_rounds: How many rounds a reply may take, including the round with the answer. If there is no
+            answer then, a ToolLimitError is raised.
+        memory: An interceptor such as a ChatMemory, which makes the agent remember earlier replies. Several
+            input messages are then stored as one, in which each text follows the name of its speaker.
+        options: The options of requests, as in ``create``.
+        budget: The limits of each reply, as in ``create``.
+        retry: How unreadable answers are requested again, as in ``create``.
+        interceptors: As in ``create``. Input guards come before the memory.
+        tool_limits: As in ``create``, except that ``max_rounds`` limits the rounds.
+        tool_errors: Functions that choose the text for the model when a tool fails, as in ``create``.
+        tool_interceptors: Run around each tool call, as in ``create``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        system_message: str,
+        model: ChatModel | str | None = None,
+        tools: Sequence[ToolSource] = (),
+        *,
+        max_rounds: int = 10,
+        memory: Interceptor | None = None,
+        options: ChatOptions = _NO_OPTIONS,
+        budget: Budget | None = None,
+        retry: Retry | None = _DEFAULT_RETRY,
+        interceptors: Sequence[Interceptor] = (),
+        tool_limits: ToolLimits | None = None,
+        tool_errors: ToolErrors = _DEFAULT_TOOL_ERRORS,
+        tool_interceptors: Sequence[ToolInterceptor | ToolCheck] = (),
+    ) -> None:
+        self.name = name
+        self.max_rounds = max_rounds
+        self._qualname = f"{name}.reply"
+        self._system_message = SystemMessage(system_message)
+        self._options = options
+        self._tool_errors = tool_errors
+        self._tool_interceptors = tuple(tool_interceptors)
+        self._budget = budget or Budget()
+        self._hooks = Hooks()
+        self._has_memory = memory is not None
+        # the last round is for the answer, and the engine limits the rounds of tool calls
+        limits = replace(tool_limits or ToolLimits(), max_rounds=max(1, max_rounds - 1))
+        problems: list[DefinitionProblem] = []
+        ordered = _order_interceptors(self._qualname, memory, interceptors, problems)
+        retries = () if retry is None else (retry,)
+        problems += retry_problems(self._qualname, (*ordered, *retries), self._budget)
+        self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
+        self._rests = {} if model is None or isinstance(model, str) else rests_of(model)
+        add_service_to_interceptors(name, name, ordered, has_default_conversation=True)
+        # hooks are innermost: they get each request of a retry, but no side questions of other interceptors
+        self._pipeline = Pipeline(
+            (*ordered, *retries, self._report_round_limit, self._hooks, _text_of_untyped_response)
+        )
+        self._plans: dict[object, CallPlan] = {}
+
+    @overload
+    def reply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
+    @overload
+    def reply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
+    def reply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
+        """Let the agent reply to a string, a message with images or files, or other agents' messages.
+
+        With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
+        the text ``response`` and the fields of the type; the value is the ``metadata`` of the answer. If the
+        arguments do not fit the type, the model gets the problems and answers again. Without ``output_type``
+        the first plain text is the answer.
+
+        Raises:
+            DefinitionError: if a model cannot be asked for the type.
+            ToolLimitError: if there is no answer after ``max_rounds`` rounds.
+            ApprovalRequiredError: if a tool needs approval. ``resume`` continues with its ``state``.
+            AiServiceError: the other errors of a service method.
+        """
+        invocation = self._invocation(msg, self._blocking_plan(output_type))
+        return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
+
+    @overload
+    async def areply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
+    @overload
+    async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
+    async def areply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
+        """Let the agent reply asynchronously; its tools and hooks may be async functions."""
+        invocation = self._invocation(msg, self._plan(output_type))
+        return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
+
+    @overload
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = ...,
+        output_type: None = ...,
+        *,
+        results: Mapping[str, object] = ...,
+    ) -> Msg[None]: ...
+    @overload
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = ...,
+        *,
+        output_type: TypeForm[T],
+        results: Mapping[str, object] = ...,
+    ) -> Msg[T]: ...
+    @overload
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals,
+        output_type: TypeForm[T],
+        *,
+        results: Mapping[str, object] = ...,
+    ) -> Msg[T]: ...
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = _NO_DECISIONS,
+        output_type: object = None,
+        *,
+        results: Mapping[str, object] = _NO_DECISIONS,
+    ) -> Msg[Any]:
+        """Continue an agent's reply after a person approved or refused the pending tool calls.
+
+        The trace contains the earlier rounds, and they count for ``max_rounds``. The budget starts again.
+        Hooks also see the calls that are refused.
+
+        Args:
+            state: The ``state`` of the ApprovalRequiredError.
+            approvals: True or False for all pending calls, or a dict with True, False or Denied by the id of
+                each of them.
+            output_type: The ``output_type`` of the reply.
+            results: The results of external tools, as for the function ``resume``.
+
+        Raises:
+            SuspendedCallError: if the state belongs to another agent, or to a reply with another type, and
+                the other errors of the function ``resume``.
+            AlreadyResumedError: if the agent has a ChatMemory and the state was resumed before.
+        """
+        invocation = resume_reply(self._blocking_plan(output_type), self._budget, state, approvals, results)
+        return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
+
+    @overload
+    async def aresume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = ...,
+        output_type: None = ...,
+        *,
+        results: Mapping[str, object] = ...,
+    ) -> Msg[None]: ...
+    @overload
+    async def aresume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = ...,
+        *,
+        output_type: TypeForm[T],
+        results: Mapping[str, object] = ...,
+    ) -> Msg[T]: ...
+    @overload
+    async def aresume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals,
+        output_type: TypeForm[T],
+        *,
+        results: Mapping[str, object] = ...,
+    ) -> Msg[T]: ...
+    async def aresume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = _NO_DECISIONS,
+        output_type: object = None,
+        *,
+        results: Mapping[str, object] = _NO_DECISIONS,
+    ) -> Msg[Any]:
+        """Continue an agent's reply asynchronously after a person approved or refused pending tool calls."""
+        invocation = resume_reply(self._plan(output_type), self._budget, state, approvals, results)
+        return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
+
+    def preview_invocation(self, msg: AgentInput, output_type: object = None) -> Invocation:
+        """Prepare the data of a ``reply`` call, to preview its request without sending it."""
+        return self._invocation(msg, self._plan(output_type))
+
+    @overload
+    def on(
+        self,
+        step: Literal["pre_reasoning"],
+        hook: Callable[[ChatRequest], ChatRequest | Awaitable[ChatRequest | None] | None],
+    ) -> HookHandle: ...
+    @overload
+    def on(
+        self,
+        step: Literal["post_reasoning"],
+        hook: Callable[[ChatReply], ChatReply | Awaitable[ChatReply | None] | None],
+    ) -> HookHandle: ...
+    @overload
+    def on(
+        self, step: Literal["pre_acting"], hook: Callable[[ToolCall], Awaitable[None] | None]
+    ) -> HookHandle: ...
+    @overload
+    def on(
+        self,
+        step: Literal["post_acting"],
+        hook: Callable[[ToolRun], ToolRun | Awaitable[ToolRun | None] | None],
+    ) -> HookHandle: ...
+    def on(self, step: Any, hook: Hook) -> HookHandle:
+        """Register a hook function that runs before or after the agent's model requests or tool calls.
+
+        Reasoning is a request to the model, acting is a tool call. A hook gets the request, the reply, the
+        tool call or the tool run. It may return a replacement, or None to change nothing; a "pre_acting" hook
+        must return None. An exception of a hook ends the reply. Hooks may be async for ``areply``. Call
+        ``remove()`` of the returned handle to remove the hook.
+        """
+        return self._hooks.add(step, hook)
+
+    def _check_settings(
+        self,
+        model: ChatModel | str | None,
+        tools: Sequence[ToolSource],
+        limits: ToolLimits,
+        problems: list[DefinitionProblem],
+    ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
+        """Check the agent's settings, and return its language models and tools.
+
+        Raises a DefinitionError that lists all problems.
+        """
+        problems += self._options.problems(self._qualname)
+        settings = {"tool_interceptors": self._tool_interceptors}
+        problems += type_problems(self._qualname, settings)
+        if self.max_rounds < 1:
+            message = f"max_rounds is {self.max_rounds}; it must be at least 1"
+            problems.append(DefinitionProblem(self._qualname, message))
+        models: tuple[ChatModel, ...] = ()
+        try:
+            models = members_of(find_model(model, self._qualname))
+        except DefinitionError as error:
+            problems.extend(error.problems)
+        toolbox = plan_toolbox(
+            tools, limits, (), {}, models, is_async=True, qualname=self._qualname, problems=problems
+        )
+        if toolbox is not None or not tools:
+            problems += tool_choice_problems(self._options, toolbox, self._qualname)
+        if toolbox is not None and GENERATE_RESPONSE in {tool.name for tool in toolbox.declared}:
+            message = f"a tool has the name {GENERATE_RESPONSE}, which is the name of the agent's own tool"
+            problems.append(DefinitionProblem(self._qualname, message))
+        problems += self._budget.problems(self._qualname, dict.fromkeys(model.name for model in models))
+        if problems:
+            raise DefinitionError(problems)
+        return models, toolbox if self.max_rounds > 1 else None  # the only round is for the answer
+
+    def _invocation(self, msg: AgentInput, plan: CallPlan) -> Invocation:
+        system, *messages = with_system_texts(self._system_message, to_chat_messages(self.name, msg))
+        if self._has_memory:
+            messages = [*merge_messages(self.name, messages)]
+        request = ChatRequest((system, *messages), self._options)
+        return plan.invocation(request, CallState(self._budget))
+
+    def _blocking_plan(self, output_type: object) -> CallPlan:
+        """Return the models and tools for a blocking reply, or raise TypeError if a tool or hook is async."""
+        tools = () if self._toolbox is None else self._toolbox.declared
+        names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+        names += awaited_parts(tools, self._tool_interceptors)
+        names += [f"the hook {name}" for name in self._hooks.async_names]
+        if names:
+            raise TypeError(
+                f"{self._qualname}: {', '.join(names)} can only be awaited; use areply or aresume"
+            )
+        return self._plan(output_type)._replace(is_async=False)
+
+    def _plan(self, output_type: object) -> CallPlan:
+        """Return the models and tools that an agent uses to create replies of a given output type."""
+        try:
+            if output_type not in self._plans:
+                self._plans[output_type] = self._make_plan(output_type)
+            return self._plans[output_type]
+        except TypeError:  # metadata of the type cannot be hashed
+            return self._make_plan(output_type)
+
+    def _make_plan(self, output_type: object) -> CallPlan:
+        try:
+            parser: TypeParser[Any] = (
+                parser_for(str) if output_type is None else generate_response_parser(output_type)
+            )
+            problem = media_problem(parser)
+            if problem is not None:
+                message = f"the type {type_name(output_type)}: {problem}"
+                raise DefinitionError([DefinitionProblem(self._qualname, message)])
+            routes = tuple(
+                ModelRoute(model, _agent_strategies(parser, model), self._rests) for model in self._models
+            )
+        except (ResponseFieldError, UnsupportedTypeError, StrategyError) as error:
+            raise DefinitionError([DefinitionProblem(self._qualname, str(error))]) from error
+        return CallPlan(
+            qualname=self._qualname,
+            output_type=str if output_type is None else output_type,
+            is_async=True,
+            routes=routes,
+            options=self._options,
+            toolbox=self._toolbox,
+            tool_errors=self._tool_errors,
+            tool_interceptors=self._tool_interceptors,
+        )
+
+    def _to_msg(self, answer: Answer, invocation: Invocation) -> Msg[Any]:
+        value = answer.value
+        text, metadata = value if isinstance(value, GeneratedResponse) else (str(value), None)
+        return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
+
+    def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        """Middleware that adds advice to the error raised when an agent reaches its ``max_rounds`` limit."""
+        try:
+            return (yield from proceed(invocation))
+        except ToolLimitError as error:
+            if invocation.state.tool_rounds < self.max_rounds:  # another limit
+                raise
+            message = (
+                f"{self._qualname}: no answer after {counted(self.max_rounds, 'round')}; raise max_rounds"
+            )
+            raise ToolLimitError(message, call=error.call) from error
+
+
+def _order_interceptors(
+    qualname: str,
+    memory: Interceptor | None,
+    interceptors: Sequence[Interceptor],
+    problems: list[DefinitionProblem],
+) -> tuple[Interceptor, ...]:
+    """Sort an agent's interceptors (middleware) into the order in which they must run, outermost first.
+
+    Adds a problem for each interceptor that the user listed in the wrong order.
+
+    Input guards come before the memory, so that it does not store what they remove. Input guards after a
+    retrieval stay there, because they guard the retrieved text.
+    """
+    before_retrieval = list(takewhile(lambda one: _position(one) != "retrieval", interceptors))
+    guards = [one for one in before_retrieval if _position(one) == "input guard"]
+    inside = [one for one in before_retrieval if _position(one) != "input guard"]
+    inside += interceptors[len(before_retrieval) :]
+    outside = [*guards, *(() if memory is None else (memory,))]
+    problems += interceptor_order_problems(qualname, [*outside, *inside])
+    return (save_trace, *outside, _answer_as_text, *inside)
+
+
+def _position(interceptor: Interceptor) -> object:
+    return getattr(interceptor, "position_name", None)
+
+
+def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+    """Middleware that turns the tool call containing an agent's final answer into a text message."""
+    answer = yield from proceed(invocation)
+    if not isinstance(answer.value, GeneratedResponse):
+        return answer
+    return replace(answer, messages=(*answer.messages[:-1], AiMessage(answer.value.response)))
+
+
+def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+    """Middleware that treats a model's ``generate_response`` call as a text answer if no type was requested.
+
+    A model may know the tool from AgentScope, which always offers it, or from an earlier reply with an output
+    type.
+    """
+    if invocation.plan.output_format.strategy is not Strategy.TEXT:
+        return (yield from proceed(invocation))
+
+    def perform(effect: Effect) -> Flow[Any]:
+        reply = yield effect
+        return _with_response_as_text(reply) if isinstance(effect, CallModel) else reply
+
+    return (yield from map_effects(proceed(invocation), perform))
+
+
+def _with_response_as_text(reply: ChatReply) -> ChatReply:
+    """Convert a model's reply to plain text if it is a ``generate_response`` tool call with only text."""
+    calls = reply.message.tool_calls
+    if len(calls) != 1 or calls[0].name != GENERATE_RESPONSE:
+        return reply
+    try:
+        arguments = json.loads(calls[0].arguments)
+    except ValueError:
+        return reply
+    if not isinstance(arguments, dict) or arguments.keys() != {_RESPONSE}:
+        return reply
+    response = arguments[_RESPONSE]
+    return replace(reply, message=AiMessage(response)) if isinstance(response, str) else reply
+
+
+# --- Hooks ---
+
+Step: TypeAlias = Literal["pre_reasoning", "post_reasoning", "pre_acting", "post_acting"]
+Hook: TypeAlias = Callable[[Any], Any]
+# The type of a replacement that a hook may return; None if it may not return one.
+_REPLACEMENT_TYPES: dict[Step, type | None] = {
+    "pre_reasoning": ChatRequest,
+    "post_reasoning": ChatReply,
+    "pre_acting": None,
+    "post_acting": ToolRun,
+}
+
+
+class HookHandle:
+    """A handle that can remove a registered hook function from its agent."""
+
+    def __init__(self, hooks: list[Hook], hook: Hook) -> None:
+        self._hooks = hooks
+        self._hook = hook
+
+    def remove(self) -> None:
+        """Remove the hook function from the agent; a second call does nothing."""
+        self._hooks[:] = [hook for hook in self._hooks if hook is not self._hook]
+
+
+class Hooks:
+    """Middleware that calls the user's hook functions around the agent's model requests and tool calls."""
+
+    def __init__(self) -> None:
+        self._by_step: dict[str, list[Hook]] = {step: [] for step in _REPLACEMENT_TYPES}
+
+    def add(self, step: str, hook: Hook) -> HookHandle:
+        """Register a hook function for an agent's step, such as "pre_acting" (before each tool call).
+
+        Raises DefinitionError for an unknown step.
+        """
+        if step not in self._by_step:
+            message = f"the step {step!r} is unknown; the steps are: {', '.join(self._by_step)}"
+            raise DefinitionError([DefinitionProblem("ReActAgent.on", message)])
+        own = partial(hook)  # a hook that was added twice gets two handles, and each removes it once
+        self._by_step[step].append(own)
+        return HookHandle(self._by_step[step], own)
+
+    @property
+    def async_names(self) -> list[str]:
+        """The names of the agent's async hook functions, for error messages."""
+        hooks = (hook for hooks in self._by_step.values() for hook in hooks)
+        return [function_name(unwrapped(hook)) for hook in hooks if is_async(hook)]
+
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        return map_effects(proceed(invocation), self._perform)
+
+    def _perform(self, effect: Effect) -> Flow[Any]:
+        """Execute a step of the agent, running the user's hooks around model requests and tool calls."""
+        if isinstance(effect, CallModel):
+            request = yield from self._call_hooks("pre_reasoning", effect.request)
+            reply = yield effect._replace(request=request)
+            return (yield from self._call_hooks("post_reasoning", reply))
+        if isinstance(effect, Emit) and isinstance(effect.event, ToolStarted):
+            yield from self._call_hooks("pre_acting", effect.event.call)
+        outcome = yield effect
+        is_run = isinstance(effect, Run) and effect.tool_call is not None
+        if is_run and not isinstance(outcome.error, ApprovalRequiredError):
+            return (yield from self._call_hooks("post_acting", outcome))
+        return outcome
+
+    def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
+        """Call an agent's hook functions for one step in order; each receives the previous hook's changes."""
+        for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
+            replacement = yield Run(_call_of(hook, value))
+            if replacement is not None:
+                _check_replacement(step, hook, replacement)
+                value = replacement
+        return value
+
+
+def _call_of(hook: Hook, value: object) -> Callable[[], Any]:
+    return wraps(unwrapped(hook))(lambda: hook(value))  # with the name of the hook, for errors
+
+
+def _check_replacement(step: Step, hook: Hook, replacement: object) -> None:
+    """Raise TypeError if an agent's hook function returned a value of the wrong type."""
+    expected = _REPLACEMENT_TYPES[step]
+    if expected is None or not isinstance(replacement, expected):
+        allowed = "None" if expected is None else f"{expected.__name__} or None"
+        name = function_name(unwrapped(hook))
+        raise TypeError(
+            f"the {step} hook {name} returned {type(replacement).__name__}; it may return {allowed}"
+        )
+
+
+# --- The tool generate_response ---
+
+GENERATE_RESPONSE = "generate_response"
+_RESPONSE = "response"
+_RESPONSE_DESCRIPTION = "the answer in full, as it is to be read"
+_DESCRIPTION = "Gives the final answer and ends the task. Call it once, when nothing is left to be done."
+
+
+class ResponseFieldError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
+    """Raised if an agent's output type has a field named ``response``, which is reserved.
+
+    The parameter for the answer's text has this name.
+    """
+
+
+class GeneratedResponse(NamedTuple):
+    """The arguments of ``generate_response``, a tool that the model calls to give the agent's final answer.
+
+    Attributes:
+        response: The answer's text.
+        metadata: The value of the output type.
+    """
+
+    response: str
+    metadata: Any
+
+
+def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
+    """Return the parser for the arguments of ``generate_response``, the tool that gives the agent's answer.
+
+    The arguments are ``response`` and the fields of the output type, or one field ``metadata`` if the type
+    has no fields. Raises UnsupportedTypeError, and ResponseFieldError for a type with a field ``response``.
+    """
+    is_schema = isinstance(output_type, Mapping)
+    node = (schema_parser(output_type) if is_schema else parser_for(output_type)).node
+    if "properties" not in schema_of(node):
+        make_type: Any = TypedDict  # as a value, since type checkers only know fixed fields
+        node = _MetadataNode(parser_for(make_type("metadata", {"metadata": output_type})).node)
+    elif _find_response_key(schema_of(node)["properties"]) is not None:
+        raise ResponseFieldError(
+            f"{type_name(output_type)} has a field {_RESPONSE!r}, which is a parameter of "
+            f"{GENERATE_RESPONSE}; give it another name"
+        )
+    return _GenerateResponseParser(_GenerateResponseNode(node))
+
+
+def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks:
+    """Return the strategies for requesting an agent's answer, such as a tool or JSON Schema, best first.
+
+    For a typed value, a tool call comes first.
+    """
+    strategies = select_strategies(parser, model.capabilities, None, model.name)
+    if parser.schema is not None and model.capabilities.tools:
+        by_tool = select_strategies(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).options
+        others = (option for option in strategies.options if option.strategy is not Strategy.OUTPUT_TOOL)
+        strategies = StrategyFallbacks((*by_tool, *others), partial(_make_format, strategies))
+    strategies.prepare()
+    return strategies
+
+
+def _make_format(
+    strategies: StrategyFallbacks, option: StrategyOption, reasons: tuple[str, ...]
+) -> OutputFormat:
+    output_format = strategies.output_format(option)
+    return output_format._replace(reasons=(*reasons[:-1], *output_format.reasons))
+
+
+class _GenerateResponseParser(TypeParser[GeneratedResponse]):
+    """Parses the arguments of ``generate_response``, the tool with which a model gives an agent's answer."""
+
+    def __init__(self, node: _GenerateResponseNode) -> None:
+        super().__init__(Target(Any, alias=GENERATE_RESPONSE), node)
+
+    @cached_property
+    def plain_text(self) -> bool:
+        return False
+
+
+class _GenerateResponseNode(Node[GeneratedResponse]):
+    """Reads an agent's answer from JSON that contains the text ``response`` and the output type's fields."""
+
+    kind = f"an object with {_RESPONSE!r}"
+
+    def __init__(self, record: Node[Any]) -> None:
+        self._record = record
+        self._text: Node[str] = parser_for(str).node
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._text, self._record)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        fields = _resolve(self._record.schema(definitions), definitions)
+        response = {"type": "string", "description": _RESPONSE_DESCRIPTION}
+        schema = {
+            **{key: value for key, value in fields.items() if key != "title"},
+            "type": "object",
+            # the text comes last, so that it cannot use up the tokens before the fields are written
+            "properties": {**fields.get("properties", {}), _RESPONSE: response},
+            "required": [*fields.get("required", ()), _RESPONSE],
+        }
+        return with_description(schema, _DESCRIPTION)  # not in the hint: it is about the tool
+
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        rows = self._record.hint((*enclosing, self))[1:-1].strip("\n")  # without the braces
+        rows = rows if "\n" in rows or rows.startswith(" ") else f"  {rows},"
+        return f'{{\n{rows}\n  "{_RESPONSE}": string,  // {_RESPONSE_DESCRIPTION}\n}}'
+
+    def read(self, data: Json, cursor: Cursor) -> GeneratedResponse:
+        if isinstance(data, str):
+            data = parse_json_string(data, "{", cursor)
+        if not isinstance(data, dict):
+            raise cursor.failure(f"expected {self.kind}", data)
+        key = _find_response_key(data)
+        failures: list[ValidationFailure] = []  # of both parts, so that the model gets all problems at once
+        response, metadata = "", None
+        try:
+            response = self._read_response(data, key, cursor)
+        except ValidationFailure as failure:
+            failures.append(failure)
+        try:
+            fields = {name: value for name, value in data.items() if name != key}
+            metadata = self._record.read(fields, cursor)
+        except ValidationFailure as failure:
+            failures.append(failure)
+        if failures:
+            raise combine_failures(failures)
+        return GeneratedResponse(response, metadata)
+
+    def _read_response(self, data: dict[str, Json], key: str | None, cursor: Cursor) -> str:
+        if key is None:
+            message = f"the required field {_RESPONSE!r} is missing"
+            raise ValidationFailure(Problem(cursor.child(_RESPONSE).path, message))
+        if key != _RESPONSE:
+            cursor.child(key).record("key in another form", key, _RESPONSE)
+        return self._text.read(data[key], cursor.child(key))
+
+    def write(self, value: object) -> Json:
+        if not isinstance(value, GeneratedResponse):
+            raise ValueError(f"expected {self.kind}, found {type(value).__name__}")
+        return {_RESPONSE: value.response, **cast("dict[str, Json]", self._record.write(value.metadata))}
+
+
+class _MetadataNode(Node[Any]):
+    """A parser that unwraps JSON such as ``{"metadata": 5}``, for output types that are not objects."""
+
+    def __init__(self, record: Node[Any]) -> None:
+        self._record = record
+        self.kind = record.kind
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._record,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self._record.schema(definitions)
+
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return self._record.hint(enclosing)
+
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        return self._record.read(data, cursor)["metadata"]
+
+    def write(self, value: object) -> Json:
+        return self._record.write({"metadata": value})
+
+
+def _find_response_key(fields: dict[str, Any]) -> str | None:
+    """Find the key "response" in a dict, or a variant such as "Response"; return None if it is missing."""
+    if _RESPONSE in fields:
+        return _RESPONSE
+    return next((key for key in fields if normalize_key(key) == _RESPONSE), None)
+
+
+def _resolve(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
+    """Return the JSON Schema that a ``$ref`` refers to; return a schema without a ``$ref`` unchanged."""
+    if "$ref" not in schema:
+        return schema
+    return definitions.schemas[schema["$ref"].rpartition("/")[2]]
+
 
 __all__ = ["HookHandle", "Msg", "ReActAgent", "Round"]

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from output_parsers.result.errors import Problem
 
 from ..engine.approval import ApprovalRequiredError
-from ..engine.events import (
+from ..engine.plan import Invocation
+from ..engine.streams import (
     AnswerRejected,
     AttemptStarted,
     CallCompleted,
@@ -19,7 +20,6 @@ from ..engine.events import (
     ToolFinished,
     ToolUndone,
 )
-from ..engine.plan import Invocation
 from ..guardrails import GuardrailRan, Reprompt
 from ..models.errors import ServiceOutputError, usage_of
 from ..models.messages import Message, Usage, message_to_dict

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from output_parsers.result.errors import shorten
 
-from ..engine.calibration import Calibration
+from ..engine.probabilities import Calibration
 from ..integrations.fastapi.contract import Method, contract_of
 from ..service.decisions import answers_of
 from ..service.methods import service_method_of
-from ..testing.calibration import Calibrated, calibrate as calibrate_method
-from ..testing.evaluation import Case
+from ..testing.evaluation import Calibrated, Case, calibrate as calibrate_method
 from .console import count_text, print_text
 from .errors import CommandFailedError, UsageError, suggestion
 from .services import find_target, make_service, selected_methods

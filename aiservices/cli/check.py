@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 from output_parsers import parser_for
 from output_parsers.lint import Finding, lint
 from output_parsers.parser.type_parser import TypeParser
+from output_parsers.profiles import PROFILES
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.strict import encode
 from output_parsers.strict.codec import ENFORCED_LATER, GIVEN_UP
-from output_parsers.strict.profiles import PROFILES
 from output_parsers.types.target import type_name
 
-from ..models.base import Capabilities
-from ..models.errors import DefinitionError
-from ..models.scripted import ScriptedChatModel
-from ..models.strategy import Strategy
+from ..models.base import Capabilities, ScriptedChatModel
+from ..models.errors import DefinitionError, Strategy
 from ..service.compile import MethodPlan, ReturnShape
 from ..service.methods import plan_of
 from .console import count_text, print_table

@@ -77,7 +77,7 @@ def _parameter_names(text: str) -> Iterator[str]:
 
 def _methods(service: object) -> dict[str, Any]:
     """Return a dict from method names to the methods of an interface or service object."""
-    from ..interface.stubs import is_stub, methods_of
+    from ..interface.decorators import is_stub, methods_of
     from .services import method_names
 
     if isinstance(service, type):
@@ -306,7 +306,7 @@ def map_(
     finished rows are in OUTPUT.journal. Needs the extra tables for Parquet and Arrow files.
     """
     with report_errors(debug=debug):
-        from .map import MapSettings, map_table
+        from .call import MapSettings, map_table
 
         settings = MapSettings(
             key,
@@ -444,7 +444,7 @@ def mcp(
 def list_batches(output: Output, debug: Debug = False) -> None:
     """List the unfinished batches of a run."""
     with report_errors(debug=debug):
-        from .map import list_batches
+        from .call import list_batches
 
         list_batches(output)
 
@@ -453,7 +453,7 @@ def list_batches(output: Output, debug: Debug = False) -> None:
 def status(output: Output, debug: Debug = False) -> None:
     """Show the progress of the batches."""
     with report_errors(debug=debug):
-        from .map import show_status
+        from .call import show_status
 
         show_status(output)
 
@@ -465,7 +465,7 @@ def fetch(output: Output, debug: Debug = False) -> None:
     Providers delete them after some weeks. The command map reads the stored responses.
     """
     with report_errors(debug=debug):
-        from .map import fetch
+        from .call import fetch
 
         fetch(output)
 
@@ -477,7 +477,7 @@ def cancel(output: Output, debug: Debug = False) -> None:
     Responses to finished requests are kept.
     """
     with report_errors(debug=debug):
-        from .map import cancel
+        from .call import cancel
 
         cancel(output)
 
@@ -527,8 +527,7 @@ def pull(
     An interrupted download continues with the next run.
     """
     with report_errors(debug=debug):
-        from ..models.local.download import ProgressLine, pull
-        from ..models.local.weights import weights_named
+        from ..models.local.weights import ProgressLine, pull, weights_named
 
         try:
             weights = weights_named(name)

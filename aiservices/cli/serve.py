@@ -118,8 +118,8 @@ def application_of_environment() -> FastAPI:
 def application_of(settings: ServeSettings) -> FastAPI:
     """Return the FastAPI application for a service, including a web page to try out the service."""
     from ..integrations.fastapi import app
-    from ..integrations.fastapi.request_check import RequestCheck, host_problems
-    from ..integrations.playground import mount
+    from ..integrations.fastapi.calls import RequestCheck, host_problems
+    from ..page import mount
 
     target = find_target(settings.target)
     if target.method:

@@ -24,8 +24,7 @@ from ..models.messages import message_to_dict
 from ..models.openai.client import PRESETS, preset_variable
 from ..models.requests import ChatRequest
 from ..service.compile import MethodPlan
-from ..service.methods import plan_of, service_method_of
-from ..service.preview import Preview, preview_request
+from ..service.methods import Preview, plan_of, preview_request, service_method_of
 from .check import StrictModeNote, strict_mode_notes
 from .console import print_heading, print_table, signature_text
 from .errors import UsageError

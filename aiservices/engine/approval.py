@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from output_parsers.parser.registry import parser_for
+from output_parsers.parser.type_parser import parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError, shorten
 
 from ..interface.parameters import memory_id_data

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from ..models.base import Capabilities, ChatModel, Rest
-from ..models.errors import ModelError
+from ..models.errors import ModelError, Strategy
 from ..models.requests import JsonSchemaFormat
-from ..models.strategy import Strategy
 from .budget import Budget
 from .output_format import OutputFormat
 

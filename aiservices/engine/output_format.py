@@ -20,13 +20,13 @@ from output_parsers.result.errors import OutputParsingError, Problem, shorten
 from output_parsers.result.reading import Coercion, Cursor, Json, Leniency, Reading, strict_equal
 from output_parsers.types.choices import BoolNode, ChoiceNode
 from output_parsers.types.constraints import ConstrainedNode
-from output_parsers.types.containers import ListNode
+from output_parsers.types.containers import ListNode, UnionNode
 from output_parsers.types.decisions import DecisionNode, MembersNode, Scale, options_of
 from output_parsers.types.node import Node, OutputParser, RecursiveNode
 from output_parsers.types.records import ObjectNode
-from output_parsers.types.unions import UnionNode
 
 from ..models.base import DecisionLimits
+from ..models.errors import Strategy
 from ..models.messages import (
     AiMessage,
     ChatReply,
@@ -49,7 +49,6 @@ from ..models.requests import (
     Tooling,
     ToolSpecification,
 )
-from ..models.strategy import Strategy
 
 _LONGEST_DESCRIPTION = 1024  # characters that providers accept for a tool; the schema has the full text
 

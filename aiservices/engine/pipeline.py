@@ -1,7 +1,10 @@
-"""Run a service call with the interceptors (middleware) and listeners around it."""
+"""Run a service call with the interceptors (middleware) and listeners around it.
+@@MERGED Request further tokens to distinguish possible answers that begin with the same token.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +18,8 @@ from output_parsers.types.target import type_name
 
 from ..models.errors import (
     AiServiceError,
+    Attempt,
+    AttemptPurpose,
     BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
@@ -22,15 +27,18 @@ from ..models.errors import (
     ServiceOutputError,
     ToolError,
 )
+from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .approval import ApprovalRequiredError
 from .budget import check_listeners
-from .compensation import can_undo, undo_tools
-from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
-from .events import CallCompleted, CallFailed, CallStarted
-from .plan import EnclosingCall, Invocation, RunningCall
+from .effects import CallModel, Effect, Emit, Flow, Gather, Run, map_effects, with_deadline
+from .output_format import OutputFormat
+from .plan import CallState, EnclosingCall, Invocation, RunningCall
+from .probabilities import SharedToken, shared_tokens, with_continuation
 from .results import Answer, Result
+from .streams import CallCompleted, CallFailed, CallStarted
+from .tool_execution import can_undo, undo_tools
 from .tool_loop import run_tool_loop
 
 Proceed: TypeAlias = Callable[[Invocation], Flow[Answer]]
@@ -250,7 +258,6 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
     try:
         if wants_probabilities:
             # Late, because few calls want probabilities.
-            from .continuations import continue_shared_tokens
             from .probabilities import read_with_probabilities
 
             continued = yield from continue_shared_tokens(output_format, reply, sent[-1], state)
@@ -388,3 +395,66 @@ def _notify_all(event: object, listeners: Sequence[Listener]) -> Flow[None]:
 
 def _identity(awaitable: Awaitable[None]) -> Awaitable[None]:
     return awaitable
+
+
+_MAX_ROUNDS = 4  # the maximum number of tokens that options may have in common
+_MAX_REQUESTS = 16  # the maximum number of further requests for one reply
+
+
+def continue_shared_tokens(
+    output_format: OutputFormat, reply: ChatReply, request: ChatRequest, state: CallState
+) -> Flow[ChatReply]:
+    """Request further tokens until the token probabilities distinguish as many answers as possible.
+
+    If the model could have written ``b``, and ``billing`` and ``bug`` are possible answers, it is asked for
+    the probabilities of the tokens after ``b``. Each question is a request for one token, whose prompt is in
+    the cache of the model. They do not count against ``Budget.max_attempts``.
+    """
+    route, parser = state.route, output_format.parser
+    if (
+        route is None
+        or parser is None
+        or not route.model.capabilities.continues_replies
+        or request.tooling is not None  # the prompt may describe tools, and the reply begins with a mark
+    ):
+        return reply
+    requests = 0
+    for _ in range(_MAX_ROUNDS):
+        for one in shared_tokens(parser.node, reply):
+            if requests == _MAX_REQUESTS or state.exceeded(is_side_question=True) is not None:
+                return reply
+            requests += 1
+            for account in state.enclosing:
+                account.add_request()
+            question = _question(request, one, route.model.capabilities.logprobs)
+            started_at = time.monotonic()
+            try:
+                (following,) = yield Gather((CallModel(route.model, question),))  # so that it is not streamed
+            except ModelError:
+                return reply
+            seconds = time.monotonic() - started_at
+            attempt = Attempt(
+                route.model.name,
+                following,
+                None,
+                seconds,
+                output_format.strategy,
+                AttemptPurpose.SIDE_QUESTION,
+            )
+            state.add_attempt(attempt, question)
+            if not following.logprobs:
+                return reply
+            reply = with_continuation(reply, one, following.logprobs[0])
+    return reply
+
+
+def _question(request: ChatRequest, shared: SharedToken, logprobs: int) -> ChatRequest:
+    """Return a request for the token that follows the given beginning of a reply."""
+    return replace(
+        request,
+        messages=(*request.messages, AiMessage(shared.text)),
+        options=replace(request.options, max_tokens=1, temperature=0.0),
+        response_format=None,
+        parser=None,
+        logprobs=logprobs,
+    )

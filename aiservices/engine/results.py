@@ -13,9 +13,8 @@ from pydantic_core import to_jsonable_python
 from output_parsers.result.reading import Coercion
 from output_parsers.types.decisions import Decision
 
-from ..models.errors import Attempt, InnerCall, total_usage, usage_of
+from ..models.errors import Attempt, InnerCall, Strategy, total_usage, usage_of
 from ..models.messages import ChatReply, FinishReason, Message, ServerToolRun, Usage
-from ..models.strategy import Strategy
 from ..tools.tool import ToolRun
 
 T_co = TypeVar("T_co", covariant=True)

@@ -14,12 +14,12 @@ from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputErr
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
 from .budget import Budget
 from .effects import Emit, Flow
-from .events import AnswerRejected
 from .model_route import ModelRoute
 from .pipeline import Proceed
 from .plan import Invocation
 from .results import Answer
 from .strategy_selection import select_strategies
+from .streams import AnswerRejected
 
 if TYPE_CHECKING:  # imported late, because few answers are repaired
     from output_parsers.strict.patch import Patch

@@ -6,15 +6,15 @@ from functools import cached_property
 from typing import Any
 
 from output_parsers.parser.type_parser import TypeParser
+from output_parsers.types.constraints import PydanticNode
+from output_parsers.types.containers import UnionNode
 from output_parsers.types.node import OutputParser
-from output_parsers.types.pydantic import PydanticNode
 from output_parsers.types.records import ObjectNode
 from output_parsers.types.scalars import TextNode
 from output_parsers.types.target import Target
-from output_parsers.types.unions import UnionNode
 
 from ..models.base import Capabilities, DecisionLimits
-from ..models.strategy import Strategy
+from ..models.errors import Strategy
 from .model_route import StrategyFallbacks, StrategyOption, only_format
 from .output_format import (
     ObjectSchema,
@@ -275,8 +275,8 @@ class _FormatFactory:
     @cached_property
     def _strict_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
         """The JSON Schema adapted to the provider's strict mode, with notes on changes."""
+        from output_parsers.profiles import PROFILES
         from output_parsers.strict import encode_parser  # not every model has a strict mode
-        from output_parsers.strict.profiles import PROFILES
 
         original = self._object_parser
         parser, encoding = encode_parser(original, PROFILES[self._capabilities.profile])

@@ -1,14 +1,21 @@
-"""The tool loop of a service call: send a request, run the tools that the model calls, repeat."""
+"""The tool loop of a service call: send a request, run the tools that the model calls, repeat.
+@@MERGED Collect tools from tool providers before a call's first request, and more tools before later requests.
+
+A provider is an object such as ``McpTools``, whose tools are only known when a call is made.
+"""
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from output_parsers.result.errors import OutputParsingError
 
+from ..interface.parameters import ToolDefinitionError
 from ..models.errors import (
     Attempt,
     AttemptPurpose,
@@ -38,7 +45,15 @@ from ..models.messages import (
 )
 from ..models.requests import ChatRequest
 from ..tools.tool import Denied, ExternalResult, ReturnBehavior, Tool, ToolRun
-from ..tools.toolbox import Toolbox, ToolLimits, tool_choice_problems
+from ..tools.toolbox import (
+    ProvidedTools,
+    Toolbox,
+    ToolLimits,
+    is_dynamic,
+    provider_tools,
+    tool_choice_problems,
+    tool_problems,
+)
 from .approval import (
     AlreadyResumedError,
     ApprovalRequiredError,
@@ -53,7 +68,6 @@ from .approval import (
     waiting_calls,
     with_resumption,
 )
-from .compensation import has_failed, store_undoable, undo_earlier_tools
 from .effects import (
     CallModel,
     EarlyFlows,
@@ -65,20 +79,79 @@ from .effects import (
     RunningFlows,
     Sleep,
 )
-from .events import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation
-from .provided_tools import current_toolbox
+from .streams import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
 from .tool_execution import (
     FINAL_ERRORS,
     ToolInvocation,
     check_before_waiting,
+    has_failed,
     limit_text,
     prepare_call,
     run_tool,
+    store_undoable,
+    undo_earlier_tools,
     with_result,
 )
+
+
+def current_toolbox(base: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
+    """Return the tools for the next request of a call, asking the tool providers in ``base`` if necessary.
+
+    Each provider is asked before the first request. Providers with ``dynamic = True`` are asked again before
+    each later one: their new tools are added, and a tool with a known name stays unchanged. Raises
+    DefinitionError for invalid tools.
+    """
+    state = invocation.state
+    earlier = state.provided_tools
+    if earlier is None or earlier.base is not base:
+        without_providers = Toolbox(base.tools, (), base.limits)
+        earlier = ProvidedTools(base, (frozenset(),) * len(base.providers), without_providers)
+        is_first = True
+    else:
+        is_first = False
+    names, added = list(earlier.names), list[Tool]()
+    for index, provider in enumerate(base.providers):
+        if is_first or is_dynamic(provider):
+            in_thread = not inspect.iscoroutinefunction(provider.tools)
+            try:
+                provided = yield Run(partial(provider.tools, invocation), in_thread=in_thread)
+                tools = provider_tools(provider, provided)
+            except ToolDefinitionError as error:
+                raise DefinitionError([DefinitionProblem(invocation.plan.qualname, str(error))]) from error
+            new = [tool for tool in tools if tool.name not in names[index]]
+            names[index] |= {tool.name for tool in new}
+            added += new
+    if added or is_first:
+        toolbox = _extended(earlier.toolbox, added, invocation) if added else earlier.toolbox
+        state.provided_tools = earlier = ProvidedTools(base, tuple(names), toolbox)
+    return earlier.toolbox
+
+
+def _extended(toolbox: Toolbox, tools: list[Tool], invocation: Invocation) -> Toolbox:
+    try:
+        extended = toolbox.with_tools(tools)
+    except ToolDefinitionError as error:
+        raise DefinitionError([DefinitionProblem(invocation.plan.qualname, str(error))]) from error
+    problems = list(_problems(tools, invocation))
+    if problems:
+        raise DefinitionError(problems)
+    return extended
+
+
+def _problems(tools: Iterable[Tool], invocation: Invocation) -> Iterator[DefinitionProblem]:
+    plan = invocation.plan
+    parameters = {**invocation.arguments, **invocation.tool_context}
+    for tool in tools:
+        yield from tool_problems(
+            tool, parameters, plan.role_names, is_async=plan.is_async, qualname=plan.qualname
+        )
+        if any(tool.name in route.strategies.output_tool_names() for route in plan.routes):
+            message = f"the tool {tool.name} has the name of the tool that gives the answer; rename it"
+            yield DefinitionProblem(plan.qualname, message)
+
 
 # After these errors, a service call that was suspended cannot be resumed.
 _NOT_RESUMED = (SuspendedCallError, AlreadyResumedError, ExternalResultError)

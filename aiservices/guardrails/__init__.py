@@ -24,9 +24,15 @@ from .guard import (
     retry,
     rewritten,
 )
-from .input import InputGuardrails
-from .output import Chunks, OutputGuardrails, paragraphs, sentences
-from .tools import ToolGuardFunction, ToolGuardrails
+from .interceptors import (
+    Chunks,
+    InputGuardrails,
+    OutputGuardrails,
+    ToolGuardFunction,
+    ToolGuardrails,
+    paragraphs,
+    sentences,
+)
 
 __all__ = [
     "Chunks",

@@ -18,7 +18,7 @@ from ..interface.decorators import user_message
 from ..interface.parameters import call_problem, is_async
 from ..models.base import ChatModel
 from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
-from ..service.structured import SideQuestion
+from ..structured import SideQuestion
 
 Stage: TypeAlias = Literal["input", "output", "arguments", "result"]
 

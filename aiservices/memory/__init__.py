@@ -7,8 +7,7 @@ from ..models.messages import message_from_dict, message_to_dict
 from .chat_memory import ChatMemory
 from .stores import ChatMemoryStore, InMemoryChatMemoryStore, StoredConversation
 from .stores.redis import RedisChatMemoryStore
-from .stores.sqlalchemy import SqlAlchemyChatMemoryStore
-from .stores.sqlite import SqliteChatMemoryStore
+from .stores.sql import SqlAlchemyChatMemoryStore, SqliteChatMemoryStore
 from .windows import (
     Exchange,
     MessageWindow,

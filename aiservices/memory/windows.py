@@ -20,6 +20,7 @@ from ..models.errors import (
     DefinitionProblem,
     FinishError,
     ModelError,
+    Strategy,
     is_at_least,
 )
 from ..models.messages import (
@@ -33,7 +34,6 @@ from ..models.messages import (
     message_to_dict,
 )
 from ..models.requests import ChatOptions, ChatRequest
-from ..models.strategy import Strategy
 
 # --- Exchanges ---
 

@@ -31,6 +31,10 @@ AiServiceError
     └── InvalidReplyError      the response is not a reply of the API
 
 ``requests`` raises errors of this module, so this module must not import it, not even for annotations.
+@@MERGED The strategies for requesting structured output from a model, such as JSON Schema or a tool.
+
+``Strategy`` has its own module because both ``errors`` and the engine need it, and ``errors`` imports little
+else.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,7 +54,27 @@ from output_parsers.result.errors import OutputParsingError, Problem
 
 if TYPE_CHECKING:
     from .messages import ChatReply, ToolCall, Usage
-    from .strategy import Strategy
+
+
+class Strategy(StrEnum):
+    """A strategy for requesting structured output from a model, such as JSON Schema or a tool.
+
+    JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
+    OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.
+    GRAMMAR: the schema constrains the tokens that are generated; the prompt contains a short description.
+    JSON_MODE: the provider guarantees only that the answer is a JSON object; the prompt describes the value.
+    PROMPT: only the prompt asks for JSON that matches the schema.
+    DECISION: the request asks questions with fixed answers, and the reply has a probability for each answer.
+    TEXT: the text of the reply is the value.
+    """
+
+    JSON_SCHEMA = "json_schema"
+    OUTPUT_TOOL = "output_tool"
+    GRAMMAR = "grammar"
+    JSON_MODE = "json_mode"
+    PROMPT = "prompt"
+    DECISION = "decision"
+    TEXT = "text"
 
 
 # How a request that a provider refused can succeed the next time; "" if that is unknown.

@@ -591,7 +591,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], Message]] =
 
 
 def _tool_calls(calls: Any) -> tuple[ToolCall, ...]:
-    from output_parsers.text.tool_calls import tool_calls_of
+    from output_parsers.tool_calls import tool_calls_of
 
     return tuple(ToolCall(call.id or "", call.name, call.arguments) for call in tool_calls_of(calls))
 

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from .augmentor import (
+    CompressingQueryTransformer,
     ContentsRetrieved,
     Excerpts,
-    Injection,
-    Injector,
-    RetrievalAugmentor,
-    contents_by_id,
-    retriever_tool,
-)
-from .content import Content, DocumentLike, Query, Retriever, contents_of, split
-from .query import (
-    CompressingQueryTransformer,
     ExpandingQueryTransformer,
     Fusion,
+    Injection,
+    Injector,
     QueryRouter,
     QueryTransformer,
     ReciprocalRankFusion,
     ReRank,
     ReRanker,
+    RetrievalAugmentor,
     Route,
     RouteBy,
     RouteByModel,
     RouteToAll,
+    contents_by_id,
+    retriever_tool,
     unchanged,
 )
+from .content import Content, DocumentLike, Query, Retriever, contents_of, split
 from .retrievers import (
     ChromaStore,
     EmbeddingModel,

@@ -27,7 +27,7 @@ from ..models.errors import (
     is_at_least,
     require_extra,
 )
-from ..models.http.errors import ErrorMapper
+from ..models.http.replies import ErrorMapper
 from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
 from .content import Content, Query, to_contents, to_query
 

@@ -1,9 +1,8 @@
 """Call a service method for each row of a table, within limits, and resume after an interruption."""
 
+from .binding import Progress, Row, RowError, RowsError, Summary
 from .engines import BatchEngine, RayEngine, SparkEngine, Udf, UdfSettings, as_udf
-from .estimates import Estimate, Range, estimate
-from .mapping import AsyncRows, Rows, RowSettings, amap_rows, map_rows
-from .row import Progress, Row, RowError, RowsError, Summary
+from .mapping import AsyncRows, Estimate, Range, Rows, RowSettings, amap_rows, estimate, map_rows
 
 __all__ = [
     "AsyncRows",

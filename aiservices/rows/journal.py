@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .row import RowsError
+from .binding import RowsError
 
 try:
     import fcntl

@@ -1,8 +1,12 @@
-"""The functions ``map_rows`` and ``amap_rows``, which call a service method for each row of a table."""
+"""The functions ``map_rows`` and ``amap_rows``, which call a service method for each row of a table.
+@@MERGED Estimate the tokens, cost and time to process a whole table from a sample of its rows.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import random
 import threading
 from collections.abc import (
     AsyncIterator,
@@ -15,12 +19,13 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from contextvars import copy_context
-from dataclasses import replace
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from statistics import fmean, stdev
+from typing import Any, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from ..engine.budget import Budget, SharedBudget
 from ..engine.response_cache import ResponseCache
@@ -36,12 +41,9 @@ from ..models.errors import (
 )
 from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
-from .binding import map_method, with_columns
-from .job import Engine, Job, answer_of
-from .outputs import answer_columns, check_output, output_fields, to_dataframe
-from .review import Review, ReviewedAnswers
-from .row import Progress, Row, Summary
-from .runner import Runner, RunSettings
+from .binding import Progress, Row, Summary, content_id, duration_text, map_method, with_columns
+from .outputs import Review, ReviewedAnswers, answer_columns, check_output, output_fields, to_dataframe
+from .runner import Engine, Job, Runner, RunSettings, answer_of
 from .tables import Table, open_table
 
 # --- Progress bars ---
@@ -475,3 +477,152 @@ def _with_limits(limits: Limits) -> Callable[[ChatModel], ChatModel]:
 
 def _path(path: str | PathLike[str] | None) -> Path | None:
     return None if path is None else Path(path)
+
+
+_Z = 1.96  # 95 % of a normal distribution
+
+
+class Range(NamedTuple):
+    """An estimate with a range that contains the true number with a probability of 95 %.
+
+    Attributes:
+        low: The lower end of the range.
+        expected: The estimate.
+        high: The upper end of the range.
+    """
+
+    low: float
+    expected: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The estimated tokens, cost and time of a run over a table.
+
+    Attributes:
+        rows: The number of rows in the table.
+        to_ask: How many rows need a model request: without equal rows, and without those that an earlier
+            run has finished.
+        sample: How many rows were processed for the estimate.
+        errors: How many rows of the sample had an error.
+        requests: The requests of the whole run.
+        input_tokens: Its input tokens.
+        output_tokens: Its output tokens.
+        cost: The cost of the run; None if a price is unknown.
+        seconds: How long it takes, with as many rows at the same time as in the sample. Batches take up to a
+            day.
+    """
+
+    rows: int
+    to_ask: int
+    sample: int
+    errors: int
+    requests: Range
+    input_tokens: Range
+    output_tokens: Range
+    cost: Range | None
+    seconds: Range
+
+    def __str__(self) -> str:
+        lines = [
+            f"{counted(self.rows, 'row')}, {self.to_ask:,} to process; used for this estimate: "
+            f"{self.sample:,}" + (f", {self.errors:,} with an error" if self.errors else ""),
+            f"requests: {_text(self.requests)}",
+            f"input tokens: {_text(self.input_tokens)}",
+            f"output tokens: {_text(self.output_tokens)}",
+        ]
+        if self.cost is not None:
+            lines.append(f"cost: {self.cost.expected:.4g} ({self.cost.low:.4g} to {self.cost.high:.4g})")
+        low, expected, high = (duration_text(one) for one in self.seconds)
+        lines.append(f"time: {expected} ({low} to {high})")
+        return "\n".join(lines)
+
+
+def estimate(
+    method: Callable[..., object],
+    table: object,
+    /,
+    *,
+    sample: int = 200,
+    seed: int = 0,
+    **settings: Unpack[RowSettings],
+) -> Estimate:
+    """Estimate the tokens, cost and time of a ``map_rows`` call from a sample of the table's rows.
+
+    The sample's rows are sent to the model. A later run with the same ``to`` or ``journal`` uses their
+    answers; the output is not written yet.
+
+    Args:
+        method: The method, as for ``map_rows``.
+        table: The table, as for ``map_rows``, but not an iterator, because it is read several times.
+        sample: How many different rows are asked, chosen at random.
+        seed: The seed of the random choice.
+        **settings: As for ``map_rows``.
+    """
+    if not is_at_least(sample, 1):
+        raise DefinitionError([DefinitionProblem("estimate", f"sample is {sample!r}; it must be at least 1")])
+    job = job_for(method, table, settings)
+    if job.table.is_one_shot:
+        message = "the table is an iterator, which can be read only once; pass a list, a file or a dataframe"
+        raise DefinitionError([DefinitionProblem("estimate", message)])
+    count, to_ask, chosen = _choose(job, sample, random.Random(seed))
+    run: Rows[object] = Rows(job.of_sample(chosen))
+    answered = list(run)
+    seconds, busy = run.summary.seconds, [row.seconds for row in answered]
+    parallel = max(1.0, sum(busy) / seconds) if seconds else 1.0
+    share = 1.0 if job.engine is None else job.engine.discount
+    costs = [row.cost * share for row in answered if row.cost is not None]
+    return Estimate(
+        count,
+        to_ask,
+        len(answered),
+        sum(row.error is not None for row in answered),
+        _range([row.attempts for row in answered], to_ask),
+        _range([row.usage.input_tokens for row in answered], to_ask),
+        _range([row.usage.output_tokens for row in answered], to_ask),
+        _range(costs, to_ask) if len(costs) == len(answered) else None,
+        Range(*[total / parallel for total in _range(busy, to_ask)]),
+    )
+
+
+def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[Mapping[str, object]]]:
+    """Count all rows and the rows that need a model request, and draw a random sample of the latter."""
+    count = to_ask = 0
+    chosen: list[Mapping[str, object]] = []
+    journal = job.open_journal()
+    try:
+        for row in islice(job.rows(), job.settings.limit):
+            count += 1
+            try:
+                content = content_id(job.method.arguments(row))
+            except ValueError:  # the row has an error without a request
+                continue
+            is_known = journal.find(content) is not None
+            if job.settings.dedupe and (is_known or journal.count_content(content)):
+                continue
+            to_ask += 1
+            if len(chosen) < size:
+                chosen.append(row)
+            elif (place := chance.randrange(to_ask)) < size:
+                chosen[place] = row
+    finally:
+        journal.close()
+    return count, to_ask, chosen
+
+
+def _range(values: Sequence[float], count: int) -> Range:
+    """From the values of a sample, estimate the total for ``count`` rows: low, expected and high."""
+    if not values:
+        return Range(0.0, 0.0, 0.0)
+    mean = fmean(values)
+    if len(values) >= count:
+        return Range(mean * count, mean * count, mean * count)
+    # without those of the sample, which are known
+    rest = math.sqrt(1 - len(values) / count)
+    error = _Z * stdev(values) / math.sqrt(len(values)) * rest if len(values) > 1 else mean
+    return Range(max(0.0, mean - error) * count, mean * count, (mean + error) * count)
+
+
+def _text(estimate: Range) -> str:
+    return f"{estimate.expected:,.0f} ({estimate.low:,.0f} to {estimate.high:,.0f})"

@@ -3,6 +3,7 @@
 ``open_table`` describes a source, and ``Table.rows`` reads it in batches, as dicts of plain Python values.
 Libraries are imported only for sources that need them: pyarrow reads Parquet and Arrow files and Arrow
 streams.
+@@MERGED Read Arrow data as rows of plain Python values, in small batches.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import csv
 import gzip
 import json
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -25,9 +27,100 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from ..models.errors import DefinitionError, DefinitionProblem
-from .arrow_batches import BATCH_SIZE, Row, arrow_types, batch_rows, pyarrow, reading
-from .row import RowsError
+from ..models.errors import DefinitionError, DefinitionProblem, import_extra
+from .binding import RowsError
+
+Row: TypeAlias = dict[str, Any]
+
+BATCH_SIZE = 1_000  # rows; small, because a row may hold whole documents
+
+
+def pyarrow(module: str = "pyarrow", feature: str = "writing Arrow data") -> Any:
+    """Import pyarrow or one of its modules; raise MissingExtraError if it is not installed."""
+    return import_extra(module, "tables", feature)
+
+
+def arrow_types(schema: Any) -> dict[str, Any]:
+    """Return a dict from a schema's column names to their Arrow types.
+
+    Dictionary-encoded columns have the type of their values. Columns that are always null have no type.
+    """
+    types = {column.name: _value_type(column.type) for column in schema}
+    return {name: tp for name, tp in types.items() if str(tp) != "null"}
+
+
+def _value_type(tp: Any) -> Any:
+    """Replace dictionary and view types in an Arrow type with the plain type of their values."""
+    kinds = pyarrow(feature="Arrow types").types
+    if kinds.is_dictionary(tp) or kinds.is_run_end_encoded(tp):
+        return _value_type(tp.value_type)
+    if kinds.is_string_view(tp):
+        return pyarrow(feature="Arrow types").string()
+    if kinds.is_binary_view(tp):
+        return pyarrow(feature="Arrow types").binary()
+    return _with_parts(tp, _value_type)
+
+
+def _microseconds(tp: Any) -> Any:
+    """Replace nanoseconds in an Arrow type with microseconds, the finest unit in Python."""
+    pa = pyarrow(feature="Arrow types")
+    kinds = pa.types
+    if getattr(tp, "unit", None) == "ns":
+        if kinds.is_timestamp(tp):
+            return pa.timestamp("us", tp.tz)
+        return pa.duration("us") if kinds.is_duration(tp) else pa.time64("us")
+    if kinds.is_dictionary(tp):
+        value = _microseconds(tp.value_type)
+        return tp if value == tp.value_type else value
+    return _with_parts(tp, _microseconds)
+
+
+def _with_parts(tp: Any, change: Callable[[Any], Any]) -> Any:
+    """Return an Arrow struct, map or list type in which a function has replaced the inner types."""
+    pa = pyarrow(feature="Arrow types")
+    kinds = pa.types
+    if kinds.is_struct(tp):
+        return pa.struct([part.with_type(change(part.type)) for part in tp])
+    if kinds.is_map(tp):
+        return pa.map_(change(tp.key_type), change(tp.item_type))
+    if kinds.is_fixed_size_list(tp):
+        return pa.list_(change(tp.value_type), tp.list_size)
+    if kinds.is_large_list(tp):
+        return pa.large_list(change(tp.value_type))
+    return pa.list_(change(tp.value_type)) if kinds.is_list(tp) else tp
+
+
+def batch_rows(batches: Iterable[Any], location: str) -> Iterator[Row]:
+    """Yield the rows of Arrow record batches as dicts of Python values."""
+    with reading(location):
+        for large in batches:
+            for start in range(0, large.num_rows, BATCH_SIZE):
+                batch = large.slice(start, BATCH_SIZE)
+                columns = map(_python_values, batch.columns)
+                for values in zip(*columns, strict=True):
+                    yield dict(zip(batch.schema.names, values, strict=True))
+
+
+def _python_values(column: Any) -> list[Any]:
+    readable = _microseconds(column.type)  # pyarrow gives nanoseconds as objects of pandas
+    if readable != column.type:
+        column = column.cast(readable, safe=False)  # digits below a microsecond are cut off
+    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    return values
+
+
+@contextmanager
+def reading(location: str) -> Iterator[None]:
+    """Context manager that converts errors while reading a table to a RowsError that names the table."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        message = f"{location}: the file is not UTF-8 text ({error.reason}); convert it to UTF-8"
+        raise RowsError(message) from error
+    # pyarrow's errors are among these; KeyError: a map that has a key twice
+    except (OSError, EOFError, ValueError, KeyError, OverflowError, NotImplementedError, zlib.error) as error:
+        raise RowsError(f"{location} cannot be read: {error}") from error
+
 
 # --- Reading files ---
 
@@ -168,7 +261,7 @@ def _json_rows(path: Path) -> Iterator[Row]:
 
 
 def _parquet(path: Path) -> Any:
-    module = pyarrow("reading Parquet files", "pyarrow.parquet")
+    module = pyarrow("pyarrow.parquet", "reading Parquet files")
     with reading(str(path)):
         return module.ParquetFile(path)
 
@@ -191,7 +284,7 @@ def _parquet_count(path: Path) -> int:
 @contextmanager
 def _arrow_file(path: Path) -> Iterator[Any]:
     """Yield the record batches of an Arrow file, which may be in the file format or the stream format."""
-    pa = pyarrow("reading Arrow files")
+    pa = pyarrow(feature="reading Arrow files")
     with reading(str(path)), pa.memory_map(str(path)) as source:
         try:
             reader = pa.ipc.open_file(source)
@@ -510,7 +603,7 @@ def _pandas(frame: Any) -> Table:
                 yield dict(zip(columns, row, strict=True))
 
     def types() -> Mapping[str, Any]:
-        schema = pyarrow("the types of a DataFrame").Schema
+        schema = pyarrow(feature="the types of a DataFrame").Schema
         arrow: dict[str, Any] = {}
         for name in columns:
             with suppress(ValueError, TypeError, NotImplementedError):  # a dtype that Arrow does not have
@@ -548,7 +641,7 @@ def _polars_lazy(frame: Any) -> Table:
 
 
 def _polars_types(frame: Any) -> Mapping[str, Any]:
-    pyarrow("the types of a polars dataframe")
+    pyarrow(feature="the types of a polars dataframe")
     typed = [name for name, dtype in frame.schema.items() if str(dtype) != "Object"]
     return arrow_types(frame.select(typed).to_arrow().schema)
 
@@ -556,14 +649,14 @@ def _polars_types(frame: Any) -> Mapping[str, Any]:
 def _duckdb(relation: Any) -> Table:
     columns = tuple(relation.columns)
     _check_names(columns, "the DuckDB relation")
-    pyarrow("reading a DuckDB relation")
+    pyarrow(feature="reading a DuckDB relation")
 
     def read() -> Iterator[Row]:
         open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
         yield from batch_rows(open_reader(BATCH_SIZE), "the DuckDB relation")
 
     def types() -> Mapping[str, Any]:
-        return arrow_types(pyarrow("DuckDB").table(relation.limit(0)).schema)
+        return arrow_types(pyarrow(feature="DuckDB").table(relation.limit(0)).schema)
 
     return Table(columns, "duckdb", relation, read, _types=types)
 
@@ -600,12 +693,12 @@ def _arrow(source: Any) -> Table | None:
     if hasattr(source, "__arrow_c_stream__"):
         return _arrow_stream(source, name)
     if hasattr(source, "__arrow_c_array__") or hasattr(source, "__dataframe__"):
-        pa = pyarrow(f"reading {name}")
+        pa = pyarrow(feature=f"reading {name}")
         try:
             if hasattr(source, "__arrow_c_array__"):
                 table = pa.Table.from_batches([pa.record_batch(source)])
             else:
-                table = pyarrow(f"reading {name}", "pyarrow.interchange").from_dataframe(source)
+                table = pyarrow("pyarrow.interchange", f"reading {name}").from_dataframe(source)
         except (ValueError, TypeError, RuntimeError) as error:
             raise _wrong("table", f"{name} is not a table: {error}") from error
         return _arrow_table(
@@ -615,7 +708,7 @@ def _arrow(source: Any) -> Table | None:
 
 
 def _arrow_stream(source: object, name: str) -> Table:
-    pa = pyarrow(f"reading {name}")
+    pa = pyarrow(feature=f"reading {name}")
     try:
         schema = pa.RecordBatchReader.from_stream(source).schema
     except (ValueError, TypeError) as error:

@@ -36,8 +36,7 @@ from typing import (
     is_typeddict,
 )
 
-from output_parsers.parser.registry import ParserRegistry, parser_for
-from output_parsers.parser.type_parser import TypeParser
+from output_parsers.parser.type_parser import ParserRegistry, TypeParser, parser_for
 from output_parsers.result.errors import OutputParsingError, Problem, UnsupportedTypeError
 from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import DecisionNode
@@ -58,7 +57,11 @@ from ..interface.decorators import (
     SystemSource,
     TemplateSource,
     UserName,
+    attributes_without_value,
     declaration_of,
+    has_own_init,
+    is_stub,
+    methods_of,
 )
 from ..interface.parameters import (
     Parameter,
@@ -70,9 +73,8 @@ from ..interface.parameters import (
     method_parameters,
     takes_invocation,
 )
-from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from ..models.base import Capabilities, ChatModel, find_model, members_of, rests_of
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import DefinitionError, DefinitionProblem, Strategy
 from ..models.media import Image
 from ..models.messages import (
     AiMessage,
@@ -84,7 +86,6 @@ from ..models.messages import (
     UserMessage,
 )
 from ..models.requests import ChatOptions, ChatRequest
-from ..models.strategy import Strategy
 from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource, default_problem
 from ..tools.toolbox import (
     Toolbox,
@@ -658,7 +659,7 @@ def _find_parser(
         if returns.shape is not ReturnShape.ITEMS:
             return parser
         from output_parsers.streaming import ItemPolicy  # few methods return items
-        from output_parsers.streaming.items import ItemListParser
+        from output_parsers.streaming.reader import ItemListParser
 
         item_parser = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
         return ItemListParser(item_parser, ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE)
@@ -893,7 +894,7 @@ def _parse_iterator(hint: TypeExpression, origin: Any, is_async: bool) -> Return
 def _is_item_error(member: Any) -> bool:
     # Compared by name, because the module that defines ItemError is imported only for streams.
     module = getattr(member, "__module__", "")
-    return module == "output_parsers.streaming.items" and member.__name__ == "ItemError"
+    return module == "output_parsers.streaming.reader" and member.__name__ == "ItemError"
 
 
 def immediate_tool_problems(

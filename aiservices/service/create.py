@@ -76,14 +76,13 @@ def _create(
     """Check an interface and its settings, and return an object that implements it."""
     check_keywords("create", settings, ServiceSettings.__annotations__)
     # Late, for a quick start: these modules import the engine and the parsers.
-    from output_parsers.parser.registry import DEFAULT_REGISTRY
+    from output_parsers.parser.type_parser import DEFAULT_REGISTRY
     from output_parsers.types.target import type_name
 
     from ..engine.budget import Budget
     from ..engine.retry import Retry
-    from ..interface.decorators import TemplateSource
+    from ..interface.decorators import TemplateSource, enclosing_names
     from ..interface.parameters import unwrapped
-    from ..interface.stubs import enclosing_names
     from ..models.errors import DefinitionError, DefinitionProblem
     from ..models.requests import ChatOptions
     from ..tools.tool import ToolErrors
@@ -130,7 +129,7 @@ def _create(
     )
     calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
     if calibration is not None or thresholds:
-        from ..engine.calibration import Calibration
+        from ..engine.probabilities import Calibration
         from .decisions import with_adjustments
 
         if calibration is not None and not isinstance(calibration, Calibration):
@@ -190,7 +189,7 @@ class _Origin(NamedTuple):
 
     def reduce(self, service: object) -> tuple[Any, ...]:
         """Return the data with which pickle recreates a service: a call of ``create``, and its attributes."""
-        from ..interface.stubs import names_in_hints
+        from ..interface.decorators import names_in_hints
 
         settings = dict(self.settings)
         names = names_in_hints(self.interface)
@@ -212,7 +211,7 @@ def _create_again(interface: Any, model: Any, settings: dict[str, Any], names: d
 
 
 def _functions(cls: object) -> list[FunctionType]:
-    from ..interface.stubs import methods_of
+    from ..interface.decorators import methods_of
 
     attributes = [attribute for _, _, attribute in methods_of(cls)] if isinstance(cls, type) else []
     return [attribute for attribute in attributes if isinstance(attribute, FunctionType)]

@@ -17,13 +17,14 @@ from output_parsers.result.reading import Coercion
 from output_parsers.types.node import Node
 from output_parsers.types.records import EnvelopeNode
 
-from ..engine.calibration import Calibration, CalibrationEntry
 from ..engine.effects import CallModel, Flow, Gather
 from ..engine.output_format import OutputFormat
 from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.probabilities import (
     Adjustment,
+    Calibration,
+    CalibrationEntry,
     Leaf,
     PossibleAnswers,
     Probabilities,

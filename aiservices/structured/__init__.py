@@ -1,7 +1,527 @@
-"""Typed answers without an interface: a model that answers every message with a value of one type."""
+"""Typed answers without an interface: a model that answers every message with a value of one type.
+@@MERGED Get typed answers from a model without an interface, like LangChain's ``with_structured_output``.
+"""
 
 from __future__ import annotations
 
-from ..service.structured import Structured, StructuredModel, structured
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
+
+from typing_extensions import TypeForm
+
+from output_parsers.parser.type_parser import parser_for
+from output_parsers.result.errors import UnsupportedTypeError
+from output_parsers.result.reading import Leniency
+from output_parsers.types.node import OutputParser
+from output_parsers.types.target import type_name
+
+from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
+from ..engine.budget import Budget
+from ..engine.effects import Effect, Emit, Flow, arun, map_effects, run, without_streaming
+from ..engine.model_route import ModelRoute
+from ..engine.output_format import FewShotExample
+from ..engine.pipeline import Interceptor, Pipeline
+from ..engine.plan import CallPlan, CallState, Invocation
+from ..engine.results import Answer
+from ..engine.retry import Retry, retry_problems
+from ..engine.strategy_selection import StrategyError, select_strategies
+from ..engine.streams import AsyncStream, Stream
+from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
+from ..interface.parameters import media_problem
+from ..models.base import ChatModel, Rest, find_model, members_of, rests_of
+from ..models.errors import (
+    Attempt,
+    AttemptPurpose,
+    DefinitionError,
+    DefinitionProblem,
+    FinishError,
+    ServiceOutputError,
+    Strategy,
+)
+from ..models.messages import ChatReply
+from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
+from ..service.compile import (
+    MethodPlan,
+    immediate_tool_problems,
+    tool_name_problems,
+    usable_capabilities,
+    with_leniency,
+)
+from ..service.create import create
+from ..service.methods import add_service_to_interceptors, interceptor_order_problems, plan_of, start_stream
+from ..service.prompt_binding import example_value
+from ..service.settings import check_keywords, check_types
+from ..tools.tool import ToolSource
+from ..tools.toolbox import ToolLimits, plan_toolbox, tool_choice_problems
+
+T = TypeVar("T")
+V = TypeVar("V")
+StrategyName: TypeAlias = Strategy | Literal["json_schema", "function_calling", "json_mode"] | str
+_NO_OPTIONS = ChatOptions()
+_NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
+_LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
+
+
+@dataclass(frozen=True, slots=True)
+class Structured(Generic[T]):
+    """A typed answer with the model's original reply, or with the error if parsing failed.
+
+    Attributes:
+        reply: The reply of the model.
+        value: The typed value; None if the reply could not be read.
+        error: Why the reply could not be read, with all attempts; None if it could.
+    """
+
+    reply: ChatReply
+    value: T | None
+    error: ServiceOutputError | FinishError | None
+
+    def __getitem__(self, key: Literal["raw", "parsed", "parsing_error"]) -> Any:
+        """Return a part of the result by its name in LangChain: ``raw``, ``parsed`` or ``parsing_error``."""
+        return getattr(self, {"raw": "reply", "parsed": "value", "parsing_error": "error"}[key])
+
+
+class StructuredModel(Generic[T, V]):
+    """A language model that answers with values of one type, such as a pydantic model.
+
+    The methods raise the same errors as the methods of a service, and DefinitionError for invalid messages or
+    options.
+    """
+
+    def __init__(
+        self,
+        targets: _Targets,
+        plan: CallPlan,
+        pipeline: Pipeline,
+        budget: Budget,
+        examples: tuple[FewShotExample, ...],
+        *,
+        include_raw: bool,
+    ) -> None:
+        self._targets = targets
+        self._examples = examples
+        self._plan = plan
+        self._pipeline = pipeline
+        self._budget = budget
+        self._include_raw = include_raw
+
+    def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
+        """Send a string or messages to the language model, and return the typed answer."""
+        try:
+            flow = self._pipeline.flow(self._invocation(messages, options, self._blocking_plan))
+            return self._success(run(flow))
+        except (ServiceOutputError, FinishError) as error:
+            return self._failure(error)
+
+    async def ainvoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
+        """Send a string or messages to the language model, and await the typed answer."""
+        try:
+            flow = self._pipeline.flow(self._invocation(messages, options, self._plan))
+            return self._success(await arun(flow))
+        except (ServiceOutputError, FinishError) as error:
+            return self._failure(error)
+
+    def resume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = _NO_DECISIONS,
+        *,
+        results: Mapping[str, object] = _NO_DECISIONS,
+    ) -> T:
+        """Continue a call that waits for approvals, or for results of external tools.
+
+        The arguments and errors are those of the function ``resume``. The type of the answer must be that of
+        the model which made the state.
+        """
+        try:
+            invocation = self._resumed(state, approvals, results, self._blocking_plan)
+            return self._success(run(self._pipeline.flow(invocation)))
+        except (ServiceOutputError, FinishError) as error:
+            return self._failure(error)
+
+    async def aresume(
+        self,
+        state: SuspendedCall,
+        approvals: Approvals = _NO_DECISIONS,
+        *,
+        results: Mapping[str, object] = _NO_DECISIONS,
+    ) -> T:
+        """Asynchronously continue a suspended call."""
+        try:
+            invocation = self._resumed(state, approvals, results, self._plan)
+            return self._success(await arun(self._pipeline.flow(invocation)))
+        except (ServiceOutputError, FinishError) as error:
+            return self._failure(error)
+
+    def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
+        """Send a string or messages to the language model, and stream the typed answer.
+
+        The stream contains the value even with ``include_raw``. Its ``result()`` has the reply, and raises an
+        error if the reply cannot be parsed.
+        """
+        plan = self._blocking_plan._replace(routes=self._streaming_routes)
+        invocation = self._invocation(messages, options, plan)
+        return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
+
+    def astream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
+        """Send a string or messages to the language model, and stream the typed answer asynchronously."""
+        plan = self._plan._replace(routes=self._streaming_routes)
+        invocation = self._invocation(messages, options, plan)
+        return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
+
+    def preview_invocation(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Invocation:
+        """Prepare the data of an ``invoke`` call, so that the request can be previewed without sending it."""
+        return self._invocation(messages, options, self._plan)
+
+    @cached_property  # few of these models are streamed
+    def _streaming_routes(self) -> tuple[ModelRoute, ...]:
+        return self._targets.routes(partial_values=True)
+
+    @cached_property
+    def _blocking_plan(self) -> CallPlan:
+        """The models and tools for blocking calls, in which async tools are not allowed.
+
+        Raises TypeError if a tool is async.
+        """
+        tools = () if self._plan.toolbox is None else self._plan.toolbox.declared
+        names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+        names += awaited_parts(tools, self._plan.tool_interceptors)
+        if names:
+            raise TypeError(f"structured: {', '.join(names)} can only be awaited; use ainvoke or astream")
+        return self._plan._replace(is_async=False)
+
+    def _invocation(self, messages: MessageInput, options: ChatOptions, plan: CallPlan) -> Invocation:
+        problems = options.problems(plan.qualname)
+        problems += tool_choice_problems(options, plan.toolbox, plan.qualname)
+        parsed = to_messages(messages, plan.qualname, problems)
+        if problems:
+            raise DefinitionError(problems)
+        request = ChatRequest(parsed, options.with_defaults(plan.options))
+        return replace(plan.invocation(request, CallState(self._budget)), examples=self._examples)
+
+    def _resumed(
+        self, state: SuspendedCall, approvals: Approvals, results: Mapping[str, object], plan: CallPlan
+    ) -> Invocation:
+        invocation = resumed_invocation(plan, state, approvals, self._budget, results)
+        return replace(invocation, examples=self._examples)
+
+    def _success(self, answer: Answer) -> T:
+        value = answer.value
+        return cast("T", Structured(answer.reply, value, None) if self._include_raw else value)
+
+    def _failure(self, error: ServiceOutputError | FinishError) -> T:
+        reply = error.attempts[-1].reply if error.attempts else None
+        if not self._include_raw or reply is None:
+            raise error
+        return cast("T", Structured(reply, None, error))
+
+
+class StructuredSettings(TypedDict, total=False):
+    """The options for a language model that answers with values of a given type.
+
+    Attributes:
+        strategy: How structured output is requested: a Strategy, or "json_schema", "function_calling" or
+            "json_mode"; by default the most reliable strategy that the model supports.
+        options: Options of the requests.
+        budget: The limits of each call; by default 3 attempts.
+        retry: Asks the model again when an answer cannot be read; None raises the error at once.
+        interceptors: Run around each call, the first one outermost.
+        tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
+        tool_limits: The limits of tool use in one call.
+        tool_interceptors: Run around each tool call of the model, the first one outermost.
+        leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
+        examples: Few-shot examples: messages of the user, each with its answer, as a value or as JSON data.
+    """
+
+    strategy: StrategyName | None
+    options: ChatOptions
+    budget: Budget | None
+    retry: Retry | None
+    interceptors: Sequence[Interceptor]
+    tools: Sequence[ToolSource]
+    tool_limits: ToolLimits
+    tool_interceptors: Sequence[ToolInterceptor | ToolCheck]
+    leniency: Leniency | None
+    examples: Sequence[tuple[str, object]]
+
+
+@overload
+def structured(
+    model: ChatModel | str | None,
+    output_type: Mapping[str, Any],
+    *,
+    include_raw: Literal[False] = ...,
+    **settings: Unpack[StructuredSettings],
+) -> StructuredModel[dict[str, Any], dict[str, Any]]: ...
+@overload
+def structured(
+    model: ChatModel | str | None,
+    output_type: Mapping[str, Any],
+    *,
+    include_raw: Literal[True],
+    **settings: Unpack[StructuredSettings],
+) -> StructuredModel[Structured[dict[str, Any]], dict[str, Any]]: ...
+@overload
+def structured(
+    model: ChatModel | str | None,
+    output_type: TypeForm[V],
+    *,
+    include_raw: Literal[False] = ...,
+    **settings: Unpack[StructuredSettings],
+) -> StructuredModel[V, V]: ...
+@overload
+def structured(
+    model: ChatModel | str | None,
+    output_type: TypeForm[V],
+    *,
+    include_raw: Literal[True],
+    **settings: Unpack[StructuredSettings],
+) -> StructuredModel[Structured[V], V]: ...
+def structured(
+    model: ChatModel | str | None,
+    output_type: object,
+    *,
+    include_raw: bool = False,
+    **settings: Unpack[StructuredSettings],
+) -> Any:
+    """Return a language model that answers every message with a value of a given type.
+
+    For example::
+
+        people = structured("openai:gpt-5-mini", Person)
+        people.invoke("John Doe was born on the fourth of July 1968.")
+
+    Args:
+        model: A ChatModel or a string, as in ``create``.
+        output_type: A type that a method may return, or a dict: a JSON Schema, a function or response format
+            of OpenAI, or a tool of Anthropic. The answers to a dict are plain JSON values.
+        include_raw: True to return ``Structured`` objects, also for replies that cannot be read.
+        **settings: See ``StructuredSettings``.
+
+    Raises:
+        DefinitionError: With all problems of the arguments.
+    """
+    check_keywords("structured", settings, ["include_raw", *StructuredSettings.__annotations__])
+    check_types("structured", settings)
+    qualname, options = "structured", settings.get("options", _NO_OPTIONS)
+    problems = options.problems(qualname)
+    strategy = _parse_strategy(settings.get("strategy"), qualname, problems)
+    parser = _find_parser(output_type, qualname, problems)
+    parser = with_leniency(parser, settings.get("leniency"), qualname, problems)
+    chat_model = _find_model(model, qualname, problems)
+    members, rests = ((), {}) if chat_model is None else (members_of(chat_model), rests_of(chat_model))
+    tools = settings.get("tools", ())
+    limits = settings.get("tool_limits", ToolLimits())
+    toolbox = plan_toolbox(
+        tools, limits, (), {}, members, is_async=True, qualname=qualname, problems=problems
+    )
+    if toolbox is not None or not tools:
+        problems += tool_choice_problems(options, toolbox, qualname)
+    targets = None if parser is None else _Targets(parser, members, rests, strategy, offers_tools=bool(tools))
+    routes = () if targets is None else targets.checked_routes(qualname, problems)
+    examples: tuple[FewShotExample, ...] = ()
+    if parser is not None:
+        examples = _plan_examples(settings.get("examples", ()), parser, qualname, problems)
+    budget = settings.get("budget") or Budget()
+    problems += budget.problems(qualname, dict.fromkeys(route.model.name for route in routes))
+    retry, interceptors = settings.get("retry", Retry()), tuple(settings.get("interceptors", ()))
+    if retry is not None:
+        interceptors = (*interceptors, retry)  # innermost
+    problems += retry_problems(qualname, interceptors, budget)
+    problems += interceptor_order_problems(qualname, interceptors)
+    if toolbox is not None:
+        problems += tool_name_problems(toolbox, routes, qualname)
+        problems += immediate_tool_problems(toolbox, output_type, qualname)
+    if problems or targets is None:
+        raise DefinitionError(problems)
+    add_service_to_interceptors(qualname, qualname, interceptors, has_default_conversation=True)
+    plan = CallPlan(
+        qualname,
+        output_type,
+        is_async=True,
+        routes=routes,
+        options=options,
+        toolbox=toolbox,
+        tool_interceptors=tuple(settings.get("tool_interceptors", ())),
+    )
+    return StructuredModel(targets, plan, Pipeline(interceptors), budget, examples, include_raw=include_raw)
+
+
+def _plan_examples(
+    examples: Sequence[tuple[str, object]],
+    parser: OutputParser[object],
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> tuple[FewShotExample, ...]:
+    planned = []
+    for number, example in enumerate(examples, 1):
+        location = f"{qualname}, example {number}"
+        if not (isinstance(example, tuple) and len(example) == 2 and isinstance(example[0], str)):
+            message = f"{example!r} is not a tuple of a message and its answer"
+            problems.append(DefinitionProblem(location, message))
+            continue
+        try:
+            planned.append(FewShotExample(example[0], example_value(example[1], parser)))
+        except (TypeError, ValueError) as error:
+            problems.append(DefinitionProblem(location, f"its answer does not fit: {error}"))
+    return tuple(planned)
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """A language model with its fallback models, and the type of the answers to request from them.
+
+    ``offers_tools`` is True if the models may also call tools.
+    """
+
+    parser: OutputParser[Any]
+    members: tuple[ChatModel, ...]
+    rests: Mapping[int, Rest]
+    strategy: Strategy | None
+    offers_tools: bool
+
+    def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
+        """Return the models to try in order, each with the strategies for requesting the answer type.
+
+        ``partial_values`` is True for streams, which show the value while it is written.
+        """
+        return tuple(self._route(member, partial_values) for member in self.members)
+
+    def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
+        """Return the models that support the answer type, and add an error for each other model."""
+        routes = []
+        for member in self.members:
+            try:
+                route = self._route(member, partial_values=False)
+                route.strategies.prepare()
+                routes.append(route)
+            except (StrategyError, UnsupportedTypeError) as error:
+                problems.append(DefinitionProblem(qualname, str(error)))
+        return tuple(routes)
+
+    def _route(self, member: ChatModel, partial_values: bool) -> ModelRoute:
+        capabilities = usable_capabilities(member, offers_tools=self.offers_tools)
+        strategies = select_strategies(
+            self.parser,
+            capabilities,
+            self.strategy,
+            member.name,
+            partial_values=partial_values,
+            offers_tools=self.offers_tools,
+        )
+        return ModelRoute(member, strategies, self.rests)
+
+
+def _find_parser(
+    output_type: Any, qualname: str, problems: list[DefinitionProblem]
+) -> OutputParser[Any] | None:
+    try:
+        if not isinstance(output_type, Mapping):
+            parser = parser_for(output_type)
+            problem = media_problem(parser)
+            if problem is None:
+                return parser
+            problems.append(DefinitionProblem(qualname, f"the type {type_name(output_type)}: {problem}"))
+            return None
+        from output_parsers.json_schema.parser import named_schema, schema_parser
+
+        name, description, schema, _ = named_schema(output_type)
+        described = {} if description is None else {"description": description}
+        return schema_parser({**schema, **described}, name=name)
+    except (TypeError, ValueError) as error:
+        problems.append(DefinitionProblem(qualname, str(error)))
+        return None
+
+
+def _find_model(
+    model: ChatModel | str | None, qualname: str, problems: list[DefinitionProblem]
+) -> ChatModel | None:
+    try:
+        return find_model(model, qualname)
+    except DefinitionError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _parse_strategy(
+    name: StrategyName | None, qualname: str, problems: list[DefinitionProblem]
+) -> Strategy | None:
+    if name is None:
+        return None
+    try:
+        return _LANGCHAIN_NAMES.get(name) or Strategy(name)
+    except (ValueError, TypeError):  # TypeError: the value has no hash
+        names = ", ".join([*Strategy, *_LANGCHAIN_NAMES])
+        problems.append(DefinitionProblem(qualname, f"the strategy {name!r} is unknown; use one of: {names}"))
+        return None
+
+
+# --- A question inside another call ---
+
+_PIPELINE = Pipeline([Retry()])
+
+
+class SideQuestion:
+    """A service method that is called inside another service call, for example to rephrase a query.
+
+    Its requests are recorded in the other call and count against the seconds, tokens and money of its budget,
+    but not against its number of attempts. Streams do not show them. Raises DefinitionError like ``create``.
+    """
+
+    def __init__(self, interface: Any, method: str, model: ChatModel | str | None) -> None:
+        self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
+
+    def ask(self, invocation: Invocation | None, arguments: Mapping[str, object]) -> Flow[Any]:
+        """Call a service method from inside another service call, and return the answer's value.
+
+        ``invocation`` is the other call. Without it, the requests are not recorded anywhere.
+        """
+        question = self._plan.invocation((), arguments, Budget())
+        if invocation is None:
+            return (yield from hide_from_stream(_PIPELINE.flow(question))).value
+        outer = invocation.state
+        question = replace(question, state=state_within(outer))
+        try:
+            answer = yield from hide_from_stream(_PIPELINE.flow(question))
+        finally:
+            outer.attempts += map(_of_side_question, question.state.attempts[len(outer.attempts) :])
+            outer.estimated_usage = question.state.estimated_usage
+        return answer.value
+
+
+def state_within(outer: CallState) -> CallState:
+    """Return the state for a call inside another service call, with the other call's budget.
+
+    The requests of the other call do not count as attempts at the answer of this one.
+    """
+    return CallState(
+        outer.budget,
+        outer.started_at,
+        [*map(_of_side_question, outer.attempts)],
+        enclosing=outer.enclosing,
+        inner=outer.inner,
+        estimated_usage=outer.estimated_usage,
+        is_abandoned=outer.is_abandoned,
+        _id=outer.id,
+    )
+
+
+def _of_side_question(attempt: Attempt) -> Attempt:
+    return attempt._replace(purpose=AttemptPurpose.SIDE_QUESTION)
+
+
+def hide_from_stream(flow: Flow[T]) -> Flow[T]:
+    """Run a part of a service call without showing its events in the user's stream."""
+    return map_effects(flow, _perform_hidden)
+
+
+def _perform_hidden(effect: Effect) -> Flow[object]:
+    if isinstance(effect, Emit):
+        effect = replace(effect, streamed=False)
+    return (yield from without_streaming(effect))
+
 
 __all__ = ["Structured", "StructuredModel", "structured"]

@@ -11,10 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .calibration import Calibrated, calibrate
     from .case_files import cases_from
     from .cassette import CassetteChatModel, CassetteError, CassetteMode
-    from .evaluation import Case, aevaluate, evaluate
+    from .evaluation import Calibrated, Case, aevaluate, calibrate, evaluate
     from .fake import FakeChatModel
     from .golden import Golden, GoldenError
     from .guard import RealModelCallError
@@ -70,10 +69,9 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE = {
-    "calibration": ("Calibrated", "calibrate"),
     "case_files": ("cases_from",),
     "cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
-    "evaluation": ("Case", "aevaluate", "evaluate"),
+    "evaluation": ("Calibrated", "Case", "aevaluate", "calibrate", "evaluate"),
     "fake": ("FakeChatModel",),
     "golden": ("Golden", "GoldenError"),
     "guard": ("RealModelCallError",),

@@ -12,8 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from output_parsers.parser.registry import DEFAULT_REGISTRY
-from output_parsers.parser.type_parser import TypeParser
+from output_parsers.parser.type_parser import DEFAULT_REGISTRY, TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, UnsupportedTypeError
 from output_parsers.result.reading import Leniency, dump_json
 from output_parsers.types.decisions import Decision, Scale

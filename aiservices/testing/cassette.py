@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..models import errors
-from ..models.base import Capabilities, ChatModel, DecisionLimits, find_model
+from ..models.base import Capabilities, ChatModel, DecisionLimits, ScriptedChatModel, find_model
 from ..models.messages import (
     ChatReply,
     ReplyDelta,
@@ -27,7 +27,6 @@ from ..models.messages import (
     reply_to_json,
 )
 from ..models.requests import ChatRequest, DecisionFormat, ImageFormat, JsonSchemaFormat
-from ..models.scripted import ScriptedChatModel
 
 # --- Requests and replies as JSON ---
 

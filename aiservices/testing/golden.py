@@ -8,8 +8,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from ..service.methods import is_service_method, plan_of
-from ..service.preview import preview
+from ..service.methods import is_service_method, plan_of, preview
 from .cassette import write_atomically
 from .fake import sample_arguments
 

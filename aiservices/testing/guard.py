@@ -129,5 +129,5 @@ def _patch_local_model(guard: RealCallGuard, module: Any) -> None:
 PATCHES: dict[str, Callable[[RealCallGuard, Any], None]] = {
     "aiservices.models.http.model": _patch_clients("HttpClients"),
     "aiservices.models.openai.client": _patch_clients("SdkClients"),
-    "aiservices.models.local.model": _patch_local_model,
+    "aiservices.models.local": _patch_local_model,
 }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WATCHED = (
     "aiservices.models.http.model",
     "aiservices.models.openai.client",
-    "aiservices.models.local.model",
+    "aiservices.models.local",
 )
 _MARKER = "real_model: permits the test to call real models"
 

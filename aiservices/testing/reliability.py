@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from output_parsers import Decision
 
-from ..engine.calibration import Calibrator, logit, sigmoid
+from ..engine.probabilities import Calibrator, logit, sigmoid
 
 # --- Measuring ---
 

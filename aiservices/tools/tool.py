@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from output_parsers.json.reader import read_exact
+from output_parsers.json.scanner import read_exact
 from output_parsers.json_schema.parser import named_schema, schema_parser
-from output_parsers.parser.registry import ParserRegistry, parser_for
-from output_parsers.parser.type_parser import TypeParser
+from output_parsers.parser.type_parser import ParserRegistry, TypeParser, parser_for
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Cursor, Leniency, ValidationFailure
 from output_parsers.types.node import Node

@@ -336,8 +336,8 @@ def _specify(
     """Return a description of a tool for the model, with a JSON Schema, and a parser for its arguments."""
     parser, schema, strict = arguments, arguments.schema or {}, False
     if profile is not None:
+        from output_parsers.profiles import PROFILES
         from output_parsers.strict import encode_parser  # not every model has a strict mode
-        from output_parsers.strict.profiles import PROFILES
 
         strict_parser, encoding = encode_parser(arguments, PROFILES[profile])
         if encoding.lossless:

@@ -11,10 +11,10 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import NamedTuple
 
-from ..result.lazy_regex import lazy_regex
-from ..result.reading import Json
-from .result import (
+from ..result import lazy_regex
+from ..result.reading import (
     NON_FINITE_RULE,
+    Json,
     JsonSyntaxError,
     RepairLog,
     parse_non_finite,

@@ -26,12 +26,11 @@ from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, sho
 from ..result.reading import MAX_FAILURES, Ambiguity, Cursor, Json, ValidationFailure, describe_value
 from ..types.choices import BoolNode, ChoiceNode, choice_node
 from ..types.constraints import CONSTRAINTS_IN_WORDS, ConstrainedNode, constraint_in_words
-from ..types.containers import DictNode, ListNode
+from ..types.containers import DictNode, ListNode, UnionNode
 from ..types.node import JsonSchema, Node, RecursiveNode
 from ..types.records import Extra, FieldSpec, ObjectNode, RecordSpec, normalize_key
 from ..types.scalars import AnyNode, FloatNode, IntNode, NoneNode, NumberNode, TextNode
 from ..types.target import Target
-from ..types.unions import UnionNode
 
 # Keywords that hold values and not schemas.
 DATA = frozenset(("enum", "const", "default", "examples", "example"))

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..json.reader import read_exact
-from ..json.result import JsonSyntaxError
+from ..json.scanner import read_exact
 from ..parser.type_parser import TypeParser
-from ..result.reading import Cursor, Json, ValidationFailure
+from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from ..types.constraints import ConstrainedNode
 from ..types.node import Definitions, JsonSchema, Node
 from ..types.target import Target

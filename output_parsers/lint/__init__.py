@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..json_schema.parser import close_objects
-from ..parser.registry import DEFAULT_REGISTRY
-from ..parser.type_parser import TypeParser
+from ..parser.type_parser import DEFAULT_REGISTRY, TypeParser
+from ..profiles import OPENAI, PROFILES, Profile
 from ..strict.codec import Finding
 from ..strict.encode import encode, encode_parser
-from ..strict.profiles import OPENAI, PROFILES, Profile
 
 __all__ = ["Finding", "lint"]
 

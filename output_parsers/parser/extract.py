@@ -10,11 +10,10 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ..json.reader import read_exact, read_tolerant
-from ..json.result import JsonSyntaxError
+from ..json.scanner import read_exact, read_tolerant
+from ..result import lazy_regex
 from ..result.errors import Problem, shorten
-from ..result.lazy_regex import lazy_regex
-from ..result.reading import Cursor, Json, ValidationFailure
+from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 
 # The rules of the coercions that are recorded here.
 TEXT_AROUND_JSON = "text around the JSON left out"

@@ -17,15 +17,14 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreConfig, SchemaError, SchemaValidator
 from typing_extensions import is_typeddict
 
+from ..result import lazy_regex
 from ..result.errors import USER_CODE_ERRORS
-from ..result.lazy_regex import lazy_regex
 from ..types.choices import BoolNode, ChoiceNode
 from ..types.constraints import ConstrainedNode
-from ..types.containers import DictNode, ListNode, TupleNode
+from ..types.containers import DictNode, ListNode, TupleNode, UnionNode
 from ..types.node import Node, walk
 from ..types.records import ObjectNode
 from ..types.scalars import EXACT_FORMATS, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
-from ..types.unions import UnionNode
 
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
 _FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')

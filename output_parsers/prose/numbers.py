@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import islice, pairwise
 
+from ..result import lazy_regex
 from ..result.errors import shorten
-from ..result.lazy_regex import lazy_regex
 from .result import (
     NUMBER_WORDS,
     SCALE_WORDS,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from ..result import lazy_regex
 from ..result.errors import shorten
-from ..result.lazy_regex import lazy_regex
 
 T = TypeVar("T")
 

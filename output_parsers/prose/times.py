@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import islice
 from typing import NamedTuple
 
-from ..result.lazy_regex import lazy_regex
+from ..result import lazy_regex
 from .numbers import find_limit, has_number_word, read_number_token, read_words
 from .result import (
     NUMBER_WORDS,

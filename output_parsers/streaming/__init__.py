@@ -7,8 +7,7 @@ one.
 from __future__ import annotations
 
 from .builders import PartialList, PartialObject
-from .items import ItemError, ItemPolicy, ItemReader
-from .reader import PartialReader, Snapshot
+from .reader import ItemError, ItemPolicy, ItemReader, PartialReader, Snapshot
 
 __all__ = [
     "ItemError",

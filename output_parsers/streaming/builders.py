@@ -23,9 +23,8 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 from pydantic_core import to_jsonable_python
 
-from ..json.result import JsonSyntaxError, add_field
 from ..parser.fast_path import NOT_EXACT
-from ..result.reading import Cursor, Json, ValidationFailure
+from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure, add_field
 from ..types.decisions import Decision
 from ..types.node import Node
 from .tokens import StringPrefix

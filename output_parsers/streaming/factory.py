@@ -20,14 +20,13 @@ from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema
 
-from ..json.reader import read_exact
-from ..json.result import JsonSyntaxError
+from ..json.scanner import read_exact
 from ..parser.fast_path import NOT_EXACT, compile_fast_reader
 from ..result.errors import USER_CODE_ERRORS
-from ..result.reading import Cursor, Json, ValidationFailure
+from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from ..types.choices import BoolNode, ChoiceNode, FlagNode
 from ..types.constraints import ConstrainedNode
-from ..types.containers import DictNode, ListNode, TupleNode
+from ..types.containers import DictNode, ListNode, TupleNode, UnionNode
 from ..types.node import Node, RecursiveNode
 from ..types.records import EnvelopeNode, ObjectNode, RootModelNode
 from ..types.scalars import (
@@ -41,7 +40,6 @@ from ..types.scalars import (
     TemporalNode,
     TextNode,
 )
-from ..types.unions import UnionNode
 from .builders import (
     HIDDEN,
     INVALID,

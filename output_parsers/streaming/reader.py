@@ -5,23 +5,50 @@ For a record with the fields ``name`` and ``age``::
     reader.feed('{"name": "Ad')   ->   reader.snapshot().value == {"name": "Ad"}
     reader.feed('a", "age": 36')  ->   reader.snapshot().value == {"name": "Ada"}      36 may still grow
     reader.feed("}")              ->   reader.snapshot().value == Person("Ada", 36)    done
+@@MERGED Parse a list while it is being written, and return each item as soon as it is complete.
+
+::
+
+    reader = ItemReader(Person)
+    reader.feed('[{"name": "Ada", "age": 36}, {"name"')   ->   [Person("Ada", 36)]
+    reader.feed(': "Bob", "age": 7}]')                    ->   [Person("Bob", 7)]
+
+``ItemListParser`` parses a complete reply and returns the same items.
 """
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from typing_extensions import TypeForm
 
-from ..parser.registry import parser_for
-from ..parser.type_parser import TypeParser
-from ..result.errors import OutputParsingError
-from ..result.reading import Cursor, Leniency, Reading
+from ..json.scanner import read_exact, read_tolerant
+from ..parser.extract import strip_reasoning
+from ..parser.fast_path import NOT_EXACT
+from ..parser.type_parser import TypeParser, parser_for
+from ..result.errors import OutputParsingError, Problem
+from ..result.reading import (
+    Cursor,
+    Json,
+    JsonSyntaxError,
+    Leniency,
+    Reading,
+    ValidationFailure,
+    dump_json,
+    external_cause,
+)
+from ..types.containers import ListNode
+from ..types.node import Node
 from ..types.scalars import TextNode
-from .builders import Container, PartialList, PartialObject, ScanState, plain
-from .factory import factory_for, make_view
+from ..types.target import Target
+from .builders import Container, PartialList, PartialObject, ScanState, decode_items, plain
+from .factory import factory_for, make_view, may_have_key
 from .scanner import IncrementalScanner, ReasoningFilter, RootFinder
 from .tokens import StringBuffer, StringPrefix
 
@@ -208,3 +235,321 @@ class PlainTextReader:
     def so_far(self) -> StringPrefix | None:
         """Return the text of the answer received so far; None if no text has arrived yet."""
         return self._buffer.prefix() if self._buffer.pieces else None
+
+
+# Objects that are not in a list may be separated by commas or by the markers of a Markdown list.
+_BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
+
+
+class ItemPolicy(Enum):
+    """How to treat a list item that does not fit its type: raise an error, skip it, or return an ItemError.
+
+    Attributes:
+        RAISE: Raise OutputParsingError.
+        SKIP: Leave the item out.
+        KEEP: Return an ItemError in its place.
+    """
+
+    RAISE = "raise"
+    SKIP = "skip"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemError:
+    """Takes the place of an invalid item in a streamed list, with the reasons why it is invalid.
+
+    Attributes:
+        index: The position of the item in the list.
+        text: The text of the item.
+        problems: The reasons why the item does not fit.
+    """
+
+    index: int
+    text: str
+    problems: tuple[Problem, ...]
+
+
+class ItemReader(Generic[T]):
+    """Parses a list that arrives in chunks of text, and returns each item when it is complete.
+
+    The reply may be a list, an object with the list under its only key, or one object after the other
+    (JSON Lines). Each item is returned once, in order. With ``ItemPolicy.RAISE`` the items before a bad one
+    are returned first; the next call raises, and the call after that continues behind the bad item.
+    """
+
+    def __init__(
+        self,
+        item: TypeForm[T] | TypeParser[T],
+        on_error: ItemPolicy = ItemPolicy.RAISE,
+        *,
+        leniency: Leniency = Leniency.SAFE,
+    ) -> None:
+        """Create a reader for the list in one reply, which arrives in chunks of text.
+
+        Args:
+            item: The type of the items, or its parser.
+            on_error: What to do with an item that does not fit.
+            leniency: How far the text may differ from exact JSON.
+        """
+        parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
+        self._node: Node[T] = parser.node
+        self._fast_reader = parser.fast_reader
+        self._on_error = on_error
+        self._leniency = leniency
+        self._chunks: list[str] = []
+        self._reasoning = ReasoningFilter()
+        self._scanner = IncrementalScanner(RootFinder(self._accepts_root), self._on_root_closed)
+        self._list: Container | None = None
+        self._read_parts = 0  # the number of parts of the list that were read
+        self._is_closed = False
+        self._last_object_end = -1  # the end of the last object that is not in a list
+        self._error = ""
+        self._count = 0  # the number of items so far, including bad ones
+        # Errors are queued between the items, so that the items before an error are returned first.
+        self._ready: deque[T | ItemError | OutputParsingError] = deque()
+
+    @property
+    def text(self) -> str:
+        """The text of the streamed reply so far."""
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0] if self._chunks else ""
+
+    def feed(self, chunk: str) -> list[T | ItemError]:
+        """Add the next chunk of text and return the list items that are now complete.
+
+        With ``ItemPolicy.RAISE``, raises OutputParsingError with the text of an item that does not fit.
+        """
+        self._chunks.append(chunk)
+        answer = self._reasoning.feed(chunk)
+        if answer and not self._is_closed:
+            self._scanner.feed(answer)
+            self._find_list(self._scanner.stack)
+            self._read_closed_items()
+        items: list[T | ItemError] = []
+        while self._ready:
+            first = self._ready[0]
+            if isinstance(first, OutputParsingError) and items:
+                break  # the next call raises the error, so that the items before it are not lost
+            self._ready.popleft()
+            if isinstance(first, OutputParsingError):
+                raise first
+            items.append(first)
+        return items
+
+    def finish(self) -> list[T | ItemError]:
+        """Return the remaining list items after the last chunk; usually there are none.
+
+        Raises OutputParsingError for a bad item as ``feed`` does, and if the list is cut off or missing.
+        """
+        if self._scanner.gave_up and not self._error:
+            self._read_remaining()
+        for first in self._ready:
+            if isinstance(first, OutputParsingError):
+                self._ready.remove(first)
+                raise first
+        error = self._error or self._find_missing()
+        if error:
+            raise OutputParsingError(self.text, [Problem("$", error)])
+        items = [item for item in self._ready if not isinstance(item, OutputParsingError)]
+        self._ready.clear()
+        return items
+
+    def _find_missing(self) -> str:
+        """Explain what is missing in a streamed list; return "" if the list is complete."""
+        if self._scanner.gave_up:
+            return ""
+        if self._scanner.stack:
+            return "the JSON is cut off: the list is not closed"
+        if self._is_closed or self._last_object_end >= 0:
+            return ""
+        return f"expected a list of items, each {self._node.kind}; the reply contains none"
+
+    def _accepts_root(self, bracket: str) -> bool:
+        # Only further objects can follow an object that is not in a list.
+        return bracket == "{" or self._last_object_end < 0
+
+    def _find_list(self, stack: list[Container]) -> None:
+        """Find the JSON array with the list items as soon as its opening bracket has arrived."""
+        if self._list is not None or not stack or self._last_object_end >= 0:
+            return
+        candidate = stack[0]
+        if candidate.bracket == "{":
+            inner = candidate.parts[0] if candidate.parts else (stack[1] if len(stack) > 1 else None)
+            # If the item type has the key, the list belongs to a single item, as in {"skills": [...]}.
+            if (
+                not isinstance(inner, Container)
+                or inner.bracket == "{"
+                or may_have_key(self._node, inner.key)
+            ):
+                return
+            candidate = inner
+        self._list = candidate
+
+    def _on_root_closed(self, root: Container) -> bool:
+        """Parse the remaining list items once the JSON in the streamed reply is complete.
+
+        Returns True if the scanner has to look for another object.
+        """
+        self._find_list([root])
+        if self._list is not None:
+            self._read_closed_items()
+            self._is_closed = True
+            if root.bracket == "{" and len(root.parts) > 1:
+                self._error = "the object around the list has other keys too"
+            return False
+        if self._last_object_end >= 0:
+            between = self._scanner.cut(self._last_object_end, root.start)
+            if not _BETWEEN_OBJECTS.fullmatch(between):
+                self._error = "there is text between the items"
+                self._is_closed = True
+                return False
+        self._last_object_end = root.end
+        self._read_item(self._scanner.cut(root.start, root.end))
+        return True
+
+    def _read_closed_items(self) -> None:
+        """Parse the items of a streamed list that were completed since the last call."""
+        end = self._last_object_end
+        if self._list is not None:
+            for part in self._list.parts[self._read_parts :]:
+                self._read_parts += 1
+                if isinstance(part, Container):
+                    end = part.end
+                    self._read_item(self._scanner.cut(part.start, part.end))
+                elif isinstance(part, str):
+                    for value in decode_items(part):
+                        self._read_value(value, dump_json(value))
+                elif part.is_unreadable:
+                    self._add_error(dump_json(part.value), (self._problem("the string cannot be read"),))
+                else:
+                    self._read_value(part.value, dump_json(part.value))
+        self._scanner.drop_before(end)
+
+    def _problem(self, message: str) -> Problem:
+        return Problem(f"$[{self._count}]", message)
+
+    def _read_item(self, text: str) -> None:
+        """Parse one list item from its JSON text, and add its value or an error to the results."""
+        item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
+        if item is not NOT_EXACT:  # the usual case: most items are exact JSON
+            self._ready.append(item)
+            self._count += 1
+            return
+        try:
+            value = _read_json(text)
+        except JsonSyntaxError as error:
+            self._add_error(text, (self._problem(f"the JSON is broken: {error.message}"),))
+        else:
+            self._read_value(value, text)
+
+    def _read_value(self, value: Json, text: str) -> None:
+        """Validate the JSON value of one list item, and add its value or an error to the results."""
+        try:
+            item = self._node.read(value, Cursor(self._leniency, f"$[{self._count}]"))
+        except ValidationFailure as failure:
+            self._add_error(text, failure.problems)
+        except RecursionError:
+            self._add_error(text, (self._problem("it is nested too deeply"),))
+        else:
+            self._ready.append(item)
+            self._count += 1
+
+    def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
+        """Handle a list item that is invalid: raise its error, return the error as an item, or skip it."""
+        if self._on_error is ItemPolicy.RAISE:
+            self._ready.append(OutputParsingError(text, problems))
+        elif self._on_error is ItemPolicy.KEEP:
+            self._ready.append(ItemError(self._count, text, problems))
+        self._count += 1
+
+    def _read_remaining(self) -> None:
+        """Parse the complete reply if parsing it in chunks failed, and add the missing list items."""
+        try:
+            reply = strip_reasoning(self.text, Cursor(self._leniency))
+            whole = reply.read_whole()
+            values = [candidate.value for candidate in ([whole] if whole else reply.find_candidates())]
+        except ValidationFailure as failure:
+            raise OutputParsingError(self.text, failure.problems) from external_cause(failure)
+        except RecursionError:
+            raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from None
+        lists = [items for value in values if (items := _list_in(value)) is not None]
+        items = values if self._last_object_end >= 0 else next(iter(lists), None)
+        # The items so far were certain, so the complete text must contain at least as many.
+        if items is None or len(items) < self._count:
+            raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
+        for value in items[self._count :]:
+            self._read_value(value, dump_json(value))
+
+
+def _list_in(value: Json) -> list[Json] | None:
+    """Return the value if it is a list, or the list that is the only entry of a dict; None otherwise."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    return value if isinstance(value, list) else None
+
+
+def _read_json(text: str) -> Json:
+    """Parse text that is one JSON value, repairing mistakes, or raise JsonSyntaxError."""
+    try:
+        return read_exact(text)
+    except JsonSyntaxError:
+        # The end of a string with unescaped quotes is recognized only inside brackets.
+        items = read_tolerant(f"[{text}]").value
+    if len(items) != 1:
+        raise JsonSyntaxError("it is more than one value", 0)
+    return items[0]
+
+
+class ItemListParser(TypeParser[list[Any]]):
+    """Parses a complete list, and returns the same items as ItemReader does for the streamed list.
+
+    A reply that is not JSON, such as a bulleted list, is parsed like any other list. With
+    ``ItemPolicy.KEEP`` the list contains an ItemError for each item that does not fit.
+    """
+
+    def __init__(self, item: TypeParser[Any], policy: ItemPolicy, *, field: str | None = None) -> None:
+        """Create a parser for a list of items.
+
+        Args:
+            item: The parser of the items.
+            policy: What to do with an item that does not fit.
+            field: The key of the envelope that contains the list; None if the list has no envelope.
+        """
+        target = Target(list[Any], alias=f"list[{item.name}]")
+        node = ListNode(item.node, list, exact=False)
+        node.part_descriptions = (item.target.description,)
+        super().__init__(target, node, field=field)
+        self._item = item
+        self._policy = policy
+
+    def with_envelope(self, field: str = "value") -> ItemListParser:
+        """Return a parser that expects the list in an object with one key, such as ``{"items": [...]}``."""
+        return ItemListParser(self._item, self._policy, field=field).with_leniency(self.leniency)
+
+    def reader(self) -> ItemReader[Any]:
+        """Return a reader that parses list items one by one while the reply is streamed."""
+        return ItemReader(self._item, self._policy, leniency=self.leniency)
+
+    def parse(self, text: str, leniency: Leniency | None = None) -> list[Any]:
+        """Return the list items of a complete reply, or raise OutputParsingError if its text does not fit."""
+        return self.read(text, leniency).value
+
+    def read(self, text: str, leniency: Leniency | None = None) -> Reading[list[Any]]:
+        """Return the list items of a complete reply, with the conversions and repairs that were needed.
+
+        Raises OutputParsingError if the text does not fit.
+        """
+        leniency = self.leniency if leniency is None else leniency
+        reader = ItemReader(self._item, self._policy, leniency=leniency)
+        try:
+            items = reader.feed(text)
+            return Reading([*items, *reader.finish()])
+        except OutputParsingError as error:
+            if "[" in text or "{" in text:
+                raise  # the reply is broken JSON, not a list in prose
+            try:
+                return super().read(text, leniency)
+            except OutputParsingError:
+                raise error from None

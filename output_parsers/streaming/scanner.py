@@ -21,9 +21,8 @@ from collections.abc import Callable
 from enum import Enum
 from json import JSONDecoder
 
-from ..json.result import JsonSyntaxError, RepairLog
 from ..json.strings import decode_string
-from ..result.reading import Json
+from ..result.reading import Json, JsonSyntaxError, RepairLog
 from .builders import Container, Member, ScanState
 from .tokens import (
     COMMA_OR_CLOSE,

@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..json.result import JsonSyntaxError, RepairLog
 from ..json.strings import decode_string, read_bare_value
-from ..result.reading import Json
+from ..result.reading import Json, JsonSyntaxError, RepairLog
 
 
 class StringBuffer:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..profiles import Profile
 from ..result.errors import shorten
 from ..types.constraints import CONSTRAINTS_IN_WORDS
 from ..types.node import JsonSchema
@@ -29,8 +30,9 @@ from .containers import (
     ObjectProperty,
     PairsCodec,
     TupleCodec,
+    UnionCodec,
+    make_union,
 )
-from .profiles import Profile
 from .scalars import AnyCodec, ChoiceCodec, JsonTextCodec, NeverCodec, NullableCodec, ScalarCodec
 from .schema_queries import (
     ANNOTATIONS,
@@ -53,7 +55,6 @@ from .schema_queries import (
     reference_name,
     sole_reference,
 )
-from .unions import UnionCodec, make_union
 
 _MAX_ALTERNATIVES = 16  # a product of several unions with more branches is not built
 _OBJECT_KEYWORDS = frozenset(

@@ -21,10 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from ..json.reader import read_exact
-from ..json.result import JsonSyntaxError
+from ..json.scanner import read_exact
 from ..result.errors import Problem
-from ..result.reading import Cursor, Json, describe_value
+from ..result.reading import Cursor, Json, JsonSyntaxError, describe_value
 from ..types.node import JsonSchema, with_description
 from ..types.records import normalize_key
 from .schema_queries import json_equal

@@ -24,6 +24,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from ..parser.type_parser import TypeParser
+from ..profiles import Profile
 from ..result.errors import USER_CODE_ERRORS, Problem
 from ..result.reading import Ambiguity, Cursor, Json, ValidationFailure, describe_value, strict_equal
 from ..types.node import Definitions, JsonSchema, Node, with_description
@@ -41,10 +42,9 @@ from .codec import (
     SchemaLocation,
     walk,
 )
-from .profiles import Profile
+from .containers import disambiguate_unions, is_identity
 from .scalars import NeverCodec, WrapperCodec, closed_object
 from .schema_queries import SchemaDocument, exceeded_limits, json_equal, kind_of
-from .unions import disambiguate_unions, is_identity
 
 # --- Encoding a schema ---
 

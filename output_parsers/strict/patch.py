@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from ..json.reader import parse_json_string
+from ..json.scanner import parse_json_string
 from ..json_schema.parser import schema_parser
 from ..parser.extract import strip_reasoning
 from ..parser.type_parser import TypeParser

@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property, partial
 
-from ..json.reader import read_exact
-from ..json.result import JsonSyntaxError
-from ..result.reading import Cursor, Json, describe_value, dump_json
+from ..json.scanner import read_exact
+from ..result.reading import Cursor, Json, JsonSyntaxError, describe_value, dump_json
 from ..types.node import JsonSchema
 from ..types.records import normalize_key
 from .codec import (

@@ -20,9 +20,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
+from ..profiles import Limits
 from ..result.reading import Json
 from ..types.node import JsonSchema
-from .profiles import Limits
 
 # --- JSON values ---
 

@@ -15,8 +15,13 @@ from .simple import (
     TextReply,
     TextResponse,
 )
-from .tagged import MarkdownJsonDictParser, MultiTaggedContentParser, RegexTaggedContentParser, TaggedContent
-from .xml import XmlOutputParser
+from .tagged import (
+    MarkdownJsonDictParser,
+    MultiTaggedContentParser,
+    RegexTaggedContentParser,
+    TaggedContent,
+    XmlOutputParser,
+)
 
 __all__ = [
     "CommaSeparatedListOutputParser",

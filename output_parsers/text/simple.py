@@ -18,13 +18,11 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from ..json.reader import read_tolerant
-from ..json.result import JsonSyntaxError
+from ..json.scanner import read_tolerant
 from ..parser.extract import strip_reasoning
-from ..parser.registry import parser_for
-from ..parser.type_parser import TypeParser
+from ..parser.type_parser import TypeParser, parser_for
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Cursor, Leniency, Reading, ValidationFailure, describe_value
+from ..result.reading import Cursor, JsonSyntaxError, Leniency, Reading, ValidationFailure, describe_value
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -7,10 +7,9 @@ from decimal import Decimal
 from enum import Enum, Flag
 from typing import Any, Literal, TypeVar
 
-from ..json.result import is_non_finite
 from ..prose.choices import Choice, ChoiceMatcher, NoMatch, normalize
 from ..result.errors import UnsupportedTypeError
-from ..result.reading import Cursor, Json, dump_json
+from ..result.reading import Cursor, Json, dump_json, is_non_finite
 from .node import Definitions, JsonSchema, Node, described_hint, with_description
 from .target import Target, attribute_docs, class_docstring, type_name
 

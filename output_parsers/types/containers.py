@@ -1,28 +1,39 @@
-"""Parsers for Python container types: lists, sets, tuples and dicts."""
+"""Parsers for Python container types: lists, sets, tuples and dicts.
+@@MERGED The parser for unions such as ``int | str``, which chooses the type with the fewest conversions.
+"""
 
 from __future__ import annotations
 
 import collections
 import collections.abc
-from collections.abc import Callable, Iterable
+import types
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple, Union
 
-from ..json.reader import parse_json_string, read_exact
-from ..json.result import JsonSyntaxError
+from ..json.scanner import parse_json_string, read_exact
 from ..prose.choices import IN_A_SENTENCE, is_clear_list, split_items
-from ..result.errors import UnsupportedTypeError
+from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
 from ..result.reading import (
     MAX_FAILURES,
+    Ambiguity,
+    Coercion,
     Cursor,
     Json,
+    JsonSyntaxError,
     Leniency,
     ValidationFailure,
     combine_failures,
     dump_json,
+    strict_equal,
 )
-from .node import Definitions, JsonSchema, Node
-from .scalars import TextNode
+from .choices import ChoiceNode
+from .constraints import ConstrainedNode
+from .node import Definitions, JsonSchema, Node, RecursiveNode
+from .records import ObjectNode
+from .scalars import AnyNode, NoneNode, TextNode
 from .target import Target, type_name
 
 Build = Callable[[Target], Node[object]]
@@ -330,4 +341,306 @@ def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Nod
     _check_hashable(parts[0], "keys", target)
     node = DictNode(build(parts[0]), build(parts[1]), make)
     node.part_descriptions = (parts[0].description, parts[1].description)
+    return node
+
+
+_MAX_KINDS = 20  # of values in a message
+# A union with this many levels is a definition in the JSON Schema if it repeats: a schema in which each level
+# repeats the one below grows exponentially. Unions with fewer levels stay in place, which models read better.
+_DEFINED_NESTING = 3
+_HINT_LEVELS = 4  # of unions in unions that a hint for the prompt writes in full
+
+
+class _Fit(NamedTuple):
+    """A member of a union type that fits the data, with the parsed value and the conversions it needed."""
+
+    option: Node[object]
+    value: object
+    coercions: list[Coercion]
+
+
+class UnionNode(Node[object]):
+    """Reads a value of a union type such as ``int | str``.
+
+    Attributes:
+        options: The nodes of the members, in the order of their declaration.
+    """
+
+    def __init__(self, options: tuple[Node[object], ...], tag: str | None) -> None:
+        self.options = options
+        self._declared_tag = tag
+        rest = [option for option in options if not isinstance(option, NoneNode)]
+        # pydantic tries the members in its own order, which does not matter for a single member and None
+        self.exact = len(rest) == 1 and len(options) == 2
+
+    # These are cached because unions inside unions would compute them again and again.
+    @cached_property
+    def kind(self) -> str:  # type: ignore[override]  # a property in place of an attribute
+        kinds = self._kinds
+        if len(kinds) > _MAX_KINDS:
+            kinds = (*kinds[:_MAX_KINDS], f"{len(kinds) - _MAX_KINDS} other types")
+        return " or ".join(kinds)
+
+    @cached_property
+    def _kinds(self) -> tuple[str, ...]:
+        kinds = [
+            option._kinds if isinstance(option, UnionNode) else (option.kind,) for option in self.options
+        ]
+        return tuple(dict.fromkeys(chain.from_iterable(kinds)))
+
+    @cached_property
+    def prose(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
+        return all(option.prose for option in self.options)
+
+    @cached_property
+    def any_text(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
+        return any(option.any_text for option in self.options)
+
+    @property
+    def parts(self) -> tuple[Node[object], ...]:
+        return self.options
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        if self._nesting < _DEFINED_NESTING:
+            return self._schema(definitions)
+        return definitions.define(self, "Union", self._schema)
+
+    def _schema(self, definitions: Definitions) -> JsonSchema:
+        return {"anyOf": self.part_schemas(definitions)}
+
+    @cached_property
+    def _nesting(self) -> int:
+        """How many levels of unions there are, including this one: 2 for ``list[int | str] | None``."""
+        return 1 + max(map(_nesting_in, self.options))
+
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
+        # deeper levels are only named, because the text could be several times as long with every level
+        if sum(isinstance(node, UnionNode) for node in enclosing) >= _HINT_LEVELS and self._nesting > 1:
+            return self.kind
+        return " | ".join(self.part_hints(enclosing))
+
+    def read(self, data: Json, cursor: Cursor) -> object:
+        if not isinstance(data, (dict, list)) and not self._has_unions:
+            return self._read(data, cursor)
+        return self._read_once(self._read, data, cursor)
+
+    @cached_property
+    def _has_unions(self) -> bool:
+        """True if a member of this union is itself a union, directly or inside a wrapping parser."""
+        return any(
+            isinstance(part, UnionNode) for option in self.options for part in _same_value_parts(option)
+        )
+
+    def _read_once(self, read: Callable[[Json, Cursor], object], data: Json, cursor: Cursor) -> object:
+        """Read a value, or return the cached result if the same value was read before.
+
+        Without this a recursive union would be read once per member, on every level: exponential time.
+        """
+        key = (id(self), read.__name__, cursor.path, id(data))
+        if key not in cursor.union_cache:
+            cursor.union_cache[key] = (data, _outcome(read, data, cursor))
+        _, outcome = cursor.union_cache[key]
+        if isinstance(outcome, ValidationFailure):
+            raise outcome.with_traceback(None)
+        value, coercions = outcome
+        cursor.coercions.extend(coercions)
+        return value
+
+    def _read(self, data: Json, cursor: Cursor) -> object:
+        options = self.options_by_tag(data, cursor) or self.options
+        return self._best(options, data, cursor, lambda option: option.read(data, cursor))
+
+    def read_text(self, text: str, cursor: Cursor) -> object:
+        return (
+            self._read_once(self._read_text, text, cursor)
+            if self._has_unions
+            else self._read_text(text, cursor)
+        )
+
+    def _read_text(self, text: str, cursor: Cursor) -> object:
+        return self._best(self.options, text, cursor, lambda option: option.read_text(text, cursor))
+
+    def _best(
+        self,
+        options: tuple[Node[object], ...],
+        data: Json,
+        cursor: Cursor,
+        read: Callable[[Node[object]], object],
+    ) -> object:
+        """Try each member of a union type, and return the value that needs the fewest conversions."""
+        before = len(cursor.coercions)
+        fits: list[_Fit] = []
+        failures: list[ValidationFailure] = []
+        ambiguities: list[tuple[int, Ambiguity]] = []  # each with the number of coercions before it
+        for option in options:
+            try:
+                value = read(option)
+            except Ambiguity as error:
+                ambiguities.append((len(cursor.coercions) - before, error))
+            except ValidationFailure as failure:
+                failures.append(failure)
+            else:
+                fits.append(_Fit(option, value, cursor.coercions[before:]))
+            del cursor.coercions[before:]  # the next member starts from the same state
+        # an ambiguous member that needs as few coercions as any other makes the union ambiguous
+        for count, ambiguity in ambiguities:
+            if all(count <= len(fit.coercions) for fit in fits):
+                raise ambiguity
+        if not fits:
+            raise self._nearest(failures, cursor)
+        best = _choose(fits, data, cursor)
+        cursor.coercions.extend(best.coercions)
+        return best.value
+
+    def _nearest(self, failures: list[ValidationFailure], cursor: Cursor) -> ValidationFailure:
+        """Return the error of the union member that fits the data best, although not fully.
+
+        Its problems lie deepest inside the data. Among several such members it has the fewest problems.
+        """
+        depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in failures}
+        own_depth = cursor.path.count(".") + cursor.path.count("[")
+        deeper = [failure for failure in failures if depth[id(failure)] > own_depth]
+        if deeper:
+            return min(deeper, key=lambda failure: len(failure.problems))
+        data = failures[-1].problems[0].found
+        return ValidationFailure(Problem(cursor.path, f"expected {self.kind}", data))
+
+    def options_by_tag(self, data: Json, cursor: Cursor) -> tuple[Node[object], ...] | None:
+        """Return the union member that the discriminator field (tag) of a JSON object names, or None."""
+        if not isinstance(data, dict):
+            return None
+        for key in self.tag_keys():
+            if key not in data:
+                continue
+            chosen = []
+            for option in self.options:
+                node = _as_object(option)
+                if node is None or not _can_read(_tag_node(node, key), data[key], cursor):
+                    continue
+                chosen.append(option)
+            if len(chosen) == 1:
+                return tuple(chosen)
+        return None
+
+    def tag_keys(self) -> list[str]:
+        """Return the keys, such as ``type``, whose values in a JSON object may identify a union member.
+
+        They are the discriminator, or the Literal fields that all members share.
+        """
+        if self._declared_tag is not None:
+            return [self._declared_tag]
+        objects = [node for option in self.options if (node := _as_object(option)) is not None]
+        if len(objects) < 2:
+            return []
+        keys = [field.keys[0] for field in objects[0].spec.fields]
+        return [key for key in keys if all(_tag_node(node, key) is not None for node in objects)]
+
+    def write(self, value: object) -> Json:
+        for option in self.options:
+            try:
+                data = option.write(value)
+                again = option.read(data, Cursor())
+            except (ValidationFailure, ValueError, *USER_CODE_ERRORS):
+                continue
+            if _equivalent(again, value):
+                return data
+        raise ValueError(f"expected {self.kind}, found {value!r}")
+
+    def count_keys(self, value: object) -> int:
+        rest = [option for option in self.options if not isinstance(option, NoneNode)]
+        return 0 if value is None else rest[0].count_keys(value)
+
+
+def _outcome(
+    read: Callable[[Json, Cursor], object], data: Json, cursor: Cursor
+) -> ValidationFailure | tuple[object, list[Coercion]]:
+    """Try to read a value; return it with its conversions, or the validation failure."""
+    before = len(cursor.coercions)
+    try:
+        value = read(data, cursor)
+    except ValidationFailure as failure:
+        return failure
+    coercions = cursor.coercions[before:]
+    del cursor.coercions[before:]
+    return value, coercions
+
+
+def _nesting_in(node: Node[object]) -> int:
+    if isinstance(node, UnionNode):
+        return node._nesting
+    if isinstance(node, RecursiveNode):  # its target contains this node
+        return 0
+    return max(map(_nesting_in, node.parts), default=0)
+
+
+def _same_value_parts(node: Node[object]) -> Iterator[Node[object]]:
+    """Yield a parser and the parsers that it delegates to, such as the one inside a ConstrainedNode."""
+    yield node
+    if isinstance(node, RecursiveNode):
+        yield node.target
+    elif isinstance(node, ConstrainedNode):
+        yield from _same_value_parts(node.inner)
+
+
+def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
+    """Choose the union member that can read the data with the fewest conversions.
+
+    Text and Any lose against more specific members. Raises Ambiguity if two members remain that have
+    different values.
+    """
+    fewest = min(len(fit.coercions) for fit in fits)
+    best = [fit for fit in fits if len(fit.coercions) == fewest]
+    specific = [fit for fit in best if not isinstance(fit.option, (TextNode, AnyNode))] or best
+    first = specific[0]
+    if type(data) is int:  # a float may lose digits of it
+        first = next((fit for fit in specific if type(fit.value) is int and fit.value == data), first)
+        specific = [fit for fit in specific if fit is first or not isinstance(fit.value, float)]
+    if not all(_equivalent(first.value, fit.value) for fit in specific):
+        kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in specific))
+        raise Ambiguity(Problem(cursor.path, f"it can be read in more than one way: as {kinds}"))
+    return next((fit for fit in specific if type(fit.value) is type(data)), first)
+
+
+def _equivalent(one: object, other: object) -> bool:
+    """Return True if two values are equal and have the same type, or are equal numbers such as 1 and 1.0."""
+    return strict_equal(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def _as_object(node: Node[object]) -> ObjectNode | None:
+    while isinstance(node, RecursiveNode):
+        node = node.target
+    return node if isinstance(node, ObjectNode) else None
+
+
+def _tag_node(node: ObjectNode, key: str) -> Node[object] | None:
+    for field in node.spec.fields:
+        if key in field.keys and isinstance(node.nodes[field.name], ChoiceNode):
+            return node.nodes[field.name]
+    return None
+
+
+# Tags are read with the usual leniency, so that "Dog" selects the member with the tag "dog".
+def _can_read(node: Node[object] | None, value: Json, cursor: Cursor) -> bool:
+    if node is None:
+        return False
+    try:
+        node.read(value, Cursor(cursor.leniency, cursor.path))
+    except ValidationFailure:
+        return False
+    return True
+
+
+def union_node(target: Target, build: Build) -> Node[object] | None:
+    """Return the parser for a union type, including Optional, or None for other types."""
+    if target.origin not in (Union, types.UnionType):
+        return None
+    discriminators = (getattr(item, "discriminator", None) for item in target.metadata)
+    tag = next((tag for tag in discriminators if isinstance(tag, str)), None)
+    options = [target.child(arg) for arg in target.args]
+    node = UnionNode(tuple(map(build, options)), tag)
+    node.part_descriptions = tuple(option.description for option in options)
     return node

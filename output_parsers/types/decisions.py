@@ -16,12 +16,11 @@ from ..result.errors import UnsupportedTypeError
 from ..result.reading import Cursor, Json, dump_json
 from .choices import BoolNode, ChoiceNode
 from .constraints import ConstrainedNode
-from .containers import ListNode
+from .containers import Build, ListNode, UnionNode
 from .node import Definitions, JsonSchema, Node, RecursiveNode
 from .records import FieldSpec, ObjectNode, RecordSpec
 from .scalars import NoneNode
 from .target import Target, type_name
-from .unions import Build, UnionNode
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)

@@ -15,9 +15,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic_core import to_jsonable_python
 
-from ..json.result import is_non_finite
 from ..result.errors import USER_CODE_ERRORS, OutputParsingError, Problem
-from ..result.reading import Cursor, Json, ValidationFailure, dump_json
+from ..result.reading import Cursor, Json, ValidationFailure, dump_json, is_non_finite
 
 T_co = TypeVar("T_co", covariant=True)
 JsonSchema: TypeAlias = dict[str, Any]

@@ -33,11 +33,11 @@ from pydantic.fields import FieldInfo
 from pydantic.functional_validators import BeforeValidator, PlainValidator, WrapValidator
 from typing_extensions import is_typeddict
 
-from ..json.reader import parse_json_string
+from ..json.scanner import parse_json_string
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
 from ..result.reading import Cursor, Json, ValidationFailure, combine_failures, describe_value, dump_json
+from .constraints import problems_of, to_python
 from .node import Definitions, JsonSchema, Node, with_description
-from .pydantic import problems_of, to_python
 from .scalars import AnyNode
 from .target import Target, TypeExpression, attribute_docs, class_docstring, class_hints, type_name
 

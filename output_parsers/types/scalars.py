@@ -18,12 +18,21 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from ..json.result import NON_FINITE_RULE, NON_FINITE_SCHEMA, is_non_finite, non_finite_name, parse_non_finite
 from ..prose.numbers import find_number, read_number
 from ..prose.result import TextParseError, TextReading
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
-from ..result.lazy_regex import lazy_regex
-from ..result.reading import Cursor, Json, Leniency, expected_message
+from ..result import lazy_regex
+from ..result.reading import (
+    NON_FINITE_RULE,
+    NON_FINITE_SCHEMA,
+    Cursor,
+    Json,
+    Leniency,
+    expected_message,
+    is_non_finite,
+    non_finite_name,
+    parse_non_finite,
+)
 from .node import Definitions, JsonSchema, Node
 from .target import Target
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiservices import ChatRequest, ScriptedChatModel
-from aiservices.models.local.download import WeightsError
+from aiservices.models.local.weights import WeightsError
 from samples import table, tour, tour_rows
 from samples.table import shortened, width_of, wrapped
 

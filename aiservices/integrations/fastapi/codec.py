@@ -34,8 +34,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict, is_typeddict
 
-from output_parsers.parser.registry import ParserRegistry
-from output_parsers.parser.type_parser import TypeParser
+from output_parsers.parser.type_parser import ParserRegistry, TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import Coercion, Leniency
 from output_parsers.types.decisions import DecisionNode, decisions_with_probabilities
@@ -43,7 +42,7 @@ from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
 from output_parsers.types.target import Description, type_name
 
 from ...engine.results import Result
-from ...models.errors import AiServiceError, Attempt, InnerCall
+from ...models.errors import AiServiceError, Attempt, InnerCall, Strategy
 from ...models.media import Audio, File, Image, Media
 from ...models.messages import (
     AiMessage,
@@ -56,7 +55,6 @@ from ...models.messages import (
     Usage,
     UserMessage,
 )
-from ...models.strategy import Strategy
 from ...tools.tool import ToolRun
 
 T = TypeVar("T")

@@ -15,14 +15,13 @@ from typing import Annotated, Any, NamedTuple, NotRequired, get_args, get_origin
 
 from pydantic import Field
 
-from output_parsers.parser.registry import DEFAULT_REGISTRY, ParserFactory, ParserRegistry
+from output_parsers.parser.type_parser import DEFAULT_REGISTRY, ParserFactory, ParserRegistry
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import JsonSchema
 from output_parsers.types.target import Description, Target, substitute, type_arguments_by_class, type_name
 
-from ...interface.decorators import declaration_of
+from ...interface.decorators import declaration_of, enclosing_names, is_stub, methods_of
 from ...interface.parameters import Parameter, Role, RoleError, method_parameters, parameter_docs, summary_of
-from ...interface.stubs import enclosing_names, is_stub, methods_of
 from ...models.errors import DefinitionError, DefinitionProblem
 from ...models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
 from ...service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type

@@ -22,7 +22,7 @@ from ...service.compile import ReturnShape
 from .codec import JsonObject
 from .contract import Argument, Contract, Method
 from .problems import KINDS, PROBLEM_MEDIA_TYPE, Problem
-from .sse import event_schema
+from .responses import event_schema
 
 PROBLEM_SCHEMA_NAME = "AiServiceProblem"  # in the components of the document
 _DEFS_PREFIX = "#/$defs/"

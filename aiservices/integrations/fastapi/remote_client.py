@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from typing_extensions import TypeForm
 
-from output_parsers.parser.registry import ParserFactory
+from output_parsers.parser.type_parser import ParserFactory
 from output_parsers.result.errors import OutputParsingError, Problem as ParsingProblem
 from output_parsers.result.reading import Reading
 
@@ -32,10 +32,9 @@ from ...engine.approval import (
     SuspendedCall,
     decisions_for,
 )
-from ...engine.events import AttemptStarted
 from ...engine.output_format import OutputFormat
-from ...engine.streams import Accepted, AsyncStream, Stream
-from ...interface.stubs import has_own_init
+from ...engine.streams import Accepted, AsyncStream, AttemptStarted, Stream
+from ...interface.decorators import has_own_init
 from ...models.errors import (
     AiServiceError,
     BadRequestError,
@@ -55,19 +54,19 @@ from ...models.errors import (
     RateLimitError,
     RefusalError,
     ServiceOutputError,
+    Strategy,
     SuspendedCallError,
     TruncatedError,
     hide_library_frames,
 )
 from ...models.http.base import PerLoop
 from ...models.messages import ChatReply, ReplyDelta, ToolCall
-from ...models.strategy import Strategy
 from ...service.compile import ReturnShape
 from ...tools.tool import REMOTE_CALL, REMOTE_RESUME, Denied, ExternalResult
 from .codec import JsonObject, attempts_from_json, read_result
 from .contract import RESUME_PATH, Contract, Method, contract_of
 from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
-from .sse import EventName
+from .responses import EventName
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from output_parsers.parser.registry import ParserFactory
+from output_parsers.parser.type_parser import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
 from ...engine.approval import ExternalResultError
@@ -33,13 +33,17 @@ from ...service.methods import is_service_method, service_method_of
 from .calls import (
     DEFAULT_MAX_WAITING_CALLS,
     DEFAULT_THREADS,
+    NO_STORE,
     ApprovalSettings,
     ApprovalStates,
     MethodCall,
     ProblemError,
+    RequestCheck,
     ResumedCall,
     Threads,
+    host_problems,
     log_problem,
+    problem_response,
 )
 from .codec import JsonCodec, write_result, write_value
 from .contract import (
@@ -71,15 +75,15 @@ from .problems import (
     suspended_call_problem,
     wrong_parts,
 )
-from .request_check import NO_STORE, RequestCheck, host_problems, problem_response
 from .responses import (
     DocumentedEventStream,
+    StreamMode,
     cancel_on_disconnect,
+    event_schema,
     json_response,
     stream_method,
     validation_problem,
 )
-from .sse import StreamMode, event_schema
 
 S = TypeVar("S")
 

@@ -44,19 +44,17 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from output_parsers.parser.registry import ParserFactory
+from output_parsers.parser.type_parser import ParserFactory
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.types.node import JsonSchema
 
 from ...engine.approval import ApprovalRequiredError, SuspendedCall
-from ...engine.events import AttemptStarted
-from ...engine.streams import Completed, FieldCompleted
+from ...engine.streams import AttemptStarted, Completed, FieldCompleted
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...models.media import Image
 from ...models.messages import ReplyDelta
 from ...service.compile import ReturnShape
-from ...service.methods import is_service_method
-from ...service.preview import preview
+from ...service.methods import is_service_method, preview
 from ...tools.tool import Denied
 from ..fastapi.calls import (
     DEFAULT_MAX_WAITING_CALLS,
@@ -65,16 +63,17 @@ from ..fastapi.calls import (
     ApprovalStates,
     MethodCall,
     ProblemError,
+    RequestCheck,
     ResumedCall,
     Threads,
+    host_problems,
     iterate,
     log_problem,
 )
 from ..fastapi.codec import write_value
 from ..fastapi.contract import Contract, Method, caller_problems, contract_of, server_argument_problems
 from ..fastapi.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
-from ..fastapi.request_check import RequestCheck, host_problems
-from .contents import content_block, prompt_messages
+from .connection import content_block, prompt_messages
 
 # --- A method as a tool ---
 

@@ -275,7 +275,7 @@ class McpTools:
 
     def _tool(self, server_tool: ServerTool) -> Tool:
         """Convert a tool of the MCP server to a Tool, reusing the cached one if the tool has not changed."""
-        from .contents import without_control_characters
+        from .connection import without_control_characters
 
         cached = self._tool_cache.get(server_tool.name)
         # Building a parser from a schema is slow, and most servers never change their tools.
@@ -297,7 +297,7 @@ class McpTools:
         return tool
 
     async def _call_tool(self, name: str, arguments: Mapping[str, object]) -> str:
-        from .contents import text_of_result, without_control_characters
+        from .connection import text_of_result, without_control_characters
 
         try:
             return text_of_result(await self._open_connection().call(name, arguments))
@@ -321,7 +321,7 @@ class McpTools:
         ]
 
     async def _resource_lines(self) -> str:
-        from .contents import without_control_characters
+        from .connection import without_control_characters
 
         connection = self._open_connection()
         lines = [
@@ -334,7 +334,7 @@ class McpTools:
         return without_control_characters("\n".join(lines)) or "There are none."
 
     async def _resource_text(self, uri: str) -> str:
-        from .contents import text_of_resource
+        from .connection import text_of_resource
 
         return text_of_resource(await self._open_connection().read(uri))
 
@@ -391,13 +391,13 @@ class McpTools:
         return await self._await(self._get_prompt(name, arguments))
 
     async def _read_resource(self, uri: str) -> list[str | Media]:
-        from .contents import resource_part
+        from .connection import resource_part
 
         result = await self._for_program(self._open_connection().read(uri), f"the resource {uri}")
         return [resource_part(contents) for contents in result.contents]
 
     async def _get_prompt(self, name: str, arguments: Mapping[str, str]) -> list[Message]:
-        from .contents import message_of, part_of
+        from .connection import message_of, part_of
 
         work = self._open_connection().prompt(name, arguments)
         result = await self._for_program(work, f"the prompt {name}")

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from output_parsers.types.decisions import Decision
 
 from ...engine.effects import Emit, Sleep
-from ...engine.events import AnswerRejected
+from ...engine.streams import AnswerRejected
 from ...guardrails import GuardrailRan
 from ...models.base import ChatModel
 from ...models.media import Audio, Image, Media
@@ -115,7 +115,7 @@ MAP_ROWS: Final = "map_rows"
 ROWS_METRIC: Final = "aiservices.rows"
 ROW_OUTCOME: Final = "aiservices.row.outcome"
 ROW_COUNT: Final = "aiservices.rows.count"
-ROW_ERRORS: Final = "aiservices.rows.row"
+ROW_ERRORS: Final = "aiservices.rows.binding"
 ROWS_CACHED: Final = "aiservices.rows.cached"
 ANSWER_REJECTED: Final = "aiservices.answer_rejected"
 BACKOFF: Final = "aiservices.backoff"

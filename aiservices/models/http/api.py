@@ -21,8 +21,7 @@ from ..errors import ModelError, Remedy
 from ..messages import ChatReply, Message
 from ..requests import ChatOptions, ReasoningEffort, ResponseFormat, Tooling
 from .base import HttpRequest
-from .errors import ErrorDetails, read_error_details
-from .replies import StreamReader
+from .replies import ErrorDetails, StreamReader, read_error_details
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock reject all others
 

@@ -28,8 +28,14 @@ from .base import (
     display_url,
     is_secret_header,
 )
-from .errors import REPLY_ERRORS, BrokenStreamError, ErrorMapper, UnsupportedRequestError
-from .replies import EventStreamReader, StreamReader
+from .replies import (
+    REPLY_ERRORS,
+    BrokenStreamError,
+    ErrorMapper,
+    EventStreamReader,
+    StreamReader,
+    UnsupportedRequestError,
+)
 
 if TYPE_CHECKING:
     from .async_client import AsyncHttpClient

@@ -6,8 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from .download import ProgressLine, WeightsError, pull
-from .weights import KNOWN_WEIGHTS, is_ready, weights_path
+from .weights import KNOWN_WEIGHTS, ProgressLine, WeightsError, is_ready, pull, weights_path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

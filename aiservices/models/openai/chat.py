@@ -20,11 +20,12 @@ from ..http.api import (
     safe_name,
 )
 from ..http.base import HttpRequest
-from ..http.errors import UnreadableReplyError, UnsupportedRequestError
 from ..http.replies import (
     EventStreamReader,
     JsonObject,
     StreamReader,
+    UnreadableReplyError,
+    UnsupportedRequestError,
     WholeReplyReader,
     is_json_object,
     parse_object,

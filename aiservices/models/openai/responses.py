@@ -17,11 +17,13 @@ from ..http.api import (
     safe_name,
 )
 from ..http.base import HttpRequest
-from ..http.errors import ReportedError, UnreadableReplyError, UnsupportedRequestError
 from ..http.replies import (
     EventStreamReader,
     JsonObject,
+    ReportedError,
     StreamReader,
+    UnreadableReplyError,
+    UnsupportedRequestError,
     WholeReplyReader,
     parse_object,
     read_logprobs,

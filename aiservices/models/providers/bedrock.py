@@ -37,15 +37,19 @@ from ..http.base import (
     display_url,
     key_function_credentials,
 )
-from ..http.errors import (
+from ..http.model import HttpChatModel, HttpClients
+from ..http.replies import (
     ErrorDetails,
+    EventStreamReader,
+    JsonObject,
     ReportedError,
+    StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
+    WholeReplyReader,
+    parse_object,
     read_error_details,
 )
-from ..http.model import HttpChatModel, HttpClients
-from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,

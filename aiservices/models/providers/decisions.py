@@ -22,15 +22,19 @@ from ..base import Capabilities, DecisionLimits
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer
 from ..http.base import ApiKey, Credentials, display_url, key_function_credentials
-from ..http.errors import (
+from ..http.model import HttpChatModel, HttpClients
+from ..http.replies import (
     ErrorDetails,
     ErrorMapper,
+    JsonObject,
+    StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
+    WholeReplyReader,
+    parse_object,
     read_error_details,
+    whole_reply_deltas,
 )
-from ..http.model import HttpChatModel, HttpClients
-from ..http.replies import JsonObject, StreamReader, WholeReplyReader, parse_object, whole_reply_deltas
 from ..media import Image, Media
 from ..messages import (
     AiMessage,

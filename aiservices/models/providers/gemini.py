@@ -33,14 +33,16 @@ from ..http.base import (
     display_url,
     key_function_credentials,
 )
-from ..http.errors import ErrorDetails, UnreadableReplyError, read_error_details
 from ..http.model import HttpChatModel, HttpClients
 from ..http.replies import (
+    ErrorDetails,
     EventStreamReader,
     JsonObject,
     StreamReader,
+    UnreadableReplyError,
     WholeReplyReader,
     parse_object,
+    read_error_details,
     read_media,
 )
 from ..media import Media

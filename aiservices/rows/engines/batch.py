@@ -33,10 +33,9 @@ from ...models.errors import (
 from ...models.http.model import HttpChatModel
 from ...models.messages import Usage
 from ...models.requests import ChatRequest
-from ..job import Job
+from ..binding import Progress, Row, RowsError
 from ..journal import Journal
-from ..row import Progress, Row, RowsError
-from ..runner import RowFailure, Runner, RunTrace
+from ..runner import Job, RowFailure, Runner, RunTrace
 from .batch_services import (
     BatchRequest,
     BatchResponse,

@@ -27,7 +27,7 @@ from ...models.errors import BudgetExceededError, ModelError, ModelTimeoutError
 from ...models.limits import REFUSED, RESET_HEADERS, Limiter, Limits, text_length
 from ...models.messages import ChatReply, ReplyDelta, Usage
 from ...models.requests import ChatRequest
-from ..row import RowsError
+from ..binding import RowsError
 
 _CONNECT_SECONDS = 10.0
 # When the connection to a machine that does not answer ends; a system may lack some of these options.

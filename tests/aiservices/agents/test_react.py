@@ -30,8 +30,7 @@ from aiservices import (
     UserMessage,
     preview,
 )
-from aiservices.agents import Msg, ReActAgent, Round
-from aiservices.agents.react import GeneratedResponse, generate_response_parser
+from aiservices.agents import GeneratedResponse, Msg, ReActAgent, Round, generate_response_parser
 from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError, ToolLimitError
 from aiservices.tools.tool import ToolRun, tool

@@ -21,7 +21,7 @@ from aiservices import (
     create,
     user_message,
 )
-from aiservices.engine.events import CallCompleted, CallFailed, ReplyFailed
+from aiservices.engine.streams import CallCompleted, CallFailed, ReplyFailed
 from aiservices.models.messages import AiMessage, ChatReply
 
 ONE = '{"value": 1}'

@@ -35,7 +35,7 @@ from aiservices import (
     ToolMessage,
     create,
 )
-from aiservices.engine.events import ToolFinished
+from aiservices.engine.streams import ToolFinished
 from aiservices.memory import ChatMemory
 from aiservices.tools.tool import ToolException, ToolRun, tool, tools_of
 from aiservices.tools.toolbox import ToolLimits

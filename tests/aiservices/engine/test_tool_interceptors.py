@@ -39,7 +39,7 @@ from aiservices import (
     resume,
 )
 from aiservices.agents import ReActAgent
-from aiservices.engine.events import ToolFinished, ToolStarted
+from aiservices.engine.streams import ToolFinished, ToolStarted
 from aiservices.interceptors import (
     CallModel,
     Flow,

@@ -59,7 +59,7 @@ from aiservices import (
     Usage,
     create,
 )
-from aiservices.engine.events import ToolFinished, ToolStarted
+from aiservices.engine.streams import ToolFinished, ToolStarted
 from aiservices.guardrails import OutputGuardrails, forbidden, sentences
 from aiservices.interceptors import CallModel, map_effects
 from aiservices.models.errors import ToolLimitError

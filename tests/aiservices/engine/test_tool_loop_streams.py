@@ -28,7 +28,7 @@ from aiservices import (
     ReplyDelta,
     Stream,
 )
-from aiservices.engine.events import ToolFinished, ToolStarted
+from aiservices.engine.streams import ToolFinished, ToolStarted
 from aiservices.tools.tool import tool
 from aiservices.tools.toolbox import ToolLimits
 

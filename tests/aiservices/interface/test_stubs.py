@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
 
-from aiservices.interface.stubs import is_stub, methods_of
+from aiservices.interface.decorators import is_stub, methods_of
 
 T = TypeVar("T")
 

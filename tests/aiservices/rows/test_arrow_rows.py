@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from aiservices.rows import arrow_rows
+from aiservices.rows import fields as fields_module
 from aiservices.rows.outputs import answer_columns, open_output, output_fields
 from aiservices.rows.tables import open_table
 
@@ -137,7 +137,7 @@ def test_the_size_of_batches_changes_neither_types_nor_values(
     folder = tmp_path_factory.mktemp("out")
     whole = written(values, folder / f"whole.{ending}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow_rows, "BATCH_ROWS", 1)
+        patch.setattr(fields_module, "BATCH_ROWS", 1)
         assert written(values, folder / f"parts.{ending}") == whole
     assert len(list(folder.iterdir())) == 2
 
@@ -153,7 +153,7 @@ def test_a_typed_column_becomes_text_if_a_value_does_not_fit(tmp_path: Path) -> 
     ):
         path = tmp_path / "out.parquet"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(arrow_rows, "BATCH_ROWS", batch_rows)
+            patch.setattr(fields_module, "BATCH_ROWS", batch_rows)
             with open_output(path, fields) as output:
                 for value in values:
                     output.write(fields.row({"x": value}, answer=1))
@@ -164,7 +164,7 @@ def test_a_typed_column_becomes_text_if_a_value_does_not_fit(tmp_path: Path) -> 
 def test_rows_with_long_texts_are_written_in_small_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow_rows, "_BATCH_CHARACTERS", 100)
+    monkeypatch.setattr(fields_module, "_BATCH_CHARACTERS", 100)
     path = tmp_path / "out.arrow"
     fields = output_fields(open_table({"x": [""]}), answer_columns(int))
     with open_output(path, fields) as output:

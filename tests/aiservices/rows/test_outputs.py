@@ -29,9 +29,9 @@ from hypothesis import given, strategies as st
 
 from aiservices import DefinitionError
 from aiservices.models.errors import MissingExtraError
-from aiservices.rows import arrow_rows
+from aiservices.rows import fields as fields_module
+from aiservices.rows.binding import RowsError
 from aiservices.rows.outputs import Fields, Output, answer_columns, open_output, output_fields, to_dataframe
-from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
 from output_parsers import Decision
 
@@ -232,7 +232,7 @@ def test_a_column_that_the_table_does_not_have_is_an_error(tmp_path: Path, endin
 def test_columns_may_appear_in_later_rows(
     tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow_rows, "BATCH_ROWS", 1)
+    monkeypatch.setattr(fields_module, "BATCH_ROWS", 1)
     path = tmp_path / f"out.{ending}"
     source = [{"id": 1}, {"id": 2, "text": "b, c"}, {"text": "", "id": None}]
     fields = fields_of(iter(source), Part)
@@ -257,7 +257,7 @@ def test_columns_may_appear_in_later_rows(
 def test_the_types_of_an_answer_may_change_after_rows_were_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow_rows, "BATCH_ROWS", 1)
+    monkeypatch.setattr(fields_module, "BATCH_ROWS", 1)
     answers = [None, datetime(2024, 1, 2), datetime(2024, 1, 2, tzinfo=UTC), None]
     for ending in ("parquet", "arrow"):
         path = tmp_path / f"out.{ending}"
@@ -279,14 +279,14 @@ def test_the_types_of_an_answer_may_change_after_rows_were_written(
 def test_a_null_column_gets_its_type_from_a_late_row(tmp_path: Path) -> None:
     path = tmp_path / "out.parquet"
     fields = fields_of({"id": [1], "note": [None]}, int)
-    count = 2 * arrow_rows.BATCH_ROWS + 1
+    count = 2 * fields_module.BATCH_ROWS + 1
     with open_output(path, fields) as output:
         for number in range(count):
             output.write(fields.row({"id": number, "note": None if number < count - 1 else 1.5}, answer=1))
     with pq.ParquetFile(path) as file:
         assert str(file.schema_arrow.field("note").type) == "double"
         rows = [file.metadata.row_group(index).num_rows for index in range(file.num_row_groups)]
-        assert rows == [arrow_rows.BATCH_ROWS, arrow_rows.BATCH_ROWS, 1]
+        assert rows == [fields_module.BATCH_ROWS, fields_module.BATCH_ROWS, 1]
         assert file.read(["note"]).column(0).drop_null().to_pylist() == [1.5]
 
 
@@ -315,7 +315,7 @@ def test_an_output_that_is_aborted_leaves_the_older_file(tmp_path: Path, ending:
 def test_a_full_disk_is_an_error_that_leaves_no_file(tmp_path: Path, ending: str) -> None:
     program = f"""
 import resource, signal
-from aiservices.rows.row import RowsError
+from aiservices.rows.binding import RowsError
 from aiservices.rows.outputs import answer_columns, open_output, output_fields
 from aiservices.rows.tables import open_table
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -28,7 +28,7 @@ from aiservices import (
     create,
     user_message,
 )
-from aiservices.engine.calibration import logit, sigmoid
+from aiservices.engine.probabilities import logit, sigmoid
 from aiservices.testing import Calibrated, Case, Labelled, calibrate
 from aiservices.testing.reliability import (
     auroc,

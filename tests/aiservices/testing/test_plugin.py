@@ -14,7 +14,6 @@ from loopback import Loopback, answer
 # Runs in this process forget the modules that they load, while the package still has their names.
 import aiservices.models.local
 import aiservices.models.openai
-import aiservices.models.openai.model
 import aiservices.moderation
 import aiservices.retrieval  # noqa: F401
 from aiservices.testing import plugin

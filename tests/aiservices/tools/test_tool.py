@@ -35,7 +35,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.memory import ChatMemory
-from aiservices.service.options import options
+from aiservices.service.settings import options
 from aiservices.tools.tool import ReturnBehavior, Tool, ToolDefinitionError, tool, tool_methods, tools_of
 from aiservices.tools.toolbox import Toolbox, ToolLimits, make_toolbox
 from output_parsers import Description, TypeParser, parser_for

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from output_parsers import OutputParsingError, parse
-from output_parsers.json.reader import JsonSyntaxError, ParsedJson, Repair, read_exact, read_tolerant
+from output_parsers.json.scanner import JsonSyntaxError, ParsedJson, Repair, read_exact, read_tolerant
 
 READINGS: list[tuple[str, Any, list[str]]] = [
     # exact JSON

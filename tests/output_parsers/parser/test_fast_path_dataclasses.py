@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from output_parsers import Description, Leniency, OutputParsingError, ParserRegistry, TypeParser, parser_for
-from output_parsers.json.reader import read_exact
+from output_parsers.json.scanner import read_exact
 from output_parsers.parser.fast_path import NOT_EXACT
 from output_parsers.result.reading import Cursor
 

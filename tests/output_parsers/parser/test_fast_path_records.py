@@ -15,7 +15,7 @@ from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
 from output_parsers import Leniency, TypeParser, parser_for
-from output_parsers.json.reader import read_exact
+from output_parsers.json.scanner import read_exact
 from output_parsers.parser.fast_path import NOT_EXACT
 from output_parsers.result.reading import Cursor
 

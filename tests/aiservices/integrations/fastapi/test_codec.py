@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 from aiservices import AiMessage, ChatReply, Int8, Usage
 from aiservices.integrations.fastapi import app, client
 from output_parsers import OutputParsingError
-from output_parsers.parser.registry import DEFAULT_REGISTRY
+from output_parsers.parser.type_parser import DEFAULT_REGISTRY
 from output_parsers.result.reading import strict_equal
 
 T = TypeVar("T")

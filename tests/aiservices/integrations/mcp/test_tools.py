@@ -36,7 +36,7 @@ from mcp_types import (
 from aiservices import AiMessage, ChatReply, Result, ScriptedChatModel, Stream, ToolCall, create, user_message
 from aiservices.agents import ReActAgent
 from aiservices.integrations.mcp import McpServerError, McpTools
-from aiservices.integrations.mcp.contents import text_of_result
+from aiservices.integrations.mcp.connection import text_of_result
 from aiservices.tools.tool import Tool, ToolException
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))

@@ -36,9 +36,16 @@ from aiservices import (
 )
 from aiservices.models.http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer
 from aiservices.models.http.base import Credentials, HttpRequest
-from aiservices.models.http.errors import ErrorDetails, ReportedError, UnreadableReplyError
 from aiservices.models.http.model import HttpChatModel, HttpClients
-from aiservices.models.http.replies import EventStreamReader, JsonObject, StreamReader, parse_object
+from aiservices.models.http.replies import (
+    ErrorDetails,
+    EventStreamReader,
+    JsonObject,
+    ReportedError,
+    StreamReader,
+    UnreadableReplyError,
+    parse_object,
+)
 from aiservices.models.messages import AiMessage, ChatReply, Message, ReplyDelta, SystemMessage
 from aiservices.models.requests import JsonSchemaFormat
 

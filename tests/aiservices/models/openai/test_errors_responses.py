@@ -21,7 +21,7 @@ from aiservices.models.errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from aiservices.models.openai.model import OpenAiResponsesModel
+from aiservices.models.openai import OpenAiResponsesModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"

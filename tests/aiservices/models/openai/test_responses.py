@@ -38,7 +38,7 @@ from aiservices.models.messages import (
     Usage,
     UserMessage,
 )
-from aiservices.models.openai.model import OpenAiResponsesModel
+from aiservices.models.openai import OpenAiResponsesModel
 from aiservices.models.requests import (
     ChatOptions,
     ChatRequest,
@@ -453,7 +453,7 @@ def test_its_names_end_with_responses(loopback: Loopback, monkeypatch: pytest.Mo
 
 def test_creating_a_model_imports_no_sdk_and_needs_no_key() -> None:
     code = (
-        "import sys; from aiservices.models.openai.model import OpenAiResponsesModel as M; "
+        "import sys; from aiservices.models.openai import OpenAiResponsesModel as M; "
         "M.named('x').capabilities, M.azure('x').name, repr(M('x', base_url='http://h/v1')); "
         "print([name for name in ('openai', 'httpx', 'httpx2') if name in sys.modules])"
     )

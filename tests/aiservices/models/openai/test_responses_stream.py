@@ -39,7 +39,7 @@ from aiservices.models.errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from aiservices.models.http.errors import BrokenStreamError
+from aiservices.models.http.replies import BrokenStreamError
 from aiservices.models.messages import (
     AiMessage,
     ChatReply,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aiservices.rows import RowsError
-from aiservices.rows.engines.parts import Part, PartFolder
+from aiservices.rows.engines.workers import Part, PartFolder
 from aiservices.rows.journal import Journal
 
 WORK = {"method": "Desk.team"}

@@ -19,8 +19,9 @@ from typing import Literal, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ...engine.approval import ApprovalRequiredError
-from ...engine.events import (
+from ..engine.approval import ApprovalRequiredError
+from ..engine.plan import Invocation
+from ..engine.streams import (
     AnswerRejected,
     AttemptStarted,
     CallCompleted,
@@ -32,15 +33,14 @@ from ...engine.events import (
     ToolStarted,
     ToolUndone,
 )
-from ...engine.plan import Invocation
-from ...models.errors import ServiceOutputError
-from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
-from ...models.requests import ChatRequest
-from ...testing.cassette import write_atomically
-from ...tools.tool import ToolRun
+from ..models.errors import ServiceOutputError
+from ..models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
+from ..models.requests import ChatRequest
+from ..testing.cassette import write_atomically
+from ..tools.tool import ToolRun
 
 StepState: TypeAlias = Literal["running", "done", "rejected", "failed", "waiting", "stopped"]
-STATIC = files("aiservices.integrations.playground") / "static"
+STATIC = files("aiservices.page") / "static"
 ROLES: dict[type, str] = {
     SystemMessage: "system",
     UserMessage: "user",

@@ -91,7 +91,7 @@ def test_the_page_loads_nothing_from_other_hosts() -> None:
         names |= set(re.findall(r'from "\./([^"]+)"', text))
         without_namespace = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
         assert re.findall(r"(?:https?:)?//[\w.-]+\.\w+", without_namespace) == [], name
-    static = {file.name for file in files("aiservices.integrations.playground").joinpath("static").iterdir()}
+    static = {file.name for file in files("aiservices.page").joinpath("static").iterdir()}
     assert static == seen | {"index.html"}
 
 
@@ -110,7 +110,7 @@ def test_files_have_a_content_security_policy() -> None:
 
 
 def test_no_script_parses_text_as_html() -> None:
-    for file in files("aiservices.integrations.playground").joinpath("static").iterdir():
+    for file in files("aiservices.page").joinpath("static").iterdir():
         assert (
             re.findall(
                 r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function",

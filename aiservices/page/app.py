@@ -23,28 +23,38 @@ from fastapi.routing import APIRoute
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
-from output_parsers.parser.registry import ParserFactory
+from output_parsers.parser.type_parser import ParserFactory
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Coercion, strict_equal
 
-from ...engine.budget import SharedBudget
-from ...engine.plan import Invocation
-from ...engine.results import Result
-from ...engine.streams import Completed
-from ...models.errors import DefinitionError, total_usage, usage_of
-from ...models.messages import AiMessage, ChatReply, Message, Usage, UserMessage
-from ...models.requests import ChatOptions
-from ...service.compile import ReturnShape
-from ...service.methods import is_service_method
-from ...service.preview import Preview, preview
-from ..fastapi.calls import MethodCall, ProblemError, Threads, iterate, log_problem
-from ..fastapi.codec import JsonCodec, JsonObject
-from ..fastapi.contract import Contract, Method, caller_problems
-from ..fastapi.openapi import description_of
-from ..fastapi.problems import problem_of
-from ..fastapi.request_check import RequestCheck, host_problems
-from ..fastapi.responses import EventStreamResponse, json_response
-from ..fastapi.server import (
+from ..engine.budget import SharedBudget
+from ..engine.plan import Invocation
+from ..engine.results import Result
+from ..engine.streams import Completed
+from ..integrations.fastapi.calls import (
+    MethodCall,
+    ProblemError,
+    RequestCheck,
+    Threads,
+    host_problems,
+    iterate,
+    log_problem,
+)
+from ..integrations.fastapi.codec import JsonCodec, JsonObject
+from ..integrations.fastapi.contract import Contract, Method, caller_problems
+from ..integrations.fastapi.openapi import description_of
+from ..integrations.fastapi.problems import problem_of
+from ..integrations.fastapi.responses import (
+    EventName,
+    EventStreamResponse,
+    ItemEncoder,
+    SseEvent,
+    StreamEncoder,
+    StreamMode,
+    error_event,
+    json_response,
+)
+from ..integrations.fastapi.server import (
     DEFAULT_MAX_BODY_SIZE,
     Endpoints,
     Provider,
@@ -52,7 +62,11 @@ from ..fastapi.server import (
     ServiceRoute,
     contract_of_provider,
 )
-from ..fastapi.sse import EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
+from ..models.errors import DefinitionError, total_usage, usage_of
+from ..models.messages import AiMessage, ChatReply, Message, Usage, UserMessage
+from ..models.requests import ChatOptions
+from ..service.compile import ReturnShape
+from ..service.methods import Preview, is_service_method, preview
 from .call_tree import ROLES, STATIC, CallTree, Step
 
 _SUBPATH = "_page"  # everything but the page itself is below it

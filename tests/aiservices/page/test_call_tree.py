@@ -40,9 +40,9 @@ from aiservices import (
 )
 from aiservices.agents import ReActAgent
 from aiservices.guardrails import InputGuardrails, Verdict, passed
-from aiservices.integrations.playground.call_tree import Step
 from aiservices.page import CallTree
-from aiservices.service.structured import SideQuestion
+from aiservices.page.call_tree import Step
+from aiservices.structured import SideQuestion
 
 PRICES = {"fake": Price(1_000_000, 2_000_000)}
 

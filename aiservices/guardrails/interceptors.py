@@ -1,39 +1,145 @@
-"""Check the model's answers with guard functions, as a whole or part by part while they are streamed."""
+"""Check the model's answers with guard functions, as a whole or part by part while they are streamed.
+@@MERGED Check user messages with guard functions before the model receives them.
+@@MERGED Check the arguments and the results of tools with guard functions.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Reading, strict_equal
 
 from ..engine.effects import CallModel, Effect, Flow, map_effects, without_streaming
-from ..engine.output_format import OutputFormat
+from ..engine.output_format import INSTRUCTIONS_MARK, OutputFormat
 from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
+from ..engine.tool_execution import ToolInvocation
 from ..interface.parameters import call_problem, function_name, is_async
-from ..models.errors import DefinitionError, DefinitionProblem, is_at_least
+from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolError, is_at_least
+from ..models.media import interleave
 from ..models.messages import AiMessage, ChatReply, Message, ReplyDelta, ToolMessage, UserMessage
-from ..models.strategy import Strategy
+from ..tools.tool import ReturnBehavior, ToolRun
 from .guard import (
     Guard,
     GuardFunction,
     GuardrailError,
+    Refused,
     Reprompt,
     Rewritten,
+    Stage,
     Subject,
+    Verdict,
     describe_async_guards,
     guard_failure,
     guard_name,
     guard_problems,
+    guard_verdict,
+    passed,
     run_guard,
+    texts_in,
 )
-from .input import GuardMessage
+
+
+class InputGuardrails:
+    """Middleware that checks the user message with guard functions, one after the other.
+
+    A guard is a function of the text and the invocation. It returns ``passed()``, ``rewritten(text)`` or
+    ``refused(message)``; a refusal raises a GuardrailError. Each guard gets the text that the guard before it
+    returned. Guards may be async in async calls; there, blocking guards run in a thread.
+
+    The model and the interceptors after this one get only the rewritten text. So place InputGuardrails before
+    ChatMemory, otherwise the memory stores the original. Text that a retrieval adds is checked only if this
+    interceptor comes after the retrieval. Earlier messages of the conversation are not checked. A call that
+    is resumed after an approval is not checked again.
+    """
+
+    position_name = "input guard"
+
+    def __init__(self, *guards: GuardFunction) -> None:
+        problems = guard_problems("InputGuardrails", guards)
+        if problems:
+            raise DefinitionError(problems)
+        self._guards = guards
+        self.async_parts = describe_async_guards(guards)
+
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        for guard in () if invocation.is_resumed else self._guards:
+            # searched for each guard, because the guard before may have rewritten it
+            user_text = find_user_text(invocation)
+            if user_text is None:
+                break
+            verdict = yield from run_guard(guard, user_text.text, "input", invocation)
+            if isinstance(verdict, Rewritten) and isinstance(verdict.new, str):
+                invocation = user_text.replace_text(verdict.new, invocation)
+            elif isinstance(verdict, Rewritten):
+                error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
+                raise guard_failure(guard_name(guard), "input", invocation, error, user_text.text)
+            elif isinstance(verdict, Reprompt):
+                error = TypeError("the model has not answered yet; use refused(…) or rewritten(…)")
+                raise guard_failure(guard_name(guard), "input", invocation, error, user_text.text)
+        return (yield from proceed(invocation))
+
+
+_PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of their own
+
+
+class GuardMessage(str):
+    """The text of a user message that requests a new answer after a guard function rejected the previous one.
+
+    Input guards do not check it.
+    """
+
+    __slots__ = ()
+
+
+class UserText(NamedTuple):
+    """The text of the user message in a chat request, as guard functions receive it.
+
+    Attributes:
+        text: The text, in which one private-use character stands for the mark of the format instructions, so
+            that guards neither see nor change the mark.
+        position: The index of the message in the request.
+        placeholder: That private-use character; "" if the message has no mark.
+    """
+
+    text: str
+    position: int
+    placeholder: str
+
+    def replace_text(self, text: str, invocation: Invocation) -> Invocation:
+        """Return a copy of the call with different text in the user message, keeping its images and files."""
+        if self.placeholder:
+            text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
+        messages = list(invocation.request.messages)
+        original = messages[self.position]
+        assert isinstance(original, UserMessage), "find_user_text only returns positions of user messages"
+        contents = tuple(interleave(text, original.contents)) if original.contents else ()
+        messages[self.position] = replace(original, text=text, contents=contents)
+        return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
+
+
+def find_user_text(invocation: Invocation) -> UserText | None:
+    """Return the text of the last user message in a chat request, or None if there is none."""
+    messages = invocation.request.messages
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
+        if isinstance(message, UserMessage) and not isinstance(message.text, GuardMessage):
+            if INSTRUCTIONS_MARK not in message.text:
+                return UserText(message.text, position, "")
+            # any character that the text does not contain can stand for the mark
+            placeholder = next(char for char in map(chr, _PRIVATE_USE) if char not in message.text)
+            text = message.text.replace(INSTRUCTIONS_MARK, placeholder)
+            return UserText(text, position, placeholder)
+    return None
+
 
 # --- Splitting a streamed text into parts ---
 
@@ -573,3 +679,143 @@ def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[o
         return replace(answer, value=reading.value, coercions=reading.coercions, messages=messages)
     messages = (*messages[:-1], reply.message) if messages else ()
     return replace(answer, value=reading.value, reply=reply, coercions=reading.coercions, messages=messages)
+
+
+# Gets the arguments, a text or the result, and the tool call. Any, because their types depend on the tool.
+ToolGuardFunction: TypeAlias = Callable[[Any, ToolInvocation], Verdict | Awaitable[Verdict] | Flow[Verdict]]
+
+
+class ToolGuardrails:
+    """Checks the arguments and the results of tools with guard functions, one after the other.
+
+    Pass it in ``create(…, tool_interceptors=[…])`` for all tools of a service, or in
+    ``@tool(interceptors=[…])`` for one tool. Its guards run after all other interceptors, so the tool gets
+    exactly the arguments that they checked, and the model the results. If a guard rewrites the arguments, all
+    guards check them again.
+
+    A guard returns ``passed()``, ``rewritten(new)`` or ``refused(message)``. The model receives the message
+    of a refusal as the result of its call, and a tool whose arguments were refused does not run. An exception
+    in a guard ends the call with a GuardrailError. Guards may be async in async calls; there, blocking guards
+    run in a thread.
+
+    Args:
+        arguments: Functions of the arguments and the ToolInvocation. The arguments are a mapping by parameter
+            name. A ``Guard`` with ``on="text"``, such as ``forbidden(…)``, gets each text in the arguments
+            instead. For a tool that needs approval they also run before a person is asked.
+        results: Functions of the text that the model will receive and the ToolInvocation. A ``Guard`` with
+            ``on="value"`` gets the result itself, if the tool did not fail.
+    """
+
+    def __init__(
+        self,
+        *,
+        arguments: Sequence[ToolGuardFunction] = (),
+        results: Sequence[ToolGuardFunction] = (),
+    ) -> None:
+        guards: tuple[Any, ...] = (*arguments, *results)
+        problems = guard_problems("ToolGuardrails", guards)
+        if problems:
+            raise DefinitionError(problems)
+        self._argument_guards: tuple[Any, ...] = tuple(arguments)
+        self._result_guards: tuple[Any, ...] = tuple(results)
+        self.async_parts = describe_async_guards(guards)
+
+    def check_arguments(self, call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
+        """Check the arguments of a tool call; return the call, possibly with new arguments, or a ToolRun."""
+        for guard in self._argument_guards:
+            verdict: Verdict
+            if isinstance(guard, Guard) and guard.on == "text":
+                verdict = yield from _check_texts(guard, call)
+            else:
+                verdict = yield from _verdict(
+                    guard, MappingProxyType(dict(call.arguments)), "arguments", call
+                )
+            if isinstance(verdict, Refused):
+                return call.refuse(verdict.message)
+            if isinstance(verdict, Rewritten):
+                try:
+                    call = replace(call, arguments=dict(verdict.new))
+                    call.written_arguments()
+                except (TypeError, ValueError, ToolError) as error:
+                    raise _failure(guard, "arguments", call, error) from error
+        return call
+
+    def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
+        """Check a tool call's result; return the ToolRun with the result, a rewritten one or an error."""
+        for guard in self._result_guards:
+            on_value = isinstance(guard, Guard) and guard.on == "value"
+            if on_value and run.error is not None:
+                continue
+            verdict = yield from _verdict(guard, run.result if on_value else run.text, "result", call)
+            if isinstance(verdict, Refused):
+                error = ToolError(verdict.message, call=call.call)
+                run = run._replace(result=None, text=verdict.message, error=error, contents=())
+            elif isinstance(verdict, Rewritten):
+                try:
+                    run = (
+                        _with_run_value(call, run, verdict.new)
+                        if on_value
+                        else _with_run_text(call, run, verdict.new)
+                    )
+                except TypeError as error:
+                    raise _failure(guard, "result", call, error) from error
+        return run
+
+
+def _verdict(guard: object, subject: object, stage: Stage, call: ToolInvocation) -> Flow[Verdict]:
+    verdict = yield from guard_verdict(guard, subject, stage, call.invocation, call)
+    if isinstance(verdict, Reprompt):
+        error = TypeError("a tool is not asked again; use refused(…) or rewritten(…)")
+        raise _failure(guard, stage, call, error)
+    return verdict
+
+
+def _check_texts(guard: Guard, call: ToolInvocation) -> Flow[Verdict]:
+    """Check each string in a tool call's arguments, but not the parameter names."""
+    data: dict[str, object] = json.loads(call.written_arguments())
+    replacements: dict[str, str] = {}
+    for text in dict.fromkeys(text for value in data.values() for text in texts_in(value)):
+        verdict = yield from _verdict(guard, text, "arguments", call)
+        if isinstance(verdict, Refused):
+            return verdict
+        if isinstance(verdict, Rewritten):
+            if not isinstance(verdict.new, str):
+                error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
+                raise _failure(guard, "arguments", call, error)
+            replacements[text] = verdict.new
+    if not replacements:
+        return passed()
+    written = json.dumps({name: _replaced(value, replacements) for name, value in data.items()})
+    try:
+        return Rewritten(call.parser.parse(written))
+    except OutputParsingError as error:
+        raise _failure(guard, "arguments", call, error) from error
+
+
+def _replaced(data: object, replacements: Mapping[str, str]) -> object:
+    if isinstance(data, str):
+        return replacements.get(data, data)
+    if isinstance(data, list):
+        return [_replaced(item, replacements) for item in data]
+    if isinstance(data, dict):
+        return {replacements.get(key, key): _replaced(value, replacements) for key, value in data.items()}
+    return data
+
+
+def _with_run_value(call: ToolInvocation, run: ToolRun, value: object) -> ToolRun:
+    return call.answer(value)._replace(arguments=run.arguments, seconds=run.seconds)
+
+
+def _with_run_text(call: ToolInvocation, run: ToolRun, text: object) -> ToolRun:
+    if not isinstance(text, str):
+        raise TypeError(f"it rewrote a text as {type(text).__name__}")
+    if run.result == run.text:
+        return run._replace(text=text, result=text)
+    if run.error is None and call.tool.return_behavior is not ReturnBehavior.TO_LLM:
+        message = 'the result of this tool may be the answer, so its text is not enough; use on="value"'
+        raise TypeError(message)
+    return run._replace(text=text)
+
+
+def _failure(guard: Any, stage: Stage, call: ToolInvocation, error: Exception) -> GuardrailError:
+    return guard_failure(f"{guard_name(guard)} of the tool {call.name}", stage, call.invocation, error)
