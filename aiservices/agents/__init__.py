@@ -1,8 +1,7 @@
 """AI agents that reason and call tools until they have an answer, similar to AgentScope's agents.
-@@MERGED An AI agent that reasons and calls tools until it can answer with text and, optionally, typed data.
 
-From top to bottom: the agent, the order of its interceptors, its hooks, and the tool ``generate_response``,
-with which a model returns the text and the typed value.
+This module contains, from top to bottom, the agent, the order of its interceptors, its hooks, and the tool
+``generate_response``, with which a model returns its text and the typed value. ``message`` contains ``Msg``.
 """
 
 from __future__ import annotations

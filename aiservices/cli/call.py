@@ -1,5 +1,6 @@
-"""The command ``map``, which calls a method for each row of a table, and the commands for its batches.
-@@MERGED The command ``call``, which calls a service method and prints the answer.
+"""The command ``call``, which calls a service method, and ``map``, which calls it for each row of a table.
+
+The commands that list, fetch and cancel the batches of ``map`` are here, too.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def application_of_environment() -> FastAPI:
 def application_of(settings: ServeSettings) -> FastAPI:
     """Return the FastAPI application for a service, including a web page to try out the service."""
     from ..integrations.fastapi import app
-    from ..integrations.fastapi.calls import RequestCheck, host_problems
+    from ..integrations.fastapi.request_check import RequestCheck, host_problems
     from ..page import mount
 
     target = find_target(settings.target)
@@ -216,7 +216,7 @@ def server_of(settings: McpSettings) -> Server[Any]:
     interface = target.interface_of(service)
     contract = contract_of(interface)
     server_arguments: dict[str, Callable[[Any], object]] = dict.fromkeys(
-        _known_names(settings.session_arguments, contract), session_id
+        _check_names(settings.session_arguments, contract), session_id
     )
     for text in settings.arguments:
         name, value = _read_argument(text, contract)
@@ -238,7 +238,7 @@ def _constant(value: object) -> Callable[[Any], object]:
     return lambda request: value
 
 
-def _known_names(names: Sequence[str], contract: Contract) -> Sequence[str]:
+def _check_names(names: Sequence[str], contract: Contract) -> Sequence[str]:
     for name in names:
         if not any(name in method.signature.parameters for method in contract.methods.values()):
             raise _unknown_parameter(name, contract)

@@ -1,5 +1,7 @@
 """Run a service call with the interceptors (middleware) and listeners around it.
-@@MERGED Request further tokens to distinguish possible answers that begin with the same token.
+
+If a call needs token probabilities, this module also requests the further tokens that distinguish possible
+answers with the same first token.
 """
 
 from __future__ import annotations

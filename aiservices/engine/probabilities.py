@@ -1,8 +1,8 @@
-"""Find the probability of each possible answer where a model chose from options, such as True and False.
+"""Find and calibrate the probability of each possible answer, such as True and False.
 
 The probabilities come from the tokens of the reply or from a decision endpoint. A token's probability is read
-at the position where the possible answers begin to differ.
-@@MERGED Corrections for a model's probabilities, fitted to labelled examples and stored in a file.
+at the position where the possible answers begin to differ. A ``Calibration`` corrects the probabilities. It
+is fitted to labelled examples and stored in a file.
 """
 
 from __future__ import annotations

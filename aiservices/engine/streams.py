@@ -1,8 +1,8 @@
-"""Stream an answer while the model writes it, as snapshots, events, chunks of text or list items.
-@@MERGED The events of a service call that listeners receive.
+"""Stream an answer while the model writes it, and describe the events of a service call.
 
-Streams yield AttemptStarted, ToolStarted and ToolFinished, too. Each event that a listener receives has the
-call in ``invocation``, whose ``id`` tells concurrent calls apart. The classes are not frozen, because each
+Streams yield snapshots, events, chunks of text or list items. Listeners receive all events of a call, and
+streams yield AttemptStarted, ToolStarted and ToolFinished. Each event that a listener receives has the call
+in ``invocation``, whose ``id`` distinguishes concurrent calls. The event classes are not frozen, because each
 call creates some of them, and a frozen dataclass takes twice as long to create.
 """
 

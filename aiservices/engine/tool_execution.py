@@ -1,7 +1,7 @@
 """Run a model's tool call: parse the arguments, call the function, and convert the result to text.
 
-Interceptors (middleware) and checks run around the call.
-@@MERGED Undo the tool calls of a failed service call, with the ``compensate`` functions of the tools.
+Interceptors (middleware) and checks run around the call. If the service call fails later, the ``compensate``
+functions of the tools undo what their calls did.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tool loop of a service call: send a request, run the tools that the model calls, repeat.
-@@MERGED Collect tools from tool providers before a call's first request, and more tools before later requests.
 
-A provider is an object such as ``McpTools``, whose tools are only known when a call is made.
+Tool providers, such as ``McpTools``, are asked for their tools before the first request. Dynamic providers
+are asked again before each later request.
 """
 
 from __future__ import annotations

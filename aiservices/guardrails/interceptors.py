@@ -1,6 +1,6 @@
-"""Check the model's answers with guard functions, as a whole or part by part while they are streamed.
-@@MERGED Check user messages with guard functions before the model receives them.
-@@MERGED Check the arguments and the results of tools with guard functions.
+"""Interceptors that check user messages, answers and tool calls with guard functions.
+
+An answer is checked as a whole, or part by part while it is streamed.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class PartCheck:
 
     Attributes:
         original: The reply as the model wrote it, so far.
-        shown: The parts as the guards left them.
+        visible: The parts after the guards changed them.
         is_rejected: True after a guard rejected a part. Then nothing more is shown.
         is_complete: True after the end of the reply.
     """
@@ -260,7 +260,7 @@ class PartCheck:
         self._parts = TextParts(chunks)
         self._check = check
         self.original: list[str] = []
-        self.shown: list[str] = []
+        self.visible: list[str] = []
         self.is_rejected = False
         self.is_complete = False
 
@@ -279,11 +279,11 @@ class PartCheck:
             if self.is_rejected:
                 return
         if delta.reply is not None:
-            yield _unchecked(ReplyDelta(reply=self._shown_reply(delta.reply)))
+            yield _unchecked(ReplyDelta(reply=self._reply_with_streamed_text(delta.reply)))
 
-    def _shown_reply(self, reply: ChatReply) -> ChatReply:
+    def _reply_with_streamed_text(self, reply: ChatReply) -> ChatReply:
         """Return a copy of a reply with only the shown text, because other fields may quote the original."""
-        message = AiMessage("".join(self.shown), reply.message.tool_calls)
+        message = AiMessage("".join(self.visible), reply.message.tool_calls)
         return ChatReply(message, reply.finish_reason, reply.usage, reply.model, reply.id)
 
     def _show(self, part: str, *, is_checked: bool) -> Flow[ReplyDelta | None]:
@@ -291,7 +291,7 @@ class PartCheck:
         if text is None:
             self.is_rejected = True
             return None
-        self.shown.append(text)
+        self.visible.append(text)
         return ReplyDelta(text) if text else None
 
 
@@ -419,14 +419,14 @@ class OutputGuardrails:
         return part
 
     def check_limits(
-        self, rejection: _Rejection, rejected: int, invocation: Invocation, *, is_shown: bool = False
+        self, rejection: _Rejection, rejected: int, invocation: Invocation, *, has_streamed: bool = False
     ) -> None:
         """Raise GuardrailError if, after a rejected answer, a limit forbids another model request.
 
-        ``is_shown`` says that a stream has shown a part of the answer.
+        ``has_streamed`` says that a stream has shown a part of the answer.
         """
         state = invocation.state
-        may_ask_again = not is_shown and state.may_retry()
+        may_ask_again = not has_streamed and state.may_retry()
         max_attempts = _MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts
         if rejected < max_attempts and may_ask_again:
             return
@@ -475,7 +475,7 @@ class _CheckedParts:
                 yield from flow
         if parts.is_rejected and self._rejection is not None:
             return self._rejection
-        visible = "".join(parts.shown)
+        visible = "".join(parts.visible)
         return answer if visible == text else _with_text(answer, visible, invocation)
 
     def _is_text(self) -> bool:
@@ -507,7 +507,10 @@ class _CheckedParts:
         text = yield from self._check_part(part)
         if text is None and self._rejection is not None and self._streamed is not None:
             self._guards.check_limits(
-                self._rejection, self._rejected + 1, self._invocation, is_shown=any(self._streamed.shown)
+                self._rejection,
+                self._rejected + 1,
+                self._invocation,
+                has_streamed=any(self._streamed.visible),
             )
         return text
 

@@ -1,7 +1,7 @@
 """Decorators for service interfaces and methods, and markers for parameters, such as MemoryId.
 
-The decorators only store their arguments. ``service.compile`` reads them when a service is created.
-@@MERGED Find the methods without a body in a service interface, and resolve names in their type hints.
+The decorators only store their arguments. ``service.compile`` reads them when a service is created. This
+module also finds the methods without a body in an interface, and resolves the names in their type hints.
 """
 
 from __future__ import annotations

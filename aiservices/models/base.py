@@ -1,6 +1,7 @@
-"""The interface of chat models, the lookup of a model by its name, and a circuit breaker for models.
-@@MERGED A chat model that tries several models in order until one answers.
-@@MERGED A fake chat model for tests and experiments, which replies according to a script.
+"""The interface of chat models, the lookup of a model by its name, and models without a provider.
+
+``FallbackChatModel`` tries several models in order, with a circuit breaker for each of them.
+``ScriptedChatModel`` replies according to a script, for tests and experiments.
 """
 
 from __future__ import annotations
@@ -649,7 +650,7 @@ class ScriptedChatModel(PickledByArguments):
         return self._capabilities
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Record a chat request, and return the scripted reply, or raise it if it is an exception."""
+        """Record a chat request, then return the scripted reply or raise the scripted exception."""
         with self._lock:
             self.requests.append(request)
             request_count = len(self.requests)
@@ -671,7 +672,7 @@ class ScriptedChatModel(PickledByArguments):
         return ChatReply(AiMessage(reply), usage=usage, model=self._name)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Asynchronously record a chat request, and return the next scripted reply."""
+        """Record a chat request, and return the scripted reply; async version of ``complete``."""
         return self.complete(request)
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
@@ -687,13 +688,13 @@ class ScriptedChatModel(PickledByArguments):
         yield ReplyDelta(reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Asynchronously stream the next scripted reply word by word."""
+        """Stream the next scripted reply word by word; async version of ``stream``."""
         for delta in self.stream(request):
             yield delta
 
 
 def _not_a_reply(reply: object) -> str:
-    """Describe an object that is not a scripted reply, and say what to write instead."""
+    """Return text for an error message: the type of an invalid scripted reply, and what to pass instead."""
     kind = type(reply).__name__
     if isinstance(reply, AiMessage):
         return f"{kind}; pass ChatReply(message)"

@@ -1,4 +1,4 @@
-"""The exceptions of this package, and a record of each request to a model.
+"""The exceptions of this package, and records of the requests to a model.
 
 AiServiceError
 ├── DefinitionError            a declaration or a setting is wrong (also a ValueError and a TypeError)
@@ -14,7 +14,7 @@ AiServiceError
 ├── MemoryConflictError        another process changed the conversation during the call
 ├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
 ├── MemoryStoreError           the store of the conversations failed
-├── RowsError                  the rows of a table cannot be read or written (defined in rows.row)
+├── RowsError                  the rows of a table cannot be read or written (defined in rows.binding)
 ├── MissingExtraError          a package of an extra is not installed (also an ImportError)
 ├── FinishError                the model stopped before its answer was complete
 │   ├── RefusalError           it refused to answer
@@ -31,10 +31,7 @@ AiServiceError
     └── InvalidReplyError      the response is not a reply of the API
 
 ``requests`` raises errors of this module, so this module must not import it, not even for annotations.
-@@MERGED The strategies for requesting structured output from a model, such as JSON Schema or a tool.
-
-``Strategy`` has its own module because both ``errors`` and the engine need it, and ``errors`` imports little
-else.
+``Attempt`` records one request, with the ``Strategy`` that asked for structured output.
 """
 
 from __future__ import annotations
@@ -57,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Strategy(StrEnum):
-    """A strategy for requesting structured output from a model, such as JSON Schema or a tool.
+    """A way of requesting structured output from a model, for example with a JSON Schema or a tool.
 
     JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
     OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.

@@ -121,7 +121,7 @@ def decision_reply(
 
 
 def _with_answer(value: Any, question: Question, answer: Any) -> Any:
-    """Return a copy of a JSON value with an answer stored at the path of its question."""
+    """Store the answer to a question inside a JSON value, and return the changed JSON value."""
     if question.member is not None:
         place = value
         for key in question.keys:
@@ -190,7 +190,7 @@ class ChatOptions:
     extra_headers: Mapping[str, str] | None = None
 
     def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
-        """Replace unset request options with the values of ``defaults``."""
+        """Return options in which each unset option has its value from ``defaults``."""
         # The usual case, without a copy: this runs in every call.
         if defaults is None or defaults == ChatOptions():
             return self
@@ -204,7 +204,7 @@ class ChatOptions:
         return ChatOptions(**merged)
 
     def problems(self, location: str) -> list[DefinitionProblem]:
-        """List the mistakes in request options, such as a temperature of 3.
+        """Return an error description for each invalid option, such as a temperature of 3.
 
         ``location`` says where the options are set.
         """
@@ -254,7 +254,7 @@ class ChatOptions:
 
 
 def check_model_options(options: ChatOptions) -> None:
-    """Raise BadRequestError for options that only services handle, such as ``tool_choice``."""
+    """Raise BadRequestError if ``tool_choice`` is set in options that are passed directly to a model."""
     if options.tool_choice is not None:
         raise BadRequestError(
             "tool_choice is an option of services, methods and calls; pass Tooling(tools, choice) in the "
@@ -294,12 +294,12 @@ class JsonSchemaFormat:
 
 @dataclass(frozen=True, eq=False)
 class JsonObjectFormat:
-    """The response format of a chat request for an answer that can be any JSON object ("JSON mode")."""
+    """A response format that asks the chat model for any JSON object ("JSON mode")."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFormat:
-    """The response format of a chat request for an answer with images, in ``AiMessage.contents``."""
+    """A response format that asks the chat model for images, returned in ``AiMessage.contents``."""
 
 
 ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat | ImageFormat | DecisionFormat
@@ -327,7 +327,7 @@ class ToolSpecification:
 
 @dataclass(frozen=True, eq=False)
 class Tooling:
-    """The tools that the model may call, and whether it must call one or may call several.
+    """The tools that a model may call, and settings such as whether the model must call a tool.
 
     Attributes:
         tools: The tools that the model may call.
@@ -440,7 +440,10 @@ _FORMATS = "a JsonSchemaFormat or a JsonObjectFormat"
 
 
 def _to_tooling(tooling: object) -> Tooling:
-    """Convert a list of tool descriptions to a Tooling object, or raise ValueError."""
+    """Convert a list of tool descriptions, such as dicts in OpenAI's format, to a Tooling object.
+
+    Raises ValueError for an invalid description.
+    """
     if isinstance(tooling, Tooling):
         return tooling
     if not isinstance(tooling, (list, tuple)):
@@ -466,7 +469,10 @@ def _to_tool(tool: object, number: int) -> ToolSpecification:
 
 
 def _to_response_format(response_format: object) -> ResponseFormat | None:
-    """Convert a response format, such as a dict for OpenAI's API, or raise ValueError."""
+    """Convert a dict in OpenAI's response format to an object such as JsonSchemaFormat.
+
+    Raises ValueError for an invalid format.
+    """
     if isinstance(response_format, (JsonObjectFormat, ImageFormat)):
         return response_format
     from output_parsers.json_schema.parser import check_schema, named_schema
@@ -495,7 +501,7 @@ _FORMS = "a message, a pair of role and text, or a dict with role and content"
 
 
 def to_messages(value: MessageInput, location: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
-    """Convert a string or list of messages to message objects, and collect an error for each invalid one."""
+    """Convert a string or a list of messages to Message objects; add errors to ``problems``."""
     if isinstance(value, str):
         return (UserMessage(value),)
     if isinstance(value, Message):
@@ -509,7 +515,7 @@ def to_messages(value: MessageInput, location: str, problems: list[DefinitionPro
 def list_to_messages(
     value: Iterable[object], location: str, problems: list[DefinitionProblem]
 ) -> tuple[Message, ...]:
-    """Convert a list of dicts, ``(role, text)`` pairs or messages to messages, and collect the errors."""
+    """Convert dicts and ``(role, text)`` pairs to Message objects; add errors to ``problems``."""
     # Strings, bytes and mappings can be iterated over, but their items are not messages.
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         expected = f"pass a text, a message, or a list in which each item is {_FORMS}"
@@ -609,7 +615,7 @@ def _text(content: object) -> str:
 
 
 def _parts(content: object) -> list[str | Media]:
-    """Split a message's content into strings and media, joining consecutive strings with line breaks."""
+    """Convert a message's content to a list of strings and media; adjacent strings become one string."""
     if isinstance(content, str):
         return [content]
     if not isinstance(content, (list, tuple)):
@@ -635,7 +641,7 @@ _MEDIA: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
 
 def _part(part: Any) -> str | Media:
-    """Convert one part of a chat message's content, such as ``{"type": "text", "text": "Hi"}``."""
+    """Convert a part of a message's content, such as ``{"type": "text", …}``, to a string or media."""
     if isinstance(part, (str, Image, Audio, File)):
         return part
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
@@ -698,7 +704,7 @@ _lock = Lock()
 
 
 def request_hash(model: str, address: str, request: ChatRequest) -> str:
-    """Return a hash of everything that determines the reply to a chat request: 32 hexadecimal digits.
+    """Return a 32-digit hexadecimal hash of everything that determines the reply to a chat request.
 
     ``model`` is the name of the model, and ``address`` its server. The timeout, the deadline and HTTP
     headers are not part of the hash.
@@ -725,7 +731,7 @@ def _add(hashed: Any, data: bytes) -> None:
 
 
 def _digest(part: object) -> bytes:
-    """Return the cached hash of a request's options, response format or tools."""
+    """Return the hash of a request's options, response format or tools, and cache the hash."""
     cached = _digests.get(id(part))
     if cached is not None and cached[0] is part:
         return cached[1]

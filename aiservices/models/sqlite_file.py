@@ -1,4 +1,4 @@
-"""An SQLite file that threads, processes and forks can share."""
+"""A wrapper for an SQLite file that several threads and processes can use at the same time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class SqliteFile:
-    """An SQLite file, with one connection for all threads of a process.
+    """An SQLite database file; all threads of a process share one connection to the file.
 
     The file is created with permissions for its owner only. After a fork, the child gets its own connection.
     Raises sqlite3.Error if the file cannot be used.
@@ -88,7 +88,7 @@ class SqliteFile:
         return self._connection
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        """Switch an SQLite file to write-ahead logging, waiting while other processes open the new file.
+        """Switch an SQLite file to write-ahead logging, trying again while the file is locked.
 
         SQLite refuses this change at once when the file is locked: the timeout of the connection does not
         apply to it.
@@ -117,6 +117,6 @@ def _close_in_process(connection: sqlite3.Connection, process: int) -> None:
 
 
 def is_locked(error: Exception) -> bool:
-    """Return True if an SQLite error means that another process kept the database locked for too long."""
+    """Return True if an SQLite error means that another connection has locked the database."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # the other bits are details

@@ -1,8 +1,4 @@
-"""Let a moderation service check user messages and answers.
-
-The code is in ``aiservices.guardrails.moderation``.
-@@MERGED Check user messages and, if configured, the model's answers with a moderation service.
-"""
+"""Check user messages and, if configured, the model's answers with a moderation service."""
 
 from __future__ import annotations
 

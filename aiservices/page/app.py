@@ -31,29 +31,23 @@ from ..engine.budget import SharedBudget
 from ..engine.plan import Invocation
 from ..engine.results import Result
 from ..engine.streams import Completed
-from ..integrations.fastapi.calls import (
-    MethodCall,
-    ProblemError,
-    RequestCheck,
-    Threads,
-    host_problems,
-    iterate,
-    log_problem,
-)
+from ..integrations.fastapi.calls import MethodCall, ProblemError, Threads, iterate, log_problem
 from ..integrations.fastapi.codec import JsonCodec, JsonObject
-from ..integrations.fastapi.contract import Contract, Method, caller_problems
-from ..integrations.fastapi.openapi import description_of
-from ..integrations.fastapi.problems import problem_of
-from ..integrations.fastapi.responses import (
+from ..integrations.fastapi.contract import (
+    Contract,
     EventName,
-    EventStreamResponse,
     ItemEncoder,
+    Method,
     SseEvent,
     StreamEncoder,
     StreamMode,
+    caller_problems,
     error_event,
-    json_response,
 )
+from ..integrations.fastapi.openapi import description_of
+from ..integrations.fastapi.problems import problem_of
+from ..integrations.fastapi.request_check import RequestCheck, host_problems
+from ..integrations.fastapi.responses import EventStreamResponse, json_response
 from ..integrations.fastapi.server import (
     DEFAULT_MAX_BODY_SIZE,
     Endpoints,

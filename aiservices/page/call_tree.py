@@ -227,7 +227,7 @@ class CallTree:
                 label = "undone" if run.undone else "not undone"
                 self._add_texts(self._tool_step(call, run), (label, undone))
             case CallCompleted(_, answer):
-                self._end_call(call, "done", ("answer", _shown(answer.value)))
+                self._end_call(call, "done", ("answer", _display_text(answer.value)))
             case CallFailed(_, ApprovalRequiredError() as error):
                 waiting = (*error.calls, *error.external_calls)
                 names = "\n".join(f"{one.name}({one.arguments})" for one in waiting)
@@ -241,7 +241,7 @@ class CallTree:
                 )
             case _:
                 step = self._add("event", type(event).__name__, call.step)
-                self._end(step, "done", 0.0, ("", _shown(event)))
+                self._end(step, "done", 0.0, ("", _display_text(event)))
 
     def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
         """Add a request's messages to its step, without those that the call's previous request began with."""
@@ -344,7 +344,7 @@ def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, inden
         yield from _lines(steps, step.id, indent + "    ")
 
 
-def _shown(value: object) -> str:
+def _display_text(value: object) -> str:
     """Return a string unchanged, and the ``repr`` of any other value."""
     if isinstance(value, str):
         return str.__str__(value)  # the text of an enum member, not its name

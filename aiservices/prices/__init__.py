@@ -168,7 +168,7 @@ class PublishedPrices(Prices):
 
 
 class _PublishedPrice(Price):
-    """A model's published token price, with special rates, for example for cached tokens."""
+    """A model's published token price, including special rates such as the one for cached tokens."""
 
     model: str
     provider: str

@@ -1,8 +1,8 @@
 """Add retrieved text to the user message (RAG), or let the model find text with a search tool.
-@@MERGED Rewrite search queries, choose retrievers for them, and merge the results.
 
-Each step is a generator function, like an interceptor, so it can send requests to a model. Steps that ask a
-model do so with ``SideQuestion``.
+Search queries can be rewritten, sent to selected retrievers, and their results merged. Each of these steps is
+a generator function, like an interceptor, so it can send requests to a model. Steps that ask a model do so
+with ``SideQuestion``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Compressor(Protocol):
 
 
 class CompressingQueryTransformer:
-    """Lets a model rewrite a question for searching, so that it is clear without the conversation.
+    """Lets a model rewrite a follow-up question as a query that is clear without the conversation.
 
     At the start of a conversation the query stays unchanged and the model is not called.
     """
@@ -82,7 +82,7 @@ class CompressingQueryTransformer:
 
 
 def _conversation_line(message: Message) -> str:
-    """Format a message as a line like "User: Hello"; "" for system messages, tool calls and tool results."""
+    """Format a user or AI message as a line such as "User: Hello"; return "" for other messages."""
     if isinstance(message, UserMessage):
         return f"User: {message.text}"
     return f"AI: {message.text}" if isinstance(message, AiMessage) and message.text else ""
@@ -98,7 +98,7 @@ class _Expander(Protocol):
 
 
 class ExpandingQueryTransformer:
-    """Lets a model add ``n`` alternative wordings of a search query."""
+    """Lets a model add up to ``n`` alternative wordings of a search query."""
 
     def __init__(self, model: ChatModel | str | None = None, n: int = 3) -> None:
         is_count = isinstance(n, int) and is_at_least(n, 1)
@@ -158,7 +158,7 @@ class RouteBy:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A retriever with a name and a description, by which a model can choose it for a query.
+    """A retriever with a name and a description that help a model decide when to use the retriever.
 
     Attributes:
         name: The name of the source of information, such as "orders".
@@ -270,7 +270,7 @@ class ReRanker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReRank:
-    """Merges the passages from several retrievers, ranked by the scores of a reranking model.
+    """Merges passages from several retrievers, and sorts the passages by a reranking model's scores.
 
     Attributes:
         ranker: Scores the contents.
@@ -320,7 +320,7 @@ class Injector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Adds retrieved text to a user message with a prompt template.
+    """Uses a prompt template to add retrieved text to a user message.
 
     Inserted text is never interpreted as a template. Raises DefinitionError if the template is invalid.
 
@@ -365,7 +365,7 @@ def _default_prompt() -> Prompt:
 
 
 def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
-    """Join retrieved passages into one string for a model, each with its id in brackets before it."""
+    """Join retrieved passages into one string for a model; each passage follows its id in brackets."""
     return "\n\n".join(_format_content(content, metadata) for content in contents)
 
 
@@ -513,7 +513,10 @@ def _is_generator_function(function: object) -> bool:
 
 
 def check_retrievers(owner: str, retrievers: Iterable[object]) -> None:
-    """Raise DefinitionError for objects that are not retrievers; the message begins with ``owner``."""
+    """Raise DefinitionError if any of the objects is not a retriever.
+
+    The error message begins with ``owner``.
+    """
     problems = []
     for one in retrievers:
         if isinstance(one, type):
@@ -571,7 +574,7 @@ def retriever_tool(
     *,
     metadata: Sequence[str] = (),
 ) -> Tool:
-    """Create a tool with which a model can search through a retriever.
+    """Create a tool that lets a model search with the given retriever.
 
     The result of the tool is an ``Excerpts``. If the retriever is async, only async methods can use the tool.
 
@@ -598,7 +601,7 @@ def retriever_tool(
 
 
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
-    """Return a dict from ids to the passages that the model found with search tools during a call.
+    """Return a dict from passage ids to the passages that search tools found during a call.
 
     An answer can cite these ids. ``runs`` is the ``tool_runs`` of a Result.
     """

@@ -44,7 +44,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search query.
+    """The text to search for, and the service call that needs the search results.
 
     Attributes:
         text: What to search for.
@@ -65,7 +65,7 @@ class Query:
 
     @staticmethod
     def from_invocation(invocation: Invocation) -> Query | None:
-        """Convert a service call's last user message to a search query; None if there is no user message."""
+        """Return a service call's last user message as a search query, or None if there is none."""
         messages = invocation.request.messages
         position = last_user_position(messages)
         if position is None:
@@ -151,7 +151,7 @@ def split(
     overlap: int = 0,
     format: Literal["text", "markdown"] = "text",
 ) -> list[Content]:
-    """Split text between paragraphs, sentences or words into pieces that retrievers can search.
+    """Split a long text into passages for retrievers, at the ends of paragraphs, sentences or words.
 
     Needs the package semantic-text-splitter.
 
@@ -203,7 +203,10 @@ def check_contents(value: object, source: str) -> tuple[Content, ...]:
 
 
 def to_contents(contents: Sequence[Content | str], location: str) -> list[Content]:
-    """Convert strings to passages; raise DefinitionError for other objects, and for a single string."""
+    """Convert a list of strings and Content objects to a list of Content objects.
+
+    Raises DefinitionError for other objects, and for a single string.
+    """
     if isinstance(contents, (str, Content)) or not isinstance(contents, Iterable):
         message = f"the contents are {type(contents).__name__}; pass a list of texts or contents"
         raise DefinitionError([DefinitionProblem(location, message)])
@@ -217,7 +220,10 @@ def to_contents(contents: Sequence[Content | str], location: str) -> list[Conten
 
 
 def to_query(query: Query | str, location: str) -> Query:
-    """Convert a string to a query; raise DefinitionError for other objects."""
+    """Convert a string to a Query, and return a Query unchanged.
+
+    Raises DefinitionError for other objects.
+    """
     if isinstance(query, str):
         return Query(query)
     if not isinstance(query, Query):
@@ -230,7 +236,7 @@ T = TypeVar("T")
 
 
 def call_effect(function: Callable[..., object], *arguments: object) -> Run:
-    """Return a step that runs a user-supplied function, in a thread if it would block an async call.
+    """Return an effect (a step that a flow yields) that calls a user's function.
 
     A blocking function runs in a thread if the service method is async.
     """
@@ -243,7 +249,10 @@ def call_effect(function: Callable[..., object], *arguments: object) -> Run:
 
 
 def call_flow(function: Callable[..., Flow[T]], *arguments: object) -> Flow[T]:
-    """Call a user's generator function; raise TypeError if it does not return a generator."""
+    """Call a user's generator function, and return the generator.
+
+    Raises TypeError if the function returns another type.
+    """
     result: object = function(*arguments)
     if isinstance(result, Generator):
         return result

@@ -42,7 +42,7 @@ _BATCH_SIZE = 256  # contents that are embedded and stored at the same time
 
 
 class EmbeddingModel(Protocol):
-    """The interface of models that convert strings to vectors: a float32 matrix with one row per string.
+    """The interface of embedding models, which convert strings to a matrix with one row per string.
 
     ``embed`` is blocking, and may be called from several threads at the same time.
     """
@@ -51,7 +51,7 @@ class EmbeddingModel(Protocol):
 
 
 class VectorStore(Protocol):
-    """The interface of stores for passages and embedding vectors, searched by cosine similarity.
+    """The interface of vector stores, which find stored passages by the cosine similarity of vectors.
 
     ``add`` replaces a content that has the same id. ``search`` returns at most ``max_results`` contents, best
     first, each with the cosine (-1 to 1) as its score. ``filter`` contains values that the metadata must
@@ -135,7 +135,10 @@ def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """Contents with their embedding vectors, as a matrix with one vector of length 1 per passage."""
+    """Passages and a matrix of their embedding vectors; each row is the vector of one passage.
+
+    The rows have length 1, except zero vectors.
+    """
 
     contents: tuple[Content, ...]
     matrix: NDArray[np.float32]
@@ -238,7 +241,7 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
-    """Add new passages and their vectors to the stored ones, replacing passages with the same ids."""
+    """Return the old and new passages with their vectors; new passages replace those with the same ids."""
     numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
     merged = new
     if old is not None:
@@ -252,7 +255,7 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
 
 
 def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
-    """Return the stored passages that a boolean mask selects, with their vectors; None if there are none."""
+    """Return the passages and vectors whose flag is True, or None if there are none."""
     if all(flags):
         return vectors
     contents = tuple(content for content, flag in zip(vectors.contents, flags, strict=True) if flag)
@@ -343,7 +346,7 @@ class ChromaStore:
 def _replacing_metadata(
     old: Mapping[str, object] | None, new: Mapping[str, object]
 ) -> dict[str, object] | None:
-    """Return metadata for updating a Chroma entry; each old key to be deleted has the value None."""
+    """Return new metadata for a Chroma entry, plus None for each old key that Chroma must delete."""
     return {**dict.fromkeys(old or ()), **new} or None
 
 
@@ -395,11 +398,11 @@ class OpenAiEmbeddingModel:
 
     @property
     def name(self) -> str:
-        """The names of the provider and the model, such as "openai:text-embedding-3-small"."""
+        """The provider and model names in one string, such as "openai:text-embedding-3-small"."""
         return f"{self._endpoint.provider}:{self._model}"
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Compute the embedding vectors of strings, as a matrix with one row per string."""
+        """Convert strings to embedding vectors, and return a matrix with one row per string."""
         numpy = import_extra("numpy", "retrieval", "OpenAiEmbeddingModel")
         vectors = [
             vector
@@ -471,7 +474,7 @@ class SentenceTransformerModel:
         return SentenceTransformerModel(package.load_model(device=device))
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Compute the embedding vectors of strings, as a matrix with one row of length 1 per string."""
+        """Convert strings to embedding vectors of length 1; return a matrix with one row per string."""
         matrix: NDArray[np.float32] = self._model.encode(
             list(texts),
             batch_size=self._batch_size,
@@ -540,7 +543,10 @@ class KeywordRetriever:
         return len(self._documents.contents)
 
     def add(self, contents: Sequence[Content | str]) -> None:
-        """Add passages to search, replacing passages with the same ids; the next query rebuilds the index."""
+        """Add searchable passages, replacing passages with the same ids.
+
+        The next query rebuilds the index.
+        """
         new = {content.key: content for content in to_contents(contents, "KeywordRetriever.add")}
         words = {key: self._words(content.text) for key, content in new.items()}
         with self._lock:
@@ -609,7 +615,7 @@ def _import_bm25s() -> Any:
 
 
 def _tokenizer_for(language: str) -> Tokenizer:
-    """Return a function that splits text into lower-case words, leaving out the language's stop words."""
+    """Return a function that splits text into lower-case words and drops stop words such as ``the``."""
     bm25s = _import_bm25s()
 
     def tokenize(text: str) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""``ToolSearch``, which lets a model search among many tools and shows it only the tools that it found."""
+"""``ToolSearch``, which shows a model only the tools that the model has found with a search tool."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ToolSelector: TypeAlias = Callable[[str, Sequence[Tool]], Iterable[str] | Awaita
 
 
 class ToolSearch:
-    """Hides many tools from the model, and gives it a search tool to find the tools that it needs.
+    """Hides tools from the model until the model finds them with a search tool.
 
     Pass it as one of the tools, as in ``create(tools=[ToolSearch([…])])``. A tool that was found stays
     available while the search result is in the conversation: also after an approval, and in later calls if a
@@ -100,7 +100,10 @@ class ToolSearch:
             raise DefinitionError([DefinitionProblem("ToolSearch", str(error))]) from error
 
     def tools(self, invocation: Invocation) -> list[Tool] | Awaitable[list[Tool]]:
-        """Return the search tool and the tools found so far, or an awaitable of them for an async method."""
+        """Return the search tool and the tools that the model has found so far.
+
+        Returns an awaitable of the list if an async method has tool providers.
+        """
         search, is_new = self._search_of(invocation)
         providers = [one for one in self.toolbox.providers if is_new or is_dynamic(one)]
         if invocation.plan.is_async and providers:
@@ -129,7 +132,7 @@ class ToolSearch:
     def _visible(self, search: _SearchOfCall, invocation: Invocation) -> list[Tool]:
         self._check_always(search.toolbox.tools)
         tools = {tool.name: tool for tool in search.candidates}
-        names = dict.fromkeys((*self._always, *_found_names(self._search_tool.name, invocation)))
+        names = dict.fromkeys((*self._always, *_tool_names_in_results(self._search_tool.name, invocation)))
         function = search.asearch if self._is_async else search.search
         search_tool = replace(self._search_tool, function=function)
         return [search_tool, *(tools[name] for name in names if name in tools)]
@@ -144,7 +147,7 @@ class ToolSearch:
             )
 
     def fill(self, retriever: ToolRetriever, tools: Iterable[Tool]) -> None:
-        """Add the descriptions of new or changed tools to the retriever."""
+        """Add the descriptions of new or changed tools to the given retriever."""
         with self._lock:
             new = {tool.name: _text_of(tool) for tool in tools}
             new = {name: text for name, text in new.items() if self._texts.get(name) != text}
@@ -172,7 +175,7 @@ class _SearchOfCall:
         return list(self.toolbox.tools.values())[1:]  # the first one is the search tool
 
     def add(self, provider: ToolProvider, provided: object) -> None:
-        """Add the tools that a provider returned, except those that are already known.
+        """Add the tools that a tool provider returned, except for tools that were added before.
 
         Raises ToolDefinitionError for two tools with the same name.
         """
@@ -208,7 +211,10 @@ class _SearchOfCall:
         return self._result(_ids(await by.retrieve(Query(query)), by))
 
     def _result(self, names: Any) -> list[dict[str, str]] | str:
-        """Return the found tools as a result for the model, in the format that ``_found_names`` parses."""
+        """Convert the names of the found tools to the search tool's result for the model.
+
+        ``_tool_names_in_results`` parses this format.
+        """
         tools = {tool.name: tool for tool in self.candidates}
         unknown = [name for name in names if not isinstance(name, str)]
         if unknown:
@@ -231,8 +237,8 @@ def _problem_of(by: object) -> str | None:
     return call_problem(by, "query", "tools")
 
 
-def _found_names(search_tool: str, invocation: Invocation) -> list[str]:
-    """Return the names of the tools that were found, according to the search results in the conversation."""
+def _tool_names_in_results(search_tool: str, invocation: Invocation) -> list[str]:
+    """Return the names of all tools in the search results of the conversation so far."""
     names: list[str] = []
     for message in (*invocation.request.messages, *invocation.state.tool_messages):
         if isinstance(message, ToolMessage) and message.name == search_tool and message.text[:1] == "[":
@@ -249,7 +255,7 @@ def _ids(contents: object, retriever: object) -> list[str]:
 
 
 def _text_of(tool: Tool) -> str:
-    """Return a tool's text for searching: the words of its name, its description and its parameters."""
+    """Return the text by which a tool is searched: its name, description and parameters."""
     properties = (tool.arguments.schema or {}).get("properties", {})
     parameters = [
         f"{name.replace('_', ' ')}: {one.get('description', '')}" for name, one in properties.items()
@@ -265,7 +271,7 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.75  # the usual parameters of BM25
 
 
 def _words(text: str) -> list[str]:
-    """Split text or a name such as ``openIssues`` into lower-case words without a plural s."""
+    """Split text or a name into lower-case singular words: ``openIssues`` gives ``open`` and ``issue``."""
     words = _WORD.findall(_CAMEL_CASE.sub(" ", text))
     return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in map(str.casefold, words)]
 

@@ -1,4 +1,4 @@
-"""Call a service method for each row of a table, within limits, and resume after an interruption."""
+"""Call a service method for each row of a table; an interrupted run can be resumed."""
 
 from .binding import Progress, Row, RowError, RowsError, Summary
 from .engines import BatchEngine, RayEngine, SparkEngine, Udf, UdfSettings, as_udf

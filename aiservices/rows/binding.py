@@ -1,5 +1,7 @@
-"""Convert table rows to a service method's arguments, and its answers to journal entries and back.
-@@MERGED The results of a run over a table: rows with answers, the progress, and a summary.
+"""The results of a run over a table, and the conversion of rows to calls of a service method.
+
+A run yields rows with answers, its progress and a summary. Rows are converted to a method's arguments, and
+its answers to journal entries and back.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ from ..service.methods import ServiceMethod, service_method_of
 
 
 class RowsError(AiServiceError):
-    """Raised when a table, an output or a journal cannot be read or written, or a run must stop."""
+    """Raised if ``map_rows`` cannot read a table, cannot write a file, or must stop early."""
 
 
 class RowError(AiServiceError):
-    """The error of a row that has no answer.
+    """The reason why a table row has no answer; ``Row.value`` raises this error.
 
     Attributes:
         type: The name of the exception, such as "ServiceOutputError".
@@ -105,7 +107,7 @@ class Row(Generic[T]):
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of a run over a table: counts, time and cost so far.
+    """The progress of a ``map_rows`` run: counts, time and cost so far.
 
     Attributes:
         total: The number of rows in the table; None if it is unknown.
@@ -166,7 +168,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Summary(Progress):
-    """The counts, token usage and cost of a run over a table.
+    """The counts, token usage and cost of a ``map_rows`` run.
 
     Attributes:
         stopped: Why the run ended before the last row; None if all rows were processed.
@@ -232,7 +234,7 @@ _SHAPES = {
 
 
 class MappedMethod(NamedTuple):
-    """A service method prepared to be called once for each row of a table.
+    """A service method to call for each row of a table, with the columns of its parameters.
 
     Attributes:
         service_method: The method.
@@ -259,7 +261,7 @@ class MappedMethod(NamedTuple):
         return self.call.qualname
 
     def arguments(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments for a row, or raise ValueError for a value that does not fit its parameter."""
+        """Return the method's arguments for a table row; raise ValueError for an invalid value."""
         arguments = {}
         for name, column in self.columns.items():
             reader = self.readers.get(name)
@@ -275,7 +277,7 @@ class MappedMethod(NamedTuple):
 
 
 def map_method(method: object, renamed: Mapping[str, str], *, text_only: bool) -> MappedMethod:
-    """Check that a service method can be called for each row of a table, and prepare it for these calls.
+    """Check that a service method can be called for each table row, and return a MappedMethod.
 
     ``renamed`` maps parameters to columns with other names. ``text_only`` is True for tables in which all
     values are strings, such as CSV files. Raises DefinitionError if the method cannot be mapped.
@@ -328,7 +330,7 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
 
 
 def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod:
-    """Return the method without the optional parameters for which the table has no column.
+    """Return a copy of the method without the optional parameters that have no column in the table.
 
     Raises DefinitionError if the table has no column for a parameter without a default.
     """
@@ -366,7 +368,7 @@ def content_id(arguments: Mapping[str, object]) -> str:
 
 
 def work_of(method: MappedMethod) -> dict[str, Any]:
-    """Return all settings that affect a method's answers, to detect changes between two runs."""
+    """Return a dict of all settings that affect a method's answers, to detect changes between two runs."""
     service_method, call = method.service_method, method.call
     prompt = service_method.plan.prompt
     system = prompt.system
@@ -424,7 +426,7 @@ def _plain(value: object) -> object:
 
 
 def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | None:
-    """Return a function that converts a column's values for a parameter, or None if none need converting."""
+    """Return a function that converts a column's values to a parameter's type; None if not needed."""
     media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
     if parameter.role is Role.MEDIA and media:
         return lambda value: _read_media(media[0], value)
@@ -512,19 +514,19 @@ class EntryReader:
         }
 
     def row(self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any]) -> Row[Any]:
-        """Return the row for a stored journal entry, which may have been written for an equal row."""
+        """Return a Row with the answer or error of a stored journal entry, marked as cached."""
         return self._row(number, key, inputs, entry, cached=True)
 
     def new(
         self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], seconds: float
     ) -> Row[Any]:
-        """Return the finished row for a journal entry that was just written."""
+        """Return a Row with the answer or error of a journal entry that was just written."""
         return self._row(number, key, inputs, entry, cached=False, seconds=seconds)
 
     def answered(
         self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], result: Result[Any]
     ) -> Row[Any]:
-        """Return the finished row for an answer that was just received."""
+        """Return a Row with the answer of a service call that has just ended."""
         usage = Usage(**entry.get("usage", {}))
         return Row(
             number,
@@ -576,7 +578,10 @@ class EntryReader:
         )
 
     def _set_threshold(self, decision: Decision[object]) -> None:
-        """Set the probability threshold of a stored Decision, which its method ``at()`` uses."""
+        """Set the probability threshold of a Decision that was read from the journal.
+
+        Its method ``at()`` uses the threshold.
+        """
         path = _INDEX.sub("[]", decision.path.replace(ENVELOPE_PATH, "$", 1))
         adjustment = self._method.call.adjustments.get(path)
         if adjustment is None or not decision.probabilities:

@@ -1,7 +1,8 @@
-"""Describe the columns of an output table: the input columns, the answer columns and the error.
+"""Describe the columns of an output table, and convert rows to Arrow columns.
 
-``answer_columns`` derives an answer's columns from its type, and ``output_fields`` places them next to the
-input columns. Parquet and Arrow columns have these types:
+An output table has the input columns, the answer columns and the error. ``answer_columns`` derives an
+answer's columns from its type, and ``output_fields`` places them next to the input columns. Parquet and
+Arrow columns have these types:
 
     bool, int, float           bool, int64, double; an int beyond 64 bits is an error of its row
     str, bytes, UUID, paths    string
@@ -22,7 +23,6 @@ input columns. Parquet and Arrow columns have these types:
 The columns of the input keep the types of their source, if it has types. Otherwise the type is the one of the
 values: int with float is float if that is exact, and other mixtures are text, with JSON for values that are
 not texts. If a type changes after rows were written, the whole file is changed when it is closed.
-@@MERGED Convert rows to columns of Arrow tables, and infer the types of columns that have none.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _DURATION = re.compile(r"(-?)P(\d+)DT(\d+)(?:\.(\d{1,6}))?S")
 
 
 class Shape(NamedTuple):
-    """Describes how to convert JSON values of one type to Arrow: the Arrow type and a conversion function.
+    """The Arrow type for the values of a Python type, and a function that converts JSON values to it.
 
     Attributes:
         arrow: Returns the Arrow type, given the facts about the values so far.
@@ -210,7 +210,7 @@ _BY_JSON_TYPE = {"string": _TEXT, "integer": _INT, "number": _FLOAT, "boolean": 
 
 
 def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> Shape:
-    """Return the description of how to convert a type's JSON values to Arrow."""
+    """Return the Shape (Arrow type and conversion function) for the values of a type parser."""
     match _unwrapped(node):
         case BoolNode():
             return _BOOL
@@ -257,7 +257,7 @@ def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> S
 
 
 def _unwrapped(node: Node[object]) -> Node[Any]:
-    """Return the innermost type parser inside wrappers, such as wrappers that check constraints."""
+    """Remove wrappers, such as those that check constraints, from a type parser."""
     while isinstance(node, (ConstrainedNode, RawNode, RootModelNode, RecursiveNode)):
         (node,) = node.parts
     return node
@@ -442,11 +442,11 @@ class Fields:
     """The columns of an output table: the input columns, the answer columns, and the error.
 
     Attributes:
-        inputs: The columns of the input, in order. If ``inputs_known`` is false, rows may add more.
+        inputs: The columns of the input, in order. If ``inputs_complete`` is false, rows may add more.
         answers: The columns of the answer, with names that the input does not have.
         error: The name of the column with the error of the row, which is null if there is an answer.
         number: The name of the column with the number of the row, from 0; None for no such column.
-        inputs_known: True if the rows have no columns other than ``inputs``.
+        inputs_complete: True if the rows have no columns other than ``inputs``.
         input_types: Returns the known Arrow types of the input columns.
     """
 
@@ -454,7 +454,7 @@ class Fields:
     answers: AnswerColumns
     error: str = "error"
     number: str | None = None
-    inputs_known: bool = True
+    inputs_complete: bool = True
     input_types: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
 
     @property
@@ -480,7 +480,7 @@ class Fields:
 
         Raises RowsError if an unexpected input column has the same name as a column that the output adds.
         """
-        if self.inputs_known:
+        if self.inputs_complete:
             row = {name: inputs.get(name) for name in self.inputs}
         else:
             row = dict(inputs)
@@ -498,7 +498,7 @@ class Fields:
 def output_fields(
     table: Table, answers: AnswerColumns, *, inputs: Sequence[str] | None = None, number: bool = False
 ) -> Fields:
-    """Choose the columns of an output table so that no two have the same name.
+    """Choose the columns of an output table, and rename answer columns that clash with input columns.
 
     An answer column with the name of an input column gets the prefix ``answer_``.
 
@@ -530,7 +530,7 @@ def output_fields(
 
 
 def _free_name(name: str, used: set[str]) -> str:
-    """Choose an unused column name, adding a prefix if necessary, and record it as used."""
+    """Return an unused column name, with the prefix ``answer_`` if necessary, and mark it as used."""
     new = f"{_PREFIX}{name}" if name in used else name
     if new in used:
         message = f"the columns {name!r} and {new!r} exist already; rename a column of the input"
@@ -560,7 +560,7 @@ def json_value(value: object) -> Any:
 
 
 def _finite(data: object) -> object:
-    """Replace NaN and infinities, which JSON cannot represent, with their names."""
+    """Replace NaN and infinities, which JSON cannot represent, with strings such as ``"NaN"``."""
     if isinstance(data, float):
         return non_finite_name(data) or data
     if isinstance(data, dict):
@@ -580,7 +580,7 @@ def _as_text(value: object) -> str:
 
 
 def _without_spelling(value: object) -> object:
-    """Convert equal values to the same form, such as 1.10 and 1.1, or one time in two time zones.
+    """Normalize a value so that equal values, such as 1.10 and 1.1, are written in the same way.
 
     A value's text must not depend on whether the value was previously stored in a column of another type.
     """
@@ -657,7 +657,7 @@ def _datetime_kind(value: datetime) -> str:
 
 
 def _joined(one: _Kind, other: _Kind) -> _Kind:
-    """Return the column type that fits values of both given types, such as float for int and float."""
+    """Return a column type for values of both given types, such as ``float`` for ``int`` and ``float``."""
     if one == other or other == "null":
         return one
     if one == "null":
@@ -722,7 +722,7 @@ class _UntypedColumn(_Column):
 
 
 class _TypedColumn(_Column):
-    """A column with a known Arrow type, which changes if a value does not fit."""
+    """A column with a given Arrow type; the type changes if a value does not fit."""
 
     def __init__(self, tp: object) -> None:
         super().__init__()
@@ -746,7 +746,7 @@ class _TypedColumn(_Column):
 
 
 class _AnswerArrays(_Column):
-    """An output column for one part of the answer, with the Arrow type of that part."""
+    """An output column with the values of one answer field, or of the whole answer."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -760,7 +760,7 @@ class _AnswerArrays(_Column):
 
 
 class Cells(NamedTuple):
-    """A row's values to write: inputs, the answer as JSON values, and the error."""
+    """The values of an output row: the input values, the answer as JSON values, and the error."""
 
     number: int | None
     inputs: dict[str, Any]
@@ -794,7 +794,10 @@ class ArrowRows:
         column.values = [None] * self.count
 
     def add(self, row: Cells) -> str | None:
-        """Add a row, and return an error if, for example, Arrow cannot represent the answer."""
+        """Add a row, and return the row's error message, or None if there is no error.
+
+        An answer that Arrow cannot represent is an error.
+        """
         values, error = [], row.error
         try:
             for column, data in zip(self._answers, row.answers, strict=True):

@@ -42,7 +42,7 @@ BEGIN;
 
 
 class Journal:
-    """The file with a run's replies and finished rows, with a temporary index for fast lookups.
+    """The file that stores a run's replies and finished rows, with a temporary index for fast lookups.
 
     Args:
         path: The path of the file.
@@ -121,7 +121,7 @@ class Journal:
     # --- Reading ---
 
     def _read(self, work: Mapping[str, object]) -> int:
-        """Read the whole file into the index, remove an incomplete last line, and return the file length."""
+        """Index all lines of the file, remove an incomplete last line, and return the file's length."""
         end = 0
         with self._path.open("rb") as lines:
             for line in lines:
@@ -216,14 +216,14 @@ class Journal:
 
     def add_key(self, key: Any, row: str) -> None:
         """Record that the row with this key has the same content as a row that is already finished."""
-        if not self._is_known(key, row):
+        if not self._has_key(key, row):
             self.add({"same": row, "key": key})
 
     def add(self, entry: dict[str, Any]) -> None:
         """Append a line to the journal, for example a line from another process."""
         self._add_to_index(entry, self._append(entry))
 
-    def _is_known(self, key: object, row: str) -> bool:
+    def _has_key(self, key: object, row: str) -> bool:
         entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
         return entry is not None and entry[0] == row
 
@@ -289,7 +289,7 @@ def done_line(row: str, key: object, entry: Mapping[str, object]) -> dict[str, A
 
 
 def encode_line(entry: Mapping[str, object]) -> bytes:
-    """Convert a journal line to bytes, with its checksum."""
+    """Encode a journal line as bytes that begin with a checksum."""
     text = _encode(entry).encode()
     return b"%08x %b\n" % (zlib.crc32(text), text)
 

@@ -1,5 +1,7 @@
-"""The functions ``map_rows`` and ``amap_rows``, which call a service method for each row of a table.
-@@MERGED Estimate the tokens, cost and time to process a whole table from a sample of its rows.
+"""Call a service method for each row of a table, or estimate from a sample what that would cost.
+
+The functions are ``map_rows``, ``amap_rows`` and ``estimate``. An estimate has the tokens, the cost and the
+time for the whole table.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ from .tables import Table, open_table
 
 
 def progress_callback(setting: bool | Callable[[Progress], object]) -> Callable[[Progress], object] | None:
-    """Return a progress callback: the given function, a progress bar for True, or None for False."""
+    """Convert the setting ``progress`` to a callback: True to a progress bar, and False to None."""
     if setting is True:
         return ProgressBar()
     if setting is False or setting is None:
@@ -131,7 +133,7 @@ class Rows(Generic[T]):
             )
             rows = (
                 job.fields.row(row.inputs, answer=answer_of(row), error=row.error)
-                for row in runner.known_rows(job.rows())
+                for row in runner.finished_rows(job.rows())
             )
             return to_dataframe(job.table, rows, job.fields)
         finally:
@@ -155,7 +157,7 @@ class Rows(Generic[T]):
 
 
 class _LoopThread(threading.Thread):
-    """A thread with its own event loop that runs a job and passes on the finished rows."""
+    """A thread that runs a job in an event loop, and puts the finished rows into a queue."""
 
     def __init__(self, job: Job, results: SimpleQueue[Any]) -> None:
         super().__init__(target=copy_context().run, args=(self._run,), daemon=True)
@@ -227,7 +229,7 @@ class AsyncRows(Generic[T]):
 
 
 class RowSettings(TypedDict, total=False):
-    """The keyword arguments of ``map_rows`` and ``amap_rows``.
+    """The keyword arguments of ``map_rows``, which calls a service method for each row of a table.
 
     Attributes:
         key: The column that identifies a row. Two rows with the same key are an error.
@@ -419,7 +421,10 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
 
 
 def _with_columns_of_first_row(table: Table) -> Table:
-    """Return the table with its first row's columns, or with no columns if there are no rows."""
+    """Return a copy of the table that has the column names of its first row.
+
+    If there are no rows, there are no column names.
+    """
     rows = table.rows()
     first = next(rows, None)
     if first is None:
@@ -462,7 +467,7 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
 
 
 def _with_limits(limits: Limits) -> Callable[[ChatModel], ChatModel]:
-    """Return a function that wraps models with rate limits; the same model always gets the same wrapper."""
+    """Return a function that wraps a model with rate limits, and caches the wrapper of each model."""
     limited: dict[int, tuple[ChatModel, ChatModel]] = {}
 
     def with_limits(model: ChatModel) -> ChatModel:
@@ -483,7 +488,7 @@ _Z = 1.96  # 95 % of a normal distribution
 
 
 class Range(NamedTuple):
-    """An estimate with a range that contains the true number with a probability of 95 %.
+    """An estimated number with its 95 % confidence interval.
 
     Attributes:
         low: The lower end of the range.
@@ -587,7 +592,10 @@ def estimate(
 
 
 def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[Mapping[str, object]]]:
-    """Count all rows and the rows that need a model request, and draw a random sample of the latter."""
+    """Count all rows and the rows that need a model request, and choose a random sample of such rows.
+
+    Returns both counts and the sample, which contains only rows that need a request.
+    """
     count = to_ask = 0
     chosen: list[Mapping[str, object]] = []
     journal = job.open_journal()
@@ -598,8 +606,8 @@ def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[
                 content = content_id(job.method.arguments(row))
             except ValueError:  # the row has an error without a request
                 continue
-            is_known = journal.find(content) is not None
-            if job.settings.dedupe and (is_known or journal.count_content(content)):
+            is_stored = journal.find(content) is not None
+            if job.settings.dedupe and (is_stored or journal.count_content(content)):
                 continue
             to_ask += 1
             if len(chosen) < size:
@@ -612,7 +620,7 @@ def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[
 
 
 def _range(values: Sequence[float], count: int) -> Range:
-    """From the values of a sample, estimate the total for ``count`` rows: low, expected and high."""
+    """Estimate the total of a value, such as tokens, over ``count`` rows from a random sample of rows."""
     if not values:
         return Range(0.0, 0.0, 0.0)
     mean = fmean(values)

@@ -1,7 +1,7 @@
 """Write rows with answers to JSONL, CSV, Parquet and Arrow files, and to dataframes.
 
-The module ``fields`` defines the columns' types.
-@@MERGED Write rows with uncertain answers to a CSV file, and read the corrections that people add there.
+The module ``fields`` defines the columns' types. Rows with uncertain answers can also be written to a CSV
+file for review, in which people enter corrections that the next run reads.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class Output(ABC):
-    """A file to which rows are written, and which gets its final name only when it is complete.
+    """An output file for rows, which has a temporary name until it is complete.
 
     Until ``close``, the rows are in files whose names start with the output's name followed by ``.partial``.
     At the end of a ``with`` block, the output is closed, or removed if there was an error.
@@ -76,7 +76,9 @@ class Output(ABC):
         self._inputs = frozenset(fields.inputs)
 
     def write(self, row: Mapping[str, Any]) -> str | None:
-        """Write one output row (from ``Fields.row``), and return an error if the file cannot hold its answer.
+        """Write one output row, and return the row's error message, or None if there is no error.
+
+        The row is the result of ``Fields.row``.
 
         A value of the answer that the file cannot hold, such as an integer beyond 64 bits in Parquet, is an
         error of the row: its answer is null then.
@@ -130,7 +132,7 @@ class Output(ABC):
         if error is not None:
             answers = [None] * len(fields.answers.columns)
         inputs = {name: value for name, value in row.items() if name not in self._own}
-        if fields.inputs_known and not inputs.keys() <= self._inputs:
+        if fields.inputs_complete and not inputs.keys() <= self._inputs:
             extra = sorted(inputs.keys() - self._inputs)
             raise RowsError(f"{self.path}: a row has the column {extra[0]!r}, which the table does not have")
         number = None if fields.number is None else row.get(fields.number)
@@ -141,7 +143,7 @@ class Output(ABC):
 
     @abstractmethod
     def _write(self, cells: Cells) -> str | None:
-        """Write a row's values, and return its error, if any."""
+        """Write the values of a row, and return the row's error message or None."""
 
     @abstractmethod
     def _finish(self) -> None:
@@ -197,12 +199,12 @@ class _CsvOutput(_JsonlOutput):
     def __init__(self, path: Path, fields: Fields) -> None:
         super().__init__(path, fields)
         self._columns = dict.fromkeys(fields.inputs)
-        if fields.inputs_known:
+        if fields.inputs_complete:
             self._write_record(self._file, fields.columns)
 
     def _write(self, cells: Cells) -> str | None:
         values = self._object(cells)
-        if self.fields.inputs_known:
+        if self.fields.inputs_complete:
             self._write_record(self._file, values.values())
         else:
             self._columns |= dict.fromkeys(cells.inputs)
@@ -214,7 +216,7 @@ class _CsvOutput(_JsonlOutput):
 
     def _finish(self) -> None:
         super()._finish()
-        if self.fields.inputs_known:
+        if self.fields.inputs_complete:
             return
         rows = self._partial.with_name(f"{self._partial.name}.rows")
         os.replace(self._partial, rows)
@@ -276,7 +278,10 @@ class _ArrowOutput(Output):
         return pyarrow().ipc.new_file(str(path), self._schema)
 
     def _can_write(self, tp: object) -> bool:
-        """Return True if the file format supports an Arrow type; Parquet does not support all types."""
+        """Return True if the format of the output file can store the given Arrow type.
+
+        Parquet does not support all types.
+        """
         if self.path.suffix.lower() != ".parquet":
             return True
         try:
@@ -349,7 +354,7 @@ _OUTPUTS: dict[str, type[Output]] = {
 
 
 def open_output(path: str | os.PathLike[str], fields: Fields) -> Output:
-    """Open an output file for rows with answers, in the format of its file extension.
+    """Open an output file in the format of its extension, such as ``.csv`` or ``.parquet``.
 
     The extensions are .jsonl, .csv, .parquet, .arrow and .feather.
 
@@ -369,7 +374,7 @@ def open_output(path: str | os.PathLike[str], fields: Fields) -> Output:
 
 
 def check_output(path: Path) -> None:
-    """Raise DefinitionError if rows cannot be written to a file with this name or in this folder."""
+    """Raise DefinitionError if a path has an unsupported extension, or if its folder does not exist."""
     if issubclass(_output_class(path), _ArrowOutput):
         pyarrow()
     if not path.parent.is_dir():
@@ -420,7 +425,7 @@ def to_dataframe(table: Table, rows: Iterable[Mapping[str, object]], fields: Fie
         if numbers is None and count != len(result):
             raise RowsError(f"there are {len(result)} rows with answers for the {count} rows of the table")
         new = result.select([name for name in fields.columns if name in fields.own_names - {fields.number}])
-        return _beside(table.kind, source, new, numbers)
+        return _with_new_columns(table.kind, source, new, numbers)
     if table.kind == "duckdb":
         return import_extra("duckdb", "tables", "a DuckDB relation").from_arrow(result)
     return result
@@ -446,8 +451,11 @@ class _MemoryOutput(Output):
         pass
 
 
-def _beside(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
-    """Return a copy of a dataframe with new columns, for all rows or only for rows with the given numbers."""
+def _with_new_columns(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
+    """Return a copy of a dataframe with additional columns.
+
+    If ``numbers`` is given, the copy has only the rows with these numbers.
+    """
     if kind == "pandas":
         frame = source.copy(deep=False) if numbers is None else source.iloc[numbers].copy()
         for name in new.column_names:
@@ -513,13 +521,13 @@ class Review:
             raise DefinitionError([DefinitionProblem(method.qualname, message)])
 
     def _thresholds(self) -> dict[str, float]:
-        """Return a dict from JSON paths to the minimum probability for accepting the answer there."""
+        """Return a dict from JSON paths to the lowest probability at which an answer is accepted."""
         limits = {path: adjustment.accepted_from for path, adjustment in self._adjustments.items()}
         return {path: limit for path, limit in limits.items() if limit is not None}
 
     @property
     def error_bound(self) -> float | None:
-        """The sum of the error rates that the calibrations state for accepted answers; None if unknown."""
+        """The maximum share of wrong answers among those not written to the file; None if unknown."""
         if self._unsure_below is not None:
             return None
         promised = [
@@ -569,7 +577,7 @@ class Review:
 
 
 class ReviewedAnswers:
-    """The corrected answers that people wrote in a review file, by row content."""
+    """The corrected answers that people entered in a review file."""
 
     def __init__(self, answers: Mapping[str, object]) -> None:
         self._answers = answers
@@ -613,7 +621,7 @@ def _read_answer(text: str, method: MappedMethod, place: str) -> object:
 
 
 def _plain(answer: str) -> str:
-    """Convert an answer from JSON to text for people: strings without quotes, Decisions as their value."""
+    """Convert an answer from JSON to readable text, for example a string without quotes."""
     value = json.loads(answer)
     if isinstance(value, dict) and value.keys() >= {"value", "probabilities"}:
         value = value["value"]

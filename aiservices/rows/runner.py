@@ -1,5 +1,7 @@
-"""Call a method for the rows of a table, with many concurrent calls in one event loop.
-@@MERGED A run of a method over a table: what it reads, how it processes rows, and where it writes answers.
+"""Run a method over a table, with many concurrent calls in one event loop.
+
+``Job`` describes a run: what it reads, how it processes rows, and where it writes answers. ``Runner`` calls
+the method for the rows.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ _PROGRESS_SECONDS = 0.1
 
 
 class RunTrace(Protocol):
-    """The interface of a run's trace, such as an OpenTelemetry span.
+    """The interface of a trace of one ``map_rows`` run, such as an OpenTelemetry span.
 
     Attributes:
         context: A context manager that makes the traces of calls part of the run's trace.
@@ -83,16 +85,16 @@ class RunTrace(Protocol):
     context: AbstractContextManager[None]
 
     def count(self, outcome: str) -> None:
-        """Count a finished row; the outcome is "answered", "cached" or "error"."""
+        """Count a finished row by its outcome: "answered", "cached" or "error"."""
 
     def end(
         self, *, rows: int, errors: int, cached: int, cost: float, error: BaseException | None = None
     ) -> None:
-        """End the trace with the totals of the run; ``error`` is the reason if the run ended early."""
+        """End the trace, and record the run's totals and the error if the run ended early."""
 
 
 def start_trace(method: MappedMethod) -> RunTrace | None:
-    """Start a trace with the first interceptor that supports traces of runs, or return None."""
+    """Start and return a trace of a run, or return None if no interceptor supports such traces."""
     for interceptor in (*reversed(GLOBAL_INTERCEPTORS), *method.service_method.pipeline.interceptors):
         trace_rows = getattr(interceptor, "trace_rows", None)
         if trace_rows is not None:
@@ -168,7 +170,7 @@ class RowFailure(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the error's type."""
+        """The name of the exception class, such as "RateLimitError"."""
         return self.error.type if isinstance(self.error, RowError) else type(self.error).__name__
 
 
@@ -189,13 +191,13 @@ class RowOutcome(NamedTuple):
 
 
 class ReplyStore(Protocol):
-    """The interface of objects that store the replies to the requests of rows."""
+    """The interface of objects that store model replies while rows are processed."""
 
     def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None: ...
 
 
 class _Suspended(GeneratorExit):
-    """Raised inside a row's call to suspend the call, because its next reply will come from a batch."""
+    """Interrupts a row's service call until a batch provides the next model reply."""
 
 
 class _Item(NamedTuple):
@@ -205,7 +207,7 @@ class _Item(NamedTuple):
 
 
 class Runner:
-    """A run of a method over the rows of a table.
+    """Calls a service method for the rows of a table, for several rows at the same time.
 
     Attributes:
         progress: How far the run has come.
@@ -240,7 +242,7 @@ class Runner:
             settings.window if settings.ordered else 2 * settings.max_concurrency
         )
         self._errors: Counter[str] = Counter()
-        self._asked = 0
+        self._rows_sent = 0
         self._started_at = time.monotonic()
         self._reported_at = 0.0
         self._earlier_seconds = progress.seconds
@@ -343,8 +345,8 @@ class Runner:
         self._remember_key(key, row_id, entry)
         return self._reader.row(number, key, inputs, entry)
 
-    def known_rows(self, rows: Iterator[Mapping[str, Any]]) -> Iterator[Row[Any]]:
-        """Yield a finished run's rows again in table order, with saved answers and no model requests."""
+    def finished_rows(self, rows: Iterator[Mapping[str, Any]]) -> Iterator[Row[Any]]:
+        """Yield the rows of a finished run in table order, with the answers saved in the journal."""
         self._journal.forget_counts()
         for number, inputs in enumerate(rows):
             if self._settings.limit is not None and number >= self._settings.limit:
@@ -371,7 +373,7 @@ class Runner:
         return Row(*item, cost=0.0, cached=True, reviewed=True, _value=review[0])
 
     def _id_of(self, item: _Item, arguments: Mapping[str, Any]) -> str:
-        """Return a row's id in the journal, which equal rows share unless ``dedupe`` is False."""
+        """Return a row's id in the journal; rows with equal arguments share it if ``dedupe`` is True."""
         content = content_id(arguments)
         if self._settings.dedupe:
             return content
@@ -407,7 +409,7 @@ class Runner:
             )
         if outcome is None:  # its request was collected for a batch
             return None, None
-        self._asked += 1
+        self._rows_sent += 1
         entry, failure = outcome.entry, outcome.failure
         if failure is not None and self._ends_run(failure):
             self._stop(failure.error)
@@ -426,10 +428,10 @@ class Runner:
         self._errors["all"] += 1
         if failure.kind == "permanent":
             self._errors[failure.name] += 1
-            if self._errors[failure.name] == self._asked >= _SAME_ERRORS:
+            if self._errors[failure.name] == self._rows_sent >= _SAME_ERRORS:
                 return True
-        share = self._errors["all"] / self._asked
-        return self._asked >= _MIN_ROWS_FOR_SHARE and share > self._settings.max_failures
+        share = self._errors["all"] / self._rows_sent
+        return self._rows_sent >= _MIN_ROWS_FOR_SHARE and share > self._settings.max_failures
 
     def _count(self, row: Row[Any]) -> None:
         progress = self.progress
@@ -461,7 +463,7 @@ async def answer_row(
     settings: RunSettings,
     prices: Budget,
 ) -> RowOutcome | None:
-    """Process a row and return the outcome, or None if its next request was put into a batch.
+    """Process a row and return the outcome, or None if the row must wait for a batch.
 
     Args:
         method: The method.
@@ -532,7 +534,7 @@ class _RecordedCalls:
         self._count = 0
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
-        """Perform a step of the service call; answer a model request from the journal if possible."""
+        """Perform one step of a service call, taking a model reply from the journal if possible."""
         if isinstance(effect, CallModel):
             number, digest = self._identify(effect)
             reply = self._stored(number, digest, effect)
@@ -582,7 +584,10 @@ class _RecordedCalls:
         return number, request_hash(effect.model.name, str(address), effect.request)
 
     def _stored(self, number: int, digest: str, effect: CallModel | Run) -> ChatReply | None:
-        """Return the reply stored in the journal, or None; raise the error if the batch returned an error."""
+        """Return the stored reply to a model request, or None if there is no stored reply.
+
+        Raises the provider's error if a batch returned an error for the request.
+        """
         entry = self._replies.get(number)
         if entry is None or entry["request"] != digest:
             return None
@@ -607,7 +612,7 @@ class _RecordedCalls:
 
 
 class Engine(Protocol):
-    """The interface of engines, which send a run's requests in a different way, such as in batches.
+    """The interface of engines, which process the rows of ``map_rows``, for example in batches or on Ray.
 
     Attributes:
         discount: A request's price relative to the normal price.
@@ -629,7 +634,7 @@ class Engine(Protocol):
 
 @dataclass(eq=False)
 class Job:
-    """The method, table and settings of a run; a job can be run several times.
+    """The service method, table and settings of a ``map_rows`` run, which can be repeated.
 
     Attributes:
         method: The method.
@@ -663,7 +668,10 @@ class Job:
     _temporary_journal: Path | None = None
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
-        """Yield all rows of the table; rows of a one-time iterator are first saved to a temporary file."""
+        """Yield all rows of the table; works repeatedly, even if the table is a one-time iterator.
+
+        The rows of a one-time iterator are first saved to a temporary file.
+        """
         if not self.table.is_one_shot:
             return self.table.rows()
         if self._spool is None:
@@ -674,7 +682,7 @@ class Job:
         return _unpickled(self._spool)
 
     def open_journal(self) -> Journal:
-        """Open the journal, which lets the next run reuse this run's answers."""
+        """Open and return the journal, from which later runs can reuse this run's answers."""
         path = self.journal
         if path is None:
             if self._temporary_journal is None:
@@ -766,7 +774,10 @@ class Job:
         )
 
     def _write(self, journal: Journal) -> None:
-        """Write the output and the review file, in table order."""
+        """Write all rows to the output file, and rows with uncertain answers to the review file.
+
+        Both files have the order of the table.
+        """
         runner = Runner(
             self.method, iter(()), journal, SharedBudget(), Progress(), self.settings, self.reviewed
         )
@@ -777,7 +788,7 @@ class Job:
             review = (
                 None if self.review is None else stack.enter_context(self.review.open(self.table.columns))
             )
-            for row in runner.known_rows(self.rows()):
+            for row in runner.finished_rows(self.rows()):
                 if output is not None:
                     error = output.write(self.fields.row(row.inputs, answer=answer_of(row), error=row.error))
                     if error is not None and row.error is None:  # the format cannot represent the answer

@@ -3,7 +3,6 @@
 ``open_table`` describes a source, and ``Table.rows`` reads it in batches, as dicts of plain Python values.
 Libraries are imported only for sources that need them: pyarrow reads Parquet and Arrow files and Arrow
 streams.
-@@MERGED Read Arrow data as rows of plain Python values, in small batches.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def arrow_types(schema: Any) -> dict[str, Any]:
 
 
 def _value_type(tp: Any) -> Any:
-    """Replace dictionary and view types in an Arrow type with the plain type of their values."""
+    """Replace dictionary and view types inside an Arrow type, such as ``string_view`` with ``string``."""
     kinds = pyarrow(feature="Arrow types").types
     if kinds.is_dictionary(tp) or kinds.is_run_end_encoded(tp):
         return _value_type(tp.value_type)
@@ -76,7 +75,7 @@ def _microseconds(tp: Any) -> Any:
 
 
 def _with_parts(tp: Any, change: Callable[[Any], Any]) -> Any:
-    """Return an Arrow struct, map or list type in which a function has replaced the inner types."""
+    """Apply a function to the inner types of an Arrow struct, map or list type; return the new type."""
     pa = pyarrow(feature="Arrow types")
     kinds = pa.types
     if kinds.is_struct(tp):

@@ -1,5 +1,6 @@
-"""Implement the methods of a service: start calls, resume them, and call methods from other code.
-@@MERGED The function ``preview``, which shows the chat request of a service method without sending it.
+"""Implement the methods of a service, and call, resume or preview them from other code.
+
+``preview`` returns the chat request of a method without sending it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The keyword arguments of the function ``create``, and the checks of their names and types.
-@@MERGED The decorator ``options``, which sets options and settings for a service method or an interface.
+"""The keyword arguments of ``create``, the checks of their names and types, and the decorator ``options``.
+
+``options`` sets these settings for one service method or for an interface.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Skills: folders with instructions, files and scripts, which a model loads when it needs them.
-@@MERGED ``Skills``, which shows a model the descriptions of skills and loads those that the model activates.
+
+``Skills`` shows a model the descriptions of the skills, and loads those that the model activates.
 """
 
 from __future__ import annotations

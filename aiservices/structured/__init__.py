@@ -1,6 +1,4 @@
-"""Typed answers without an interface: a model that answers every message with a value of one type.
-@@MERGED Get typed answers from a model without an interface, like LangChain's ``with_structured_output``.
-"""
+"""Get typed answers from a model without an interface, like LangChain's ``with_structured_output``."""
 
 from __future__ import annotations
 

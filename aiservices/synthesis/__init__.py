@@ -1,6 +1,4 @@
-"""Create typed answers from text that is too long for one model request, as LlamaIndex does.
-@@MERGED Answer a question from more text than fits in one model request, by one of several methods.
-"""
+"""Create typed answers from text that is too long for one model request, as LlamaIndex does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Evaluate a service method: call it once for each test case, and score the answers.
-@@MERGED Calibration: adjust a service method's probabilities so that they match labelled examples.
+"""Evaluate a service method with test cases, and calibrate its probabilities.
+
+An evaluation calls the method once for each test case and scores the answers. A calibration adjusts the
+probabilities so that they match labelled examples.
 """
 
 from __future__ import annotations

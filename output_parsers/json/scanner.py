@@ -1,7 +1,7 @@
-"""Parse broken JSON: objects, arrays, and the separators between their values.
+"""Parse JSON: valid JSON with ``read_exact``, broken JSON with ``read_tolerant``.
 
-The module ``strings`` parses strings and values without quotes.
-@@MERGED Parse JSON: valid JSON with ``read_exact``, broken JSON with ``read_tolerant``.
+This module parses objects, arrays and the separators between their values. The module ``strings`` parses
+strings and values without quotes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The TypeParser class, which converts a model's reply to a value of one Python type.
-
-It also writes values as text from which it reads the same values again.
-@@MERGED Find the parser for a Python type, and parse text with it.
+"""Find the parser for a Python type, and convert a model's reply to a value of the type.
 
 ``parser_for``, ``parse`` and ``read`` use the default ParserRegistry. A custom registry can add parsers for
-further types.
+further types. A ``TypeParser`` also writes values as text from which it reads the same values again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The JSON Schema features that each provider's strict mode supports.
+"""The JSON Schema features that each provider supports in its strict mode.
 
-A ``Profile`` such as ``OPENAI`` is given to ``output_parsers.lint.lint``.
-@@MERGED The JSON Schema features that each provider enforces in its strict mode.
-
-The facts come from the providers' documentation. A new provider needs one ``Profile`` here, with the
-source of its facts in a comment, and an entry in ``PROFILES``.
+A ``Profile`` such as ``OPENAI`` is an argument of ``output_parsers.lint.lint``. The facts come from the
+providers' documentation. A new provider needs one ``Profile`` here, with the source of its facts in a
+comment, and an entry in ``PROFILES``.
 """
 
 from __future__ import annotations

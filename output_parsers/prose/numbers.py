@@ -22,7 +22,7 @@ from itertools import islice, pairwise
 
 from ..result import lazy_regex
 from ..result.errors import shorten
-from .result import (
+from . import (
     NUMBER_WORDS,
     SCALE_WORDS,
     TextParseError,

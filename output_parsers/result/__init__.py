@@ -1,6 +1,4 @@
-"""The results of parsing text: a value with the conversions needed, or an error with its causes.
-@@MERGED Regular expressions that are compiled at their first use instead of at import time.
-"""
+"""The results and errors of parsing text, and regular expressions that are compiled at their first use."""
 
 from __future__ import annotations
 

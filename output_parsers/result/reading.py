@@ -1,8 +1,8 @@
 """The results of parsing text: values, and the conversions and repairs that were needed.
 
-``Cursor`` records coercions while a value is read. This file also has short descriptions of values for
-messages, and ``strict_equal``, which compares two values.
-@@MERGED The JSON parser's results and errors, and functions for NaN and infinity.
+``Cursor`` records coercions while a value is read. The results and errors of the JSON parser are here, too.
+This module also has short descriptions of values for messages, functions for NaN and infinity, and
+``strict_equal``, which compares two values.
 """
 
 from __future__ import annotations

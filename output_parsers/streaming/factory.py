@@ -572,12 +572,12 @@ def field_validator(
     names = list(node.nodes)
     with_info = _validators_with_info(node)
 
-    def validate(name: object, value: object, shown: Mapping[object, object]) -> object:
+    def validate(name: object, value: object, fields: Mapping[object, object]) -> object:
         # pydantic passes the fields that are declared before this one, so they have to be known.
         earlier = names[: names.index(str(name))]
-        if name in with_info and not shown.keys() >= set(earlier):
+        if name in with_info and not fields.keys() >= set(earlier):
             return HIDDEN
-        data = {other: shown[other] for other in earlier if other in shown}
+        data = {other: fields[other] for other in earlier if other in fields}
         try:
             values: Any = validator.validate_assignment(data, str(name), value)
         except (ValueError, *USER_CODE_ERRORS):

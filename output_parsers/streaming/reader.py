@@ -1,13 +1,13 @@
-"""Parse a reply while it is being streamed, and return snapshots: the typed value so far.
+"""Parse a reply while it is being streamed.
 
-For a record with the fields ``name`` and ``age``::
+``PartialReader`` returns snapshots: the typed value so far. For a record with the fields ``name`` and
+``age``::
 
     reader.feed('{"name": "Ad')   ->   reader.snapshot().value == {"name": "Ad"}
     reader.feed('a", "age": 36')  ->   reader.snapshot().value == {"name": "Ada"}      36 may still grow
     reader.feed("}")              ->   reader.snapshot().value == Person("Ada", 36)    done
-@@MERGED Parse a list while it is being written, and return each item as soon as it is complete.
 
-::
+``ItemReader`` returns each item of a list as soon as it is complete::
 
     reader = ItemReader(Person)
     reader.feed('[{"name": "Ada", "age": 36}, {"name"')   ->   [Person("Ada", 36)]

@@ -1,14 +1,14 @@
-"""Converters (codecs) that adapt JSON arrays and objects to providers' strict modes.
+"""Converters (codecs) that adapt JSON arrays, objects and unions to providers' strict modes.
 
 Lists and objects with known keys are sent as they are. Two kinds of containers need another form, because
 most strict modes support neither positional items nor free keys::
 
     tuple[int, str]:  [1, "a"]       <->  {"item_0": 1, "item_1": "a"}
     dict[str, int]:   {"a": 1}       <->  [{"key": "a", "value": 1}]
-@@MERGED The strict-mode converter (codec) for unions, which keeps the union branches distinguishable.
 
-Decoding tries every branch. That is only safe if no encoded value fits two branches that decode it to
-different values. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
+A value of a union is decoded by trying every branch. That is only safe if no encoded value fits two branches
+that decode it to different values. A list and a dict, for example, are both sent as arrays, so the dict gets
+a wrapper::
 
     branches:     list[int] | dict[str, int]
     schema sent:  {"anyOf": [{"type": "array", "items": {"type": "integer"}},

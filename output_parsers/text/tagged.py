@@ -1,6 +1,4 @@
-"""Parsers for text between tags and for a JSON object in a code block, as in AgentScope.
-@@MERGED A parser that converts XML to nested dicts and lists, like LangChain's XMLOutputParser.
-"""
+"""Parsers for text between tags, for JSON in a code block, and for XML, as in AgentScope and LangChain."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Parsers that read a model's tool calls as typed values, compatible with LangChain.
-@@MERGED Parsers for a model's tool calls, similar to LangChain's.
 
 They read the calls that a model made through its API, complete or while they are streamed, and also calls
 that a model without tool support wrote as text.

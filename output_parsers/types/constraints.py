@@ -1,7 +1,6 @@
 """Enforce constraints such as ``Field(ge=1)``, and show them in JSON Schemas and prompts.
-@@MERGED The parser for types that only pydantic can read, such as URLs and network addresses.
 
-The conversions between JSON data and pydantic's input and errors are here too.
+The parser for types that only pydantic can read, such as URLs and network addresses, is here, too.
 """
 
 from __future__ import annotations

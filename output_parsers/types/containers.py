@@ -1,5 +1,7 @@
-"""Parsers for Python container types: lists, sets, tuples and dicts.
-@@MERGED The parser for unions such as ``int | str``, which chooses the type with the fewest conversions.
+"""Parsers for Python container types and unions.
+
+The containers are lists, sets, tuples and dicts. The parser for a union such as ``int | str`` chooses the
+type with the fewest conversions.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
+from ..prose import TextParseError, TextReading
 from ..prose.numbers import find_number, read_number
-from ..prose.result import TextParseError, TextReading
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
 from ..result import lazy_regex
 from ..result.reading import (

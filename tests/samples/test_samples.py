@@ -60,7 +60,7 @@ PUBLIC_PACKAGES = {
     "output_parsers.profiles",
     "output_parsers.text",
 }
-PACKAGES_OF_THE_TOUR = {"aiservices", "aiservices.models.local.weights", "aiservices.models.local.weights"}
+PACKAGES_OF_THE_TOUR = {"aiservices", "aiservices.models.local.weights"}
 
 Printed = Callable[..., str]
 

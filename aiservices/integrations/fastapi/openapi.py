@@ -20,9 +20,8 @@ from output_parsers.types.target import type_name
 
 from ...service.compile import ReturnShape
 from .codec import JsonObject
-from .contract import Argument, Contract, Method
+from .contract import Argument, Contract, Method, event_schema
 from .problems import KINDS, PROBLEM_MEDIA_TYPE, Problem
-from .responses import event_schema
 
 PROBLEM_SCHEMA_NAME = "AiServiceProblem"  # in the components of the document
 _DEFS_PREFIX = "#/$defs/"

@@ -64,9 +64,8 @@ from ...models.messages import ChatReply, ReplyDelta, ToolCall
 from ...service.compile import ReturnShape
 from ...tools.tool import REMOTE_CALL, REMOTE_RESUME, Denied, ExternalResult
 from .codec import JsonObject, attempts_from_json, read_result
-from .contract import RESUME_PATH, Contract, Method, contract_of
+from .contract import RESUME_PATH, Contract, EventName, Method, contract_of
 from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
-from .responses import EventName
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -33,17 +33,13 @@ from ...service.methods import is_service_method, service_method_of
 from .calls import (
     DEFAULT_MAX_WAITING_CALLS,
     DEFAULT_THREADS,
-    NO_STORE,
     ApprovalSettings,
     ApprovalStates,
     MethodCall,
     ProblemError,
-    RequestCheck,
     ResumedCall,
     Threads,
-    host_problems,
     log_problem,
-    problem_response,
 )
 from .codec import JsonCodec, write_result, write_value
 from .contract import (
@@ -52,8 +48,10 @@ from .contract import (
     Contract,
     Method,
     QueryParameter,
+    StreamMode,
     caller_problems,
     contract_of,
+    event_schema,
     resume_codec,
     server_argument_problems,
 )
@@ -75,11 +73,10 @@ from .problems import (
     suspended_call_problem,
     wrong_parts,
 )
+from .request_check import NO_STORE, RequestCheck, host_problems, problem_response
 from .responses import (
     DocumentedEventStream,
-    StreamMode,
     cancel_on_disconnect,
-    event_schema,
     json_response,
     stream_method,
     validation_problem,

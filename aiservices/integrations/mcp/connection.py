@@ -1,7 +1,7 @@
-"""A connection to an MCP server, and the event loop on which the connection runs.
+"""A connection to an MCP server, the event loop on which it runs, and the conversion of MCP contents.
 
-The package ``mcp`` is imported only when it is used, so this module can be imported without it.
-@@MERGED Convert MCP message contents to this library's text, media and messages, and back.
+MCP contents are converted to this library's text, media and messages, and back. The package ``mcp`` is
+imported only when it is used, so this module can be imported without it.
 """
 
 from __future__ import annotations

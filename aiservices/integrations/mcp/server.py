@@ -63,16 +63,15 @@ from ..fastapi.calls import (
     ApprovalStates,
     MethodCall,
     ProblemError,
-    RequestCheck,
     ResumedCall,
     Threads,
-    host_problems,
     iterate,
     log_problem,
 )
 from ..fastapi.codec import write_value
 from ..fastapi.contract import Contract, Method, caller_problems, contract_of, server_argument_problems
 from ..fastapi.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
+from ..fastapi.request_check import RequestCheck, host_problems
 from .connection import content_block, prompt_messages
 
 # --- A method as a tool ---

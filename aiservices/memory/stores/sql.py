@@ -1,5 +1,6 @@
-"""A store for conversations in any database that SQLAlchemy supports.
-@@MERGED A store for conversations in an SQLite file, with one row per message.
+"""Stores for conversations in an SQLite file, or in any database that SQLAlchemy supports.
+
+The SQLite store writes one row per message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Parsers for the HTTP responses of chat models: JSON objects and streams of events.
+"""Parse the HTTP responses of chat models: JSON objects, streams of events, and errors.
 
 ``EventStreamReader`` is the base class for the stream of an API. Its decoder splits the bytes into events:
-``SseDecoder`` for server-sent events, or a decoder for the frames of another format.
-@@MERGED The errors of providers' HTTP APIs, and how they become this package's ModelError exceptions.
+``SseDecoder`` for server-sent events, or a decoder for the frames of another format. Error responses become
+this package's ModelError exceptions.
 """
 
 from __future__ import annotations

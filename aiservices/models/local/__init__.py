@@ -1,9 +1,8 @@
-"""The embedded chat model, which runs llama.cpp inside this process.
-@@MERGED The chat model that runs in this process with llama.cpp, without an API key or a network.
+"""The embedded chat model, which runs llama.cpp in this process, without an API key or a network.
 
-Each request runs in its own thread (``Job``). The chunks of the reply come back through a queue, so that a
-blocking call or an event loop can wait for them with a timeout.
-@@MERGED Run llama.cpp servers in this process, one for each combination of weights and settings.
+There is one llama.cpp server for each combination of weights and settings. Each request runs in its own
+thread (``Job``). The chunks of the reply come back through a queue, so that a blocking call or an event loop
+can wait for them with a timeout.
 """
 
 from __future__ import annotations

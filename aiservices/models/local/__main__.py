@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _argument_parser().parse_args(arguments)
     if options.command == "list":
-        _print_known_weights()
+        _print_weights()
         return 0
     try:
         print(pull(options.name, ProgressLine()))
@@ -39,7 +39,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_known_weights() -> None:
+def _print_weights() -> None:
     for weights in KNOWN_WEIGHTS:
         location = str(weights_path(weights)) if is_ready(weights) else "not pulled"
         print(

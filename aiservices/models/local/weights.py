@@ -1,7 +1,7 @@
-"""The known model weights that can be downloaded, and the folder that contains them.
-@@MERGED Download model weights in pieces, join the pieces, and verify the SHA-256 checksum.
+"""The known model weights, the folder that contains them, and their download.
 
-It also contains the progress line for the commands, and chooses weights for demonstrations.
+Weights are downloaded in pieces, which are joined and verified with their SHA-256 checksum. This module also
+contains the progress line for the commands, and chooses weights for demonstrations.
 """
 
 from __future__ import annotations

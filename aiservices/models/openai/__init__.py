@@ -1,6 +1,4 @@
-"""Chat models for OpenAI, Azure OpenAI, Ollama and servers with the same API.
-@@MERGED Chat models for OpenAI, Azure, Ollama and servers with the same API.
-"""
+"""Chat models for OpenAI, Azure OpenAI, Ollama and servers with the same API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other ways to run ``map_rows``: as cheaper batches, or in Ray or Spark worker processes."""
+"""Engines for ``map_rows``, which send requests in batches or from Ray or Spark worker processes."""
 
 from .batch import BatchEngine
 from .clusters import RayEngine, SparkEngine, Udf, UdfSettings, as_udf

@@ -57,7 +57,7 @@ _MAX_FIND_WAIT = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class BatchEngine:
-    """Sends the requests of ``map_rows`` as batches, which cost half and may take a day::
+    """Sends the requests of ``map_rows`` in batches, which cost half as much and may take a day::
 
         map_rows(desk.ticket, "tickets.csv", to="answers.parquet", engine=BatchEngine())
 
@@ -171,15 +171,15 @@ class _Wave:
 
     def __init__(self, batches: BatchFolder) -> None:
         self._batches = batches
-        self._known: set[str] = batches.waiting_ids()
+        self._submitted_ids: set[str] = batches.waiting_ids()
         self._open: dict[tuple[str, ...], _OpenFile] = {}
 
     def add(self, row: str, number: int, digest: str, effect: CallModel) -> None:
-        """Add a request to a batch file, unless a batch already contains it."""
+        """Add a request to a batch file, unless a batch already contains the request."""
         custom_id = f"{row}-{number}"
-        if custom_id in self._known:
+        if custom_id in self._submitted_ids:
             return
-        self._known.add(custom_id)
+        self._submitted_ids.add(custom_id)
         model = batch_model(effect.model)
         if model is None:
             raise DefinitionError(
@@ -199,7 +199,7 @@ class _Wave:
         file.write(line)
 
     def close(self) -> None:
-        """Close all files, so that their batches can be submitted."""
+        """Close all batch files, so that the batches can be submitted."""
         for file in self._open.values():
             file.close()
 
@@ -269,7 +269,7 @@ class BatchRecord:
 
 
 def batch_folder(journal: Path) -> Path:
-    """Return the path of the folder that stores a journal's batches."""
+    """Return the path of a run's folder for batch files, which is next to the run's journal."""
     return journal.with_name(f"{journal.name}.batches")
 
 
@@ -321,7 +321,7 @@ class BatchFolder:
                 path.unlink()
 
     def path(self, record: BatchRecord, suffix: Literal["json", "requests", "responses"]) -> Path:
-        """Return the path of one of a batch's files."""
+        """Return the path of a batch's file for its state, its requests or its responses."""
         return self._folder / f"{record.name}.{suffix}"
 
     def save(self, record: BatchRecord, state: State) -> None:
@@ -366,7 +366,7 @@ class BatchFolder:
         return batch_service(model, record.path, record.headers, self.engine.poll)
 
     def forget_unsubmitted(self) -> None:
-        """Delete the batches that were not submitted, because their requests are now sent individually."""
+        """Delete the batches that were not submitted; their requests will be sent individually."""
         for record in [record for record in self.records if record.state == "written"]:
             self.remove(record)
 
@@ -450,7 +450,10 @@ class BatchFolder:
                 await self._find(record)  # it may be there although the answer did not arrive
 
     def _exceeds(self, record: BatchRecord) -> bool:
-        """Return True if a batch must wait, because the running batches may use up the budget."""
+        """Return True if a batch must not be submitted now because it could exceed the budget.
+
+        If no other batch is running, a batch that is too large is split.
+        """
         error, limits = self._spent.exceeded(), self._spent.limits
         if error is not None:
             self.stopped = error
@@ -527,7 +530,10 @@ class BatchFolder:
             budget.add_request(record.count)
 
     async def _find(self, record: BatchRecord) -> None:
-        """Find out whether a batch was submitted before the previous process was interrupted."""
+        """Look for a batch at the provider after an interrupted submission, and store the batch's id.
+
+        If there is no such batch, it will be submitted again.
+        """
         service = self.service(record)
         used_ids = {one.id for one in self.records}
         for is_last in (False, False, True):
@@ -544,7 +550,10 @@ class BatchFolder:
         self.save(record, "written")
 
     async def _is_own(self, service: BatchService, record: BatchRecord, batch_id: str) -> bool:
-        """Return True if a provider's batch contains our requests; may wait for the batch to end."""
+        """Return True if a provider's batch contains the requests of the given record.
+
+        May wait until the batch has ended.
+        """
         if service.finds_by_name:
             return True
         while (await service.status(batch_id)).state == "running":
@@ -607,7 +616,7 @@ class BatchFolder:
 
 
 def _fatal_error(model: HttpChatModel, response: BatchResponse) -> ModelError | None:
-    """Return a response's error if it means that no other request can succeed; otherwise return None."""
+    """Return a response's error if all other requests would fail too; otherwise return None."""
     if response.status is None or response.status < 400:
         return None
     try:

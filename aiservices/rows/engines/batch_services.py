@@ -76,7 +76,9 @@ class BatchResponse(NamedTuple):
 
 
 class BatchService(ABC):
-    """Base class of clients for providers' batch services; they use a model's credentials.
+    """Base class of clients for the batch services of model providers.
+
+    A client uses the credentials of a model.
 
     Attributes:
         max_requests: The maximum number of requests in a batch.
@@ -138,7 +140,7 @@ class BatchService(ABC):
         return json.loads(await _content(self.model, HttpRequest(path, body, self._headers)))
 
     async def _lines(self, path: str) -> AsyncGenerator[Any, None]:
-        """Yield the JSON value of each line of a remote file; damaged lines are skipped."""
+        """Download a JSONL file, and yield the value of each line, skipping damaged lines."""
         rest = b""
         async with aclosing(self.model.aread(HttpRequest(path, b"", self._headers, "GET"))) as pieces:
             async for piece in pieces:
@@ -163,7 +165,7 @@ async def _content(model: HttpChatModel, request: HttpRequest) -> bytes:
 
 
 class OpenAiBatches(BatchService):
-    """The OpenAI batch service, which reads requests from an uploaded file."""
+    """Client for OpenAI's batch service, which reads requests from an uploaded file."""
 
     max_requests = 50_000
     max_bytes = 190 * _MB
@@ -229,7 +231,7 @@ class OpenAiBatches(BatchService):
                     await asyncio.sleep(wait)
 
     async def _response_files(self, batch_id: str) -> list[str]:
-        """Return the ids of the files with the responses and the errors of a finished batch.
+        """Return the ids of the files that contain a finished batch's responses and errors.
 
         The files may be missing at first. Waiting for them avoids sending and paying for the requests again.
         """
@@ -277,7 +279,7 @@ def _openai_response(line: Mapping[str, Any]) -> BatchResponse:
 
 
 class AnthropicBatches(BatchService):
-    """The Anthropic batch service, called Message Batches."""
+    """Client for Anthropic's batch service, called Message Batches."""
 
     max_requests = 100_000
     max_bytes = 240 * _MB
@@ -346,7 +348,7 @@ class AnthropicBatches(BatchService):
 
 
 class GeminiBatches(BatchService):
-    """The Gemini batch service in AI Studio; a single HTTP request contains the whole batch."""
+    """Client for Gemini's batch service, which takes a whole batch in a single HTTP request."""
 
     max_requests = 10_000
     max_bytes = 18 * _MB
@@ -431,7 +433,7 @@ def _seconds(time: str) -> float:
 
 
 def batch_model(model: ChatModel) -> HttpChatModel | None:
-    """Return the model inside wrappers if its provider has a batch service; otherwise return None."""
+    """Unwrap a model, and return it if its provider has a batch service; otherwise return None."""
     inner = unwrap_model(model)
     if not isinstance(inner, HttpChatModel) or not inner.has_own_clients:
         return None
@@ -446,7 +448,7 @@ def batch_model(model: ChatModel) -> HttpChatModel | None:
 def batch_service(
     model: HttpChatModel, path: str, headers: Mapping[str, str], max_wait: float
 ) -> BatchService:
-    """Return a client of the batch service for a model's server and API path.
+    """Return a client for the batch service of a model's provider.
 
     Failed status requests are repeated after at most ``max_wait`` seconds.
     """

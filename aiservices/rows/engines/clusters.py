@@ -1,6 +1,6 @@
-"""Run ``map_rows`` in Spark's Python workers, on one machine or on a cluster.
-@@MERGED Run ``map_rows`` in Ray worker processes, on one machine or on a cluster.
-@@MERGED Use a service method as a user-defined function with Ray Data and Spark dataframes.
+"""Run ``map_rows`` in worker processes of Ray or Spark, on one machine or on a cluster.
+
+``as_udf`` makes a service method a UDF (user-defined function) for Ray Data or Spark.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class SparkEngine:
 
     @property
     def discount(self) -> float:
-        """The factor by which this engine changes the price of a request: 1, which means no discount."""
+        """The price of a request relative to the normal price; always 1 with this engine."""
         return 1.0
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Return no problems, as Spark can run all methods; raise MissingExtraError without Spark."""
+        """Raise MissingExtraError if Spark is not installed; otherwise return an empty iterator."""
         import_extra("pyspark", "spark", "SparkEngine")
         return iter(())
 
@@ -164,7 +164,7 @@ def check_java() -> None:
 
 
 def use_this_python(spark: Any) -> bool:
-    """Make local Spark workers use this Python interpreter and its modules; return False on a cluster."""
+    """Configure local Spark workers to use this Python interpreter; return False if Spark is not local."""
     context = getattr(spark, "sparkContext", None)  # Spark Connect has none
     if context is None or not context.master.startswith("local"):
         return False
@@ -184,7 +184,7 @@ class _SparkPool:
         self._threads = ThreadPoolExecutor(self.slots, "aiservices spark")
 
     async def answer(self, chunk: bytes) -> bytes:
-        """Process a chunk of rows in a Spark worker."""
+        """Process a pickled chunk of rows in a Spark worker, and return the pickled outcomes."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, chunk)
 
     def _answer(self, chunk: bytes) -> bytes:
@@ -207,7 +207,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 class _ChunkFunction:
-    """A function for Spark that processes chunks of rows in a worker."""
+    """A callable for Spark's ``mapInArrow`` that processes chunks of rows in a worker."""
 
     def __init__(self, spec: bytes) -> None:
         self._spec = spec
@@ -268,11 +268,11 @@ class RayEngine:
 
     @property
     def discount(self) -> float:
-        """The factor by which this engine changes the price of a request: 1, which means no discount."""
+        """The price of a request relative to the normal price; always 1 with this engine."""
         return 1.0
 
     def problems(self, job: Job) -> Iterator[str]:
-        """Return no problems, as Ray can run all methods; raise MissingExtraError without Ray."""
+        """Raise MissingExtraError if Ray is not installed; otherwise return an empty iterator."""
         import_extra("ray", "ray", "RayEngine")
         return iter(())
 
@@ -352,7 +352,7 @@ class _RayPool:
                 self._free.put_nowait(one)
 
     async def answer(self, chunk: bytes) -> bytes:
-        """Process a chunk of rows in the actor that has been idle the longest."""
+        """Process a pickled chunk of rows in a Ray actor, and return the pickled outcomes."""
         actor = await self._free.get()
         try:
             answer: bytes = await asyncio.wrap_future(actor.answer.remote(chunk).future())
@@ -428,7 +428,10 @@ class Udf:
         return types.from_arrow_schema(self.schema(types.to_arrow_schema(frame.schema)))
 
     def __call__(self, data: Any) -> Any:
-        """Return the data with the answers in new columns: a pyarrow table or an iterator of batches."""
+        """Call the service method for each row, and return the data with the answers in new columns.
+
+        The result is a table for a table, and an iterator of batches for an iterator of batches.
+        """
         if hasattr(data, "to_batches"):
             return pyarrow().Table.from_batches(self._batches(data.to_batches()), self.schema(data.schema))
         return self._batches(data)
@@ -485,7 +488,7 @@ class Udf:
 def _values(
     done: WorkDone, reader: EntryReader, fields: Fields, method: MappedMethod
 ) -> tuple[list[object], str | None]:
-    """Return the values of a row's answer columns, and its error message."""
+    """Return the values of a row's answer columns, and the row's error message or None."""
     nothing: list[object] = [None] * len(fields.answers.columns)
     if done.entry is None:
         return nothing, None  # another row of the batch has the fatal error
@@ -573,7 +576,7 @@ def _problems(settings: UdfSettings) -> Iterator[str]:
 
 
 def _start_server(limits: Limits, budget: Budget, prices: Budget) -> PermissionAddress:
-    """Start a thread with a server that permits the requests of all workers."""
+    """Start a PermissionServer in a new thread, and return its address."""
     started: Future[PermissionAddress] = Future()
 
     async def serve() -> None:

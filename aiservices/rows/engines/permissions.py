@@ -1,4 +1,4 @@
-"""A server that permits or delays the requests of all worker processes, so that they share limits.
+"""A server that all workers ask before each model request, so that they share rate limits and a budget.
 
 The process that started the run acts as a small server. A worker asks it before each request, and then
 reports the tokens that the reply used. In this way N workers together keep the limits that a single process
@@ -35,7 +35,7 @@ _KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_US
 
 
 class PermissionAddress(NamedTuple):
-    """The address and the secret token of the server that permits requests.
+    """The network address and the secret token of a PermissionServer.
 
     Attributes:
         host: The host of the server.
@@ -51,7 +51,7 @@ class PermissionAddress(NamedTuple):
 
 
 class _Request:
-    """A request that was permitted and has not ended."""
+    """A model request that the PermissionServer has permitted and that has not ended."""
 
     def __init__(self, limiter: Limiter, tokens: float, sent_at: float) -> None:
         self.limiter = limiter
@@ -82,7 +82,7 @@ class PermissionServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str) -> PermissionAddress:
-        """Start listening on a free port of the given address, and return the address for workers."""
+        """Listen on a free port of the given host, and return the address to which workers connect."""
         self._server = await asyncio.start_server(self._accept, host, 0, limit=2**20)
         port = self._server.sockets[0].getsockname()[1]
         return PermissionAddress(host, port, self._token, self._limits.max_wait)
@@ -155,7 +155,7 @@ class PermissionServer:
             writer.write(json.dumps(answer).encode() + b"\n")
 
     def _note(self, message: dict[str, Any], permitted: dict[int, _Request]) -> None:
-        """Record a request's outcome in the rate limits and the budget."""
+        """Update the rate limits and the budget after a worker reports the outcome of a request."""
         request = permitted.get(message["number"])
         if request is None:
             return
@@ -176,7 +176,7 @@ class PermissionServer:
 
 
 class PermissionClient:
-    """A worker's connection to the process that it asks for permission before each model request."""
+    """A worker's connection to the PermissionServer, which must permit each model request."""
 
     def __init__(self, address: PermissionAddress) -> None:
         self.address = address
@@ -217,7 +217,7 @@ class PermissionClient:
         return None if "refused" in answer else number
 
     def tell(self, what: str, number: int, **details: Any) -> None:
-        """Send a message about a request to the server."""
+        """Send the PermissionServer a message about a request, for example that the request failed."""
         if self._writer is not None and not self._is_lost:
             self._writer.write(json.dumps({"do": what, "number": number, **details}).encode() + b"\n")
 
@@ -336,7 +336,10 @@ class PermittedChatModel:
             self._client.tell("headers", number, headers=limits)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Send a chat request from a thread other than the event loop's thread."""
+        """Run ``acomplete`` in the worker's event loop, and block until the reply arrives.
+
+        Call it from another thread than the event loop's thread.
+        """
         return asyncio.run_coroutine_threadsafe(self.acomplete(request), self._loop).result()
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:

@@ -1,13 +1,12 @@
-"""Run ``map_rows`` in worker processes; shared by the Ray and Spark engines.
+"""The code that the Ray and Spark engines share to run ``map_rows`` in worker processes.
 
 The process that started the run reads the table and keeps the journal, as in a run without workers. It sends
-the rows to workers in chunks. Each worker writes its replies to a part of the journal. If a worker is lost,
-another worker gets its chunk and sends only the requests whose replies are missing.
-@@MERGED Files to which worker processes write their replies, with one or more files for each chunk of rows.
+the rows to workers in chunks.
 
-Such a file, called a part, is written by only one process and never changed afterwards, so that it can be
-stored on any file system or an object store such as S3. It has the format of a journal. If a chunk is
-processed again because a worker was lost, the new worker first reads the chunk's existing parts.
+Each worker writes its replies to a file, called a part, which has the format of a journal. A part is written
+by only one process and never changed afterwards, so that it can be stored on any file system or an object
+store such as S3. If a worker is lost, another worker gets its chunk. It first reads the chunk's existing
+parts, and sends only the requests whose replies are missing.
 """
 
 from __future__ import annotations
@@ -61,7 +60,10 @@ class PartFolder(NamedTuple):
 
     @classmethod
     def at(cls, path: str | PathLike[str]) -> PartFolder:
-        """Return the folder at a path or URL; relative paths become absolute, so that workers can find it."""
+        """Return a PartFolder for a path or URL; a relative path becomes absolute.
+
+        A worker may have another current folder.
+        """
         text = os.fspath(path)
         return cls(text if "://" in text else os.path.abspath(text))
 
@@ -71,7 +73,10 @@ class PartFolder(NamedTuple):
         return "://" not in self.path
 
     def read(self, chunk: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the journal lines that workers wrote for one chunk or all chunks, skipping damaged lines."""
+        """Yield the journal lines that workers wrote for a chunk, or for all chunks by default.
+
+        Damaged lines are skipped.
+        """
         for name in self._names(chunk):
             try:
                 data = Path(name).read_bytes() if self.is_local else self._fs.cat_file(name)
@@ -91,7 +96,7 @@ class PartFolder(NamedTuple):
             self._fs.pipe_file(path, data)
 
     def delete(self, chunk: str = "") -> None:
-        """Delete the files of one chunk, or of all chunks."""
+        """Delete the files of the given chunk; by default, delete the files of all chunks."""
         for name in self._names(chunk):
             if self.is_local:
                 Path(name).unlink(missing_ok=True)
@@ -142,7 +147,7 @@ class PartFolder(NamedTuple):
 
 
 class Part:
-    """Writes a chunk's replies and finished rows, after reading those of earlier attempts.
+    """Stores the replies and finished rows of a chunk, and reads those of earlier attempts.
 
     Args:
         folder: The folder for the file; None to write nothing.
@@ -166,7 +171,7 @@ class Part:
                     self._replies.setdefault(entry["reply"], {})[entry["call"]] = entry
 
     def find(self, row: str) -> dict[str, Any] | None:
-        """Return the stored entry of a row that an earlier attempt finished; otherwise return None."""
+        """Return a row's journal entry if an earlier attempt finished the row; otherwise return None."""
         return self._done.get(row)
 
     def replies_of(self, row: str) -> Mapping[int, dict[str, Any]]:
@@ -178,7 +183,7 @@ class Part:
         self._add(reply_line(row, call, request, reply))
 
     def add_done(self, row: str, entry: Mapping[str, Any]) -> None:
-        """Store the entry of a finished row."""
+        """Store the journal entry of a finished row."""
         self._add(done_line(row, None, entry))
 
     def _add(self, entry: Mapping[str, object]) -> None:
@@ -195,12 +200,12 @@ class Part:
 
     @property
     def is_due(self) -> bool:
-        """True if the collected lines should be written now."""
+        """True if the collected journal lines should be written now, because of their number or age."""
         waited = time.monotonic() - self._written_at
         return len(self._lines) >= _MAX_LINES or (bool(self._lines) and waited >= _MAX_SECONDS)
 
     def flush(self) -> None:
-        """Write the collected lines to a file."""
+        """Write the collected journal lines to a new file."""
         self._written_at = time.monotonic()
         if self._lines and self._folder is not None:
             lines, self._lines = self._lines, []
@@ -256,7 +261,7 @@ class WorkSpec(NamedTuple):
 
 
 class WorkRow(NamedTuple):
-    """A row for a worker to process: its id, its arguments, and replies that are already stored."""
+    """A table row for a worker: the row's id, its arguments, and the replies already stored for it."""
 
     row_id: str
     arguments: Mapping[str, Any]
@@ -276,7 +281,7 @@ class Chunk(NamedTuple):
 
 
 class WorkDone(NamedTuple):
-    """The outcome of one row as returned by a worker: its journal entry, and the kind of failure, if any.
+    """A worker's result for one row: the journal entry, and the kind of failure if there is no answer.
 
     Attributes:
         entry: The journal entry; None if the row was not processed because of a fatal error.
@@ -296,7 +301,7 @@ class WorkDone(NamedTuple):
 
 
 class Worker:
-    """Calls a service method for chunks of rows in its own event loop; thread-safe."""
+    """Calls a service method for chunks of rows, with an event loop in a background thread."""
 
     def __init__(self, spec: WorkSpec) -> None:
         self.method: MappedMethod = map_method(
@@ -319,7 +324,7 @@ class Worker:
         )
 
     def close(self) -> None:
-        """Wait for the current chunks, close the connection to the server, and stop the event loop."""
+        """Wait until the current chunks are finished, then stop the worker's event loop and thread."""
         wait(self._answers)
         if self._client is not None:
             asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
@@ -332,7 +337,7 @@ class Worker:
         self._loop.close()
 
     def answer(self, chunk: Chunk) -> list[WorkDone]:
-        """Process a chunk's rows, and return their outcomes."""
+        """Process a chunk of rows, and return a list with the outcome of each row."""
         future = asyncio.run_coroutine_threadsafe(self._answer(chunk), self._loop)
         self._answers.add(future)
         try:
@@ -404,7 +409,7 @@ _workers_lock = threading.Lock()
 
 
 def answer_chunk(spec: bytes, chunk: bytes) -> bytes:
-    """Process a pickled chunk in a worker process, and return the pickled list of WorkDone.
+    """Process a pickled chunk of rows, and return a pickled list of the rows' outcomes.
 
     Errors are returned instead of raised, because the engine would repeat a failed chunk in vain.
     """
@@ -446,7 +451,7 @@ class Pool(Protocol):
     def lost(self) -> tuple[type[Exception], ...]: ...
 
     async def answer(self, chunk: bytes) -> bytes:
-        """Process a pickled chunk of rows in a worker process, with ``answer_chunk``."""
+        """Run ``answer_chunk`` for a pickled chunk in a worker process, and return the pickled outcomes."""
         ...
 
     async def close(self) -> None:
@@ -592,7 +597,7 @@ class _Chunks:
     async def ask(
         self, row_id: str, arguments: Mapping[str, object], replies: Mapping[int, object]
     ) -> RowOutcome:
-        """Add a row to the current chunk, and wait until a worker has processed it."""
+        """Add a row to the current chunk, and return the row's outcome when a worker has processed it."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[RowOutcome] = loop.create_future()
         self._rows.append((WorkRow(row_id, arguments, replies), outcome))

@@ -361,7 +361,7 @@ def test_a_row_has_the_answer_or_the_error() -> None:
 
 def test_columns_that_are_known_only_from_the_rows_must_not_have_the_names_of_the_answer() -> None:
     fields = output_fields(open_table(iter([])), answer_columns(Place))
-    assert not fields.inputs_known
+    assert not fields.inputs_complete
     assert fields.row({"id": 1}, answer=Place("Rome")) == {
         "id": 1,
         "city": "Rome",

@@ -31,7 +31,7 @@ def test_the_calls_are_children_of_the_span_of_the_run(recorded: Recorded) -> No
     attributes = dict(run.attributes or {})
     assert {name: attributes[name] for name in attributes if name.startswith("aiservices.")} == {
         "aiservices.rows.count": 3,
-        "aiservices.rows.binding": 1,
+        "aiservices.rows.errors": 1,
         "aiservices.rows.cached": 1,
         "aiservices.cost": 0.0,
     }
