@@ -256,7 +256,7 @@ class ReActAgent:
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     def preview_invocation(self, msg: AgentInput, output_type: object = None) -> Invocation:
-        """Prepare the data of a ``reply`` call, to preview its request without sending it."""
+        """Return the data of a ``reply`` call, from which its request can be shown without sending it."""
         return self._invocation(msg, self._plan(output_type))
 
     @overload
@@ -385,7 +385,7 @@ class ReActAgent:
         return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        """Middleware that adds advice to the error raised when an agent reaches its ``max_rounds`` limit."""
+        """Middleware that adds advice to the error about too many rounds (``max_rounds``)."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
@@ -432,7 +432,7 @@ def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]
 
 
 def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Middleware that treats a model's ``generate_response`` call as a text answer if no type was requested.
+    """Middleware that treats a ``generate_response`` call as a text answer if no type was requested.
 
     A model may know the tool from AgentScope, which always offers it, or from an earlier reply with an output
     type.
@@ -632,7 +632,7 @@ class _GenerateResponseParser(TypeParser[GeneratedResponse]):
 
 
 class _GenerateResponseNode(Node[GeneratedResponse]):
-    """Reads an agent's answer from JSON that contains the text ``response`` and the output type's fields."""
+    """Parses JSON that contains an agent's text in ``response`` and the fields of the output type."""
 
     kind = f"an object with {_RESPONSE!r}"
 
@@ -697,7 +697,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
 
 
 class _MetadataNode(Node[Any]):
-    """A parser that unwraps JSON such as ``{"metadata": 5}``, for output types that are not objects."""
+    """A parser that unwraps JSON such as ``{"metadata": 5}`` for output types such as int."""
 
     def __init__(self, record: Node[Any]) -> None:
         self._record = record
@@ -728,7 +728,7 @@ def _find_response_key(fields: dict[str, Any]) -> str | None:
 
 
 def _resolve(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
-    """Return the JSON Schema that a ``$ref`` refers to; return a schema without a ``$ref`` unchanged."""
+    """Follow the ``$ref`` of a JSON Schema, if it has one, and return the schema found there."""
     if "$ref" not in schema:
         return schema
     return definitions.schemas[schema["$ref"].rpartition("/")[2]]

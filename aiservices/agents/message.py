@@ -253,7 +253,7 @@ def trace_of(state: CallState) -> tuple[Round, ...]:
 
 
 def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
-    """Pair each model message with the results of the tool calls in it."""
+    """Return an agent's steps: each model message together with the results of its tool calls."""
     return tuple(
         Round(attempt.reply.message, _take_runs(attempt.reply.message, runs), _describe(attempt.error))
         for attempt in attempts
@@ -262,7 +262,7 @@ def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round
 
 
 def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
-    """Remove and return the results at the front of a queue that belong to a message's tool calls."""
+    """Remove the results of one message's tool calls from the front of a queue, and return them."""
     return tuple(runs.popleft() for call in message.tool_calls if runs and _is_run_of(runs[0], call))
 
 

@@ -100,7 +100,7 @@ def log_content(event: object, /) -> None:
 
 
 def _reasons(problems: Sequence[Problem]) -> str:
-    """Describe why an answer is invalid by paths and expected types, without quoting the answer."""
+    """Describe why an answer is invalid by JSON paths and expected types; the answer is not quoted."""
     reasons = [f"{problem.path}: {_without_quotes(problem.message)}" for problem in problems[:_MAX_PROBLEMS]]
     if len(problems) > _MAX_PROBLEMS:
         reasons.append(f"and {len(problems) - _MAX_PROBLEMS} more")

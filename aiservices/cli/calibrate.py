@@ -83,7 +83,7 @@ def calibrate(
 
 
 def _check_output(path: Path) -> None:
-    """Raise UsageError or DefinitionError if the output file cannot be written, before sending requests."""
+    """Raise an error if the output file cannot be written; called before any request is sent."""
     if not path.parent.is_dir():
         raise UsageError(f"--out: there is no folder {path.parent}")
     if path.exists():
@@ -122,7 +122,7 @@ class _Label(NamedTuple):
 
 
 def _forms(data: object) -> tuple[str, ...]:
-    """Return the spellings of an answer that a CSV cell may contain, the preferred spelling first."""
+    """Return the texts by which a CSV cell can name an answer, with the preferred text first."""
     if isinstance(data, bool):
         return _TRUE if data else _FALSE
     if data is None:
@@ -211,13 +211,13 @@ def _column_problems(columns: Sequence[str], method: Method, labels: Mapping[str
 
 
 def _other_label(columns: Sequence[str], parameters: Mapping[str, object]) -> str:
-    """Suggest, at the end of an error message, which columns may contain the correct answers."""
+    """Return the end of an error message, which suggests the column that contains the answers."""
     others = [name for name in columns if name and name not in parameters]
     return f"; name it with --expected{suggestion('expected', others)}" if others else ""
 
 
 def _with_label(expected: Any, path: str, value: object) -> Any:
-    """Store a correct answer under its JSON path, such as ``$.ticket.urgent``, in the expected value."""
+    """Add a correct answer to the expected value, at a JSON path such as ``$.ticket.urgent``."""
     names = path.split(".")[1:]
     if not names:
         return value

@@ -35,7 +35,7 @@ from .services import (
 
 
 class CheckedMethod(NamedTuple):
-    """The result of checking one service method, or of a service that cannot be created at all.
+    """The result of checking one service method, or one service that cannot be created.
 
     Attributes:
         service: The service as ``module:name``.

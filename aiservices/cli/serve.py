@@ -88,7 +88,7 @@ def _serve_in_this_process(application: FastAPI, settings: ServeSettings, port: 
 
 
 def _serve_in_processes(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> None:
-    """Let uvicorn start the server processes that ``--reload`` and ``--workers`` require."""
+    """Let uvicorn start the server processes for the options ``--reload`` and ``--workers``."""
     import uvicorn
 
     os.environ[_SETTINGS_VARIABLE] = json.dumps(settings)
@@ -111,7 +111,7 @@ def _serve_in_processes(settings: ServeSettings, port: int, *, reload: bool, wor
 
 
 def application_of_environment() -> FastAPI:
-    """Create the FastAPI application from the settings that ``serve`` passed in the environment."""
+    """Create the FastAPI application from settings that ``serve`` stored in environment variables."""
     return application_of(ServeSettings(*json.loads(os.environ[_SETTINGS_VARIABLE])))
 
 

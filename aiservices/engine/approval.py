@@ -521,7 +521,7 @@ class SuspendableMethod(Protocol):
 
     @property
     def call_plan(self) -> CallPlan | None:
-        """The prepared settings of the method; None for a method of a remote service."""
+        """The CallPlan of the method, or None for a method of a remote service."""
         ...
 
     def resume(
@@ -567,7 +567,7 @@ def suspendable_method(tool: Tool) -> SuspendableMethod | None:
 def suspended_method(
     call: ToolCall, toolbox: Toolbox | None, decision: InnerDecisions, qualname: str
 ) -> SuspendableMethod:
-    """Return the service method whose suspended call a tool call must resume.
+    """Return the service method whose suspended call must be resumed to answer a tool call.
 
     Raises SuspendedCallError if the tools of the service have changed since then.
     """
@@ -584,7 +584,7 @@ def suspended_method(
 
 
 def with_resumption(tool: Tool, method: SuspendableMethod, decision: InnerDecisions) -> Tool:
-    """Return a copy of a tool that resumes a suspended call of its service method."""
+    """Return a copy of a tool; calling the copy resumes the suspended call of a service method."""
     keywords, function = dict[str, object](), tool.function
     while isinstance(function, partial):
         keywords = {**function.keywords, **keywords}
@@ -687,7 +687,7 @@ class ExternalResultError(ValueError):
 
 
 def check_external_call(call: ToolCall, toolbox: Toolbox | None, decision: object, qualname: str) -> None:
-    """Check that a tool call is for an external tool and that its result fits; otherwise raise an error.
+    """Raise an error if a tool call is not for an external tool, or if its result does not fit.
 
     Raises SuspendedCallError, because the state or the tools of the service have changed, and
     ExternalResultError for the value.
@@ -792,7 +792,7 @@ def _checked_approvals(
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the model that wrote a suspended call's pending tool calls, or None if it is unknown.
+    """Return the model that made a suspended call's pending tool calls, or None if it is unknown.
 
     The arguments of the tool calls must be parsed in that model's format.
     """

@@ -43,7 +43,9 @@ class CallRecord(Protocol):
         ...
 
     def inner_call(self, prices: Budget | None = None) -> InnerCall:
-        """Return a snapshot of the call's usage; ``prices`` take precedence over its budget's prices.
+        """Return a snapshot of the call's usage and its cost.
+
+        If ``prices`` are given, they are used instead of the prices in the call's budget.
 
         With ``prices``, tokens are estimated where a server reported none, as in a SharedBudget.
         """
@@ -51,7 +53,7 @@ class CallRecord(Protocol):
 
 
 class Account(Protocol):
-    """The interface of further limits on a call besides its own budget: a SharedBudget or an outer call."""
+    """The interface of limits that apply to several calls, such as those of a SharedBudget."""
 
     @property
     def deadline(self) -> float | None:
@@ -65,7 +67,7 @@ class Account(Protocol):
 
     @property
     def keeps_calls(self) -> bool:
-        """True if ``add_call`` must be called with the record of each call."""
+        """True if the limits need a record of each call, which ``add_call`` receives."""
         ...
 
     @property
@@ -90,7 +92,7 @@ class Account(Protocol):
         ...
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return a copy of ``remaining`` with each amount capped at what is left of these limits."""
+        """Return a copy of ``remaining`` in which no amount is larger than these limits allow."""
         ...
 
     def exceeded(self) -> BudgetExceededError | None:
@@ -104,7 +106,7 @@ active_accounts: ContextVar[tuple[Account, ...]] = ContextVar("accounts", defaul
 
 @contextmanager
 def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
-    """Context manager that applies the limits of shared budgets and outer calls to the calls in its block."""
+    """Context manager that applies the limits of shared budgets and outer calls to the calls inside it."""
     token = active_accounts.set(accounts)
     try:
         yield
@@ -249,7 +251,7 @@ class Remaining(NamedTuple):
     requests: int | None = None
 
     def limited_to(self, limits: Budget, tokens: int, money: float, requests: int) -> Remaining:
-        """Return a copy with each amount capped at what ``limits`` leaves after the given usage."""
+        """Return a copy in which no amount is larger than ``limits`` minus the given usage."""
         left: dict[str, Any] = {}
         for name, spent in {"tokens": tokens, "money": money, "requests": requests}.items():
             limit, own = getattr(limits, name), getattr(self, name)
@@ -388,7 +390,7 @@ class SharedBudget:
             self.requests += count
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return a copy of ``remaining`` with each amount capped at what is left of these limits."""
+        """Return a copy of ``remaining`` in which no amount is larger than these limits allow."""
         return remaining.limited_to(self._limits, self.usage.total_tokens, self.cost, self.requests)
 
     def exceeded(self) -> BudgetExceededError | None:
@@ -406,7 +408,7 @@ class SharedBudget:
 
 
 def check_listeners(location: str, listeners: Iterable[Callable[[Any], object]]) -> None:
-    """Raise DefinitionError for async listeners: blocking calls also notify listeners but cannot await."""
+    """Raise DefinitionError if a listener is async, because blocking calls cannot await it."""
     problems = [
         DefinitionProblem(location, f"{function_name(one)} is async; pass a function that is not")
         for one in listeners

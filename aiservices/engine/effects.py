@@ -102,7 +102,7 @@ class CallModel(NamedTuple):
 
     @property
     def starts_early(self) -> bool:
-        """True if tools may start before the reply is complete, because no stream filter can reject it."""
+        """True if tools may start before the reply is complete, as no stream filter can reject the reply."""
         return self.early is not None and not self.stream_filters
 
 
@@ -183,7 +183,7 @@ class EarlyFlows(NamedTuple):
 
 
 class RunningFlows:
-    """Flows that run concurrently: steps run in threads or tasks, the code between them one flow at a time.
+    """Runs several flows at the same time: their effects run in threads or tasks.
 
     Attributes:
         flows: The flows that have started.
@@ -205,7 +205,10 @@ class RunningFlows:
         self.is_closed = False
 
     def start(self, flow: Flow[Any], perform: Callable[[Effect], Any]) -> Iterator[Any]:
-        """Start a flow, and yield its events up to its first effect; ``perform`` returns a future."""
+        """Start a flow and yield its events, up to its first effect.
+
+        ``perform`` returns a future for the effect.
+        """
         self.flows.append(flow)
         self.outcomes.append(self.UNFINISHED)
         return self._advance(len(self.flows) - 1, flow.send, None, perform)
@@ -247,7 +250,7 @@ class RunningFlows:
         self.effects[perform(effect)] = index
 
     def join(self) -> None:
-        """Raise the first error that was held back so far, if any; from now on, errors are raised at once."""
+        """Raise the first error of the flows, if there is one; later errors are raised at once."""
         self.is_early = False
         if self.error is not None:
             raise self.error
@@ -426,7 +429,7 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
 
 
 def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Flow[T]:
-    """Run a generator of steps, such as model requests, and call ``perform`` to execute each step.
+    """Run a generator of effects, such as model requests, and call ``perform`` to execute each of them.
 
     ``perform`` returns a flow, too, so that it can yield effects. Errors that it raises are thrown into the
     inner flow. The steps of flows in a GatherFlows are performed in the same way.
@@ -451,7 +454,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Fl
 
 
 def _with_mapped_flows(effect: Effect, perform: Callable[[Effect], Flow[Outcome]]) -> Effect:
-    """Return a copy of an effect in which nested flows execute their steps with ``perform``."""
+    """Return a copy of an effect whose nested flows also execute their effects with ``perform``."""
     if type(effect) is GatherFlows:
         return effect._replace(flows=tuple([map_effects(one, perform) for one in effect.flows]))
     if type(effect) is Gather:
@@ -525,7 +528,7 @@ def without_streaming(effect: Effect) -> Flow[Outcome]:
 
 
 def hold_back(flow: Flow[T]) -> Flow[T]:
-    """Run a service call without streaming, so that the user sees nothing before the call succeeds."""
+    """Run a service call without streaming; the user receives nothing until the call succeeds."""
     return map_effects(flow, without_streaming)
 
 
@@ -754,7 +757,7 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
 def _filtered(
     source: Generator[ReplyDelta, None, ChatReply], effect: CallModel
 ) -> Generator[ReplyDelta, None, ChatReply]:
-    """Pass a streamed reply through the stream filters of a request, and return the unfiltered reply."""
+    """Yield the parts of a streamed reply after a request's stream filters; return the unfiltered reply."""
     deltas = source
     for stream_filter in effect.stream_filters:
         deltas = _apply_filter(deltas, stream_filter, source, effect)
@@ -795,7 +798,7 @@ def _apply_filter(
 async def _afiltered(
     source: AsyncGenerator[ReplyDelta, None], effect: CallModel
 ) -> AsyncGenerator[ReplyDelta | ChatReply, None]:
-    """Pass a streamed reply through the stream filters of a request, and yield the unfiltered reply last."""
+    """Yield the parts of a streamed reply after a request's stream filters, and the unfiltered reply last."""
     deltas: AsyncGenerator[ReplyDelta | ChatReply, None] = source
     for stream_filter in effect.stream_filters:
         deltas = _aapply_filter(deltas, stream_filter, source, effect)
@@ -847,7 +850,7 @@ def _read_usage(
     reply: ChatReply | None,
     rest: Iterator[ReplyDelta],
 ) -> None:
-    """Read the rest of a failed streamed reply, within limits, to add its token usage to the error."""
+    """Read the rest of a failed streamed reply, within limits, and add its token usage to the error."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = next(rest)
@@ -864,7 +867,7 @@ async def _aread_usage(
     reply: ChatReply | None,
     rest: AsyncGenerator[ReplyDelta, None],
 ) -> None:
-    """Asynchronously read the rest of a failed reply, within limits, to add its token usage to the error."""
+    """Read the rest of a failed reply, and add its token usage to the error; async version."""
     try:
         while reply is None and _may_read_on(error, effect):
             delta = await anext(rest)
@@ -937,7 +940,7 @@ def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
 
 
 def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
-    """Stream a model's reply, which is read in a thread, while checks and early flows run.
+    """Stream a reply that is read in a thread; checks and early flows run at the same time.
 
     The deltas are buffered until all checks, such as guardrails, have passed; ReplyBlocked is raised when one
     fails. If the thread is still reading then, it closes the stream after the next delta. The events of early
@@ -998,7 +1001,7 @@ def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
 
 
 async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
-    """Asynchronously stream a model's reply while checks and early flows run."""
+    """Stream a reply while checks and early flows run; async version of ``_parallel_deltas``."""
     import asyncio
 
     deltas, early = _adeltas(effect), effect.early if effect.starts_early else None
@@ -1044,7 +1047,7 @@ async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
 
 
 async def _astreamed_reply(effect: CallModel) -> ChatReply:
-    """Asynchronously send a request with early flows, and return the reply without streaming it."""
+    """Send a request whose tools may start early, and return the complete reply; nothing is streamed."""
     reply = None
     async with aclosing(_aparallel_deltas(effect)) as items:
         async for item in items:
@@ -1056,7 +1059,10 @@ async def _astreamed_reply(effect: CallModel) -> ChatReply:
 async def _checked_reply(
     reply: Coroutine[Any, Any, ChatReply], passes: Callable[[], Awaitable[bool]]
 ) -> ChatReply:
-    """Return a model's reply, or cancel the request and raise ReplyBlocked if a check fails."""
+    """Return a model's reply when all checks have passed; cancel the request if a check fails.
+
+    Raises ReplyBlocked if a check fails.
+    """
     async with _task(reply) as reading:
         if not await passes():
             raise ReplyBlocked(_reply_so_far(reading))

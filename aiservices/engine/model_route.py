@@ -124,7 +124,7 @@ class StrategyFallbacks:
 
 
 def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return settings that always request structured output in one format, without fallback formats."""
+    """Return StrategyFallbacks with a single output format and no alternatives."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
@@ -159,7 +159,10 @@ class ModelRoute:
     def __init__(
         self, model: ChatModel, strategies: StrategyFallbacks, rests: Mapping[int, Rest] | None = None
     ) -> None:
-        """Create the route to a model; ``rests`` is given if the model belongs to a FallbackChatModel."""
+        """Create the route to a model.
+
+        ``rests`` is given if the model belongs to a FallbackChatModel.
+        """
         self.model = model
         self.strategies = strategies
         self.rest = rests.get(id(model)) if rests else None
@@ -186,12 +189,12 @@ class ModelRoute:
         return True
 
     def logprobs(self, model_name: str | None) -> int:
-        """Return the number of alternatives to request for each token; 0 if the model cannot list them."""
+        """Return how many alternative tokens to request for each token; 0 if the model cannot return any."""
         refused = _LOGPROBS in self._refused_options(model_name)
         return 0 if refused else self.model.capabilities.logprobs
 
     def refuse_logprobs(self, model_name: str | None, reason: str) -> str:
-        """Remember that the model gives no log probabilities; return the reason in one line."""
+        """Record that the model returns no log probabilities; return the reason as one line."""
         reason = " ".join(reason.split())
         self._unsupported.setdefault(model_name or "", {})[_LOGPROBS] = reason, time.monotonic()
         return reason
@@ -202,7 +205,7 @@ class ModelRoute:
         return reason or f"{self.model.name} gives no log probabilities"
 
     def best_option(self, model_name: str | None) -> tuple[StrategyOption, str]:
-        """Return the best strategy that the provider has not rejected, and the reason why it was chosen.
+        """Return the best strategy that the provider has not rejected, with the reason for this choice.
 
         The second item says why the provider rejected a better option; "" if it did not reject any.
         """
@@ -222,7 +225,7 @@ class ModelRoute:
     def fallback_after(
         self, refused: StrategyOption, error: ModelError
     ) -> tuple[StrategyOption, UnsupportedFeature] | None:
-        """Return the next strategy to try after the provider rejected one, or None.
+        """Return the strategy to try after the provider rejected the given one; None if all were tried.
 
         Returns None if the error has another reason, or if there is no simpler option.
         """
@@ -259,7 +262,7 @@ class ModelRoute:
 
 
 class ModelState:
-    """The state of one model during a service call: its failed requests and the time of the next retry.
+    """The state of one model during a service call, such as its failures and the time of the next retry.
 
     Attributes:
         route: The model with its strategies.
@@ -322,7 +325,10 @@ class ModelFailover:
     """
 
     def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
-        """Prepare to try several models in order; ``model_name`` replaces the first model's name."""
+        """Prepare to try several models in order.
+
+        ``model_name`` replaces the name of the first model.
+        """
         self._budget = budget
         self._jitter = 0.0
         self._models: list[ModelState] = []
@@ -334,7 +340,9 @@ class ModelFailover:
     def after_failure(
         self, error: ModelError, *, may_retry: bool, seconds_left: float | None, offers_tools: bool = False
     ) -> float | None:
-        """Choose the model to ask after a failed request; return the seconds to wait, or None to give up.
+        """Choose the model to ask after a failed request, and return the seconds to wait before.
+
+        Returns None if no model is left.
 
         Returns None if no model can be asked again.
         """
@@ -380,7 +388,7 @@ class ModelFailover:
         return models
 
     def _wait_before_retry(self, error: ModelError, failures: int) -> float | None:
-        """Return the seconds to wait before retrying with the same model; None if a retry cannot help."""
+        """Return the seconds to wait before the same model is asked again; None if that cannot help."""
         if not error.retryable:
             return None
         if error.retry_after is not None:
@@ -433,7 +441,7 @@ def refuses_logprobs(error: ModelError) -> bool:
 
 
 def _refuses_schema(error: ModelError) -> bool:
-    """Return True if the provider rejected only one JSON Schema as invalid, and may accept others."""
+    """Return True if the provider rejected one particular JSON Schema, but may accept others."""
     text = _provider_text(error)
     return any(words in text for words in _SCHEMA_WORDS)
 

@@ -369,7 +369,7 @@ def _with_coercion(
 def _combine(
     tools: Tooling | None, output_tool: Tooling | None, text_answers: Literal["no", "also", "only"]
 ) -> Tooling | None:
-    """Combine a service method's tools with the tool by which the model gives its answer."""
+    """Return a service method's tools and the tool by which the model gives its answer."""
     if output_tool is None:
         return tools
     if tools is None:
@@ -430,7 +430,7 @@ def decision_format(parser: TypeParser[object], task: str, limits: DecisionLimit
 
 
 def without_task(messages: tuple[Message, ...], task: str) -> tuple[Message, ...]:
-    """Remove the question from the last user message, because the decision endpoint gets it separately."""
+    """Remove the question from the last user message, because decision endpoints receive it separately."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, UserMessage):
@@ -485,7 +485,7 @@ def _questions(
 
 
 def _member_question(text: str, label: str, description: str | None) -> str:
-    """Return the yes/no question for one option of a list."""
+    """Return the yes/no question that asks whether one option belongs to the answer list."""
     meaning = f" ({description})" if description else ""
     return f"{text}\nDoes this apply: {label}{meaning}?"
 

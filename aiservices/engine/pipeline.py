@@ -49,7 +49,9 @@ Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 
 class InnerCalls:
-    """A listener that passes on the events of inner calls: the service calls that tools make, at any depth.
+    """Wraps a listener so that it receives the events of inner calls: service calls made by tools.
+
+    It receives the events of calls at any depth.
 
     An inner call is made by a tool: a method of another service, or a function that calls one::
 
@@ -177,7 +179,7 @@ def _wrong_interceptor(invocation: Invocation, message: str) -> DefinitionError:
 
 
 def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
-    """Run a service call, and list it in the call whose tool made it and in budgets that keep records."""
+    """Run a service call, and add its record to the outer call and to budgets that keep records."""
     state = invocation.state
     if state.inner is not None:  # a side question shares the state of its call, which has a record already
         return (yield from flow)
@@ -313,7 +315,7 @@ def _ask_next_model(
 
 
 def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> ToolRun:
-    """Choose the tool call whose result the service method returns in place of the model's answer.
+    """Choose the tool call whose result is returned instead of the model's answer.
 
     It is the one that has the return type of the method; None is the answer only if all results are None.
     Raises ToolError if no result has the type, or if several different results have it.

@@ -55,7 +55,7 @@ class Transform(NamedTuple):
 
 
 class CallPlan(NamedTuple):
-    """The models, options and tools of one service method, prepared once and used by all its calls.
+    """The models, options and tools of one service method, which are the same in all its calls.
 
     Attributes:
         qualname: The name of the method in messages, ``Service.method``.
@@ -110,7 +110,7 @@ class CallPlan(NamedTuple):
 
     @property
     def output_format(self) -> OutputFormat:
-        """The output format (schema, tool or prompt text) with which the method asks its first model."""
+        """The output format (schema, tool or prompt text) for the first request to the first model."""
         return self.routes[0].output_format(self.options.model)
 
     def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
@@ -247,7 +247,7 @@ class CallState:
 
     @property
     def money(self) -> float:
-        """The cost of the call and its inner calls so far, from token counts and configured prices."""
+        """The cost of the call and its inner calls so far, without requests whose price is unknown."""
         total = sum([call.money for call in self.inner]) if self.inner else 0.0
         for attempt in self.attempts:
             if attempt.reply is not None and attempt.reply.usage is not None:
@@ -542,14 +542,14 @@ class Invocation(CallContext):
 
     @property
     def messages_sent(self) -> int:
-        """The number of messages with tool calls or tool results that the chat request already has."""
+        """The number of messages with tool calls or results that the chat request already contains."""
         messages = self.state.tool_messages
         if not messages:
             return 0
         return self.state.resumed_messages if self.is_resumed else len(messages)
 
     def stored_data(self, name: str, read: Callable[[Any], T]) -> T | None:
-        """Return the data that middleware saved when the service call was suspended, or None.
+        """Return what an interceptor stored when the service call was suspended, or None.
 
         ``read`` converts the data from JSON. If it fails, the data is damaged, and SuspendedCallError is
         raised.
@@ -583,12 +583,12 @@ class Invocation(CallContext):
         return request
 
     def with_request_hook(self, hook: RequestHook) -> Invocation:
-        """Return a copy of the service call with another function that can change each model request."""
+        """Return a copy of the service call with an additional function that changes its requests."""
         return replace(self, request_hooks=(*self.request_hooks, hook))
 
 
 class EnclosingCall:
-    """A service call whose budget also limits the inner calls that its tools make.
+    """An outer service call, whose budget also limits the inner calls made by its tools.
 
     Attributes:
         invocation: The call.
@@ -636,7 +636,7 @@ class EnclosingCall:
         return self.invocation.state.budget.price_of(*names)
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
-        """Return a copy of ``remaining`` with each amount capped at what is left for the outer call."""
+        """Return a copy of ``remaining`` in which no amount is larger than the outer call may use."""
         state = self.invocation.state
         budget = state.budget
         return remaining.limited_to(budget, state.tokens, state.money, state.requests)

@@ -97,7 +97,7 @@ def _clipped(shares: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationEntry:
-    """The correction for the probabilities of one answer of a method, with its measured accuracy.
+    """The correction for the probabilities of one answer of a method, and how accurate the answers are.
 
     Attributes:
         method: The method, ``Service.method``.
@@ -175,7 +175,7 @@ class Calibration:
         target.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
     def find(self, method: str, path: str) -> tuple[CalibrationEntry, ...]:
-        """Return the calibrations for a method's answer, one for each model and source of probabilities."""
+        """Return the calibrations for an answer, one for each model and source of probabilities."""
         return tuple(entry for entry in self.entries if (entry.method, entry.path) == (method, path))
 
     def __str__(self) -> str:
@@ -237,7 +237,7 @@ Spans: TypeAlias = dict[Keys, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value in a JSON reply that was chosen from a fixed set of possible answers, such as an Enum or bool.
+    """A value in a JSON reply that the model chose from fixed answers, such as a bool or an Enum member.
 
     Attributes:
         path: Its JSON path.
@@ -288,7 +288,7 @@ class Probabilities(NamedTuple):
 
 
 def answer_leaves(node: Node[object], text: str) -> list[Leaf]:
-    """Find the values in a JSON reply for which the model chose between several possible answers.
+    """Return the values in a JSON reply for which the model chose between several possible answers.
 
     Returns an empty list if the text is not exactly the JSON of the type, with or without text around it.
     """
@@ -416,7 +416,7 @@ def _leaves(node: Node[object], value: object, keys: Keys, cursor: Cursor, spans
 def _member_leaves(
     node: MembersNode, value: object, keys: Keys, cursor: Cursor, spans: Spans
 ) -> Iterator[Leaf]:
-    """Yield the yes/no answer for each option of a ``Decision[list[…]]``."""
+    """Yield a yes/no answer for each option of a return type ``Decision[list[…]]``."""
     answers = value if isinstance(value, dict) else {}
     if not all(isinstance(answers.get(key), bool) for key, _ in node.options):
         return
@@ -452,7 +452,7 @@ class SharedToken(NamedTuple):
 
 
 def shared_tokens(node: Node[object], reply: ChatReply) -> list[SharedToken]:
-    """Find the alternatives to tokens of a reply with which several possible answers begin."""
+    """Return the alternative tokens of a reply with which more than one possible answer begins."""
     if not reply.logprobs:
         return []
     tokens = _Tokens(reply.logprobs, reply.text)
@@ -467,7 +467,7 @@ def shared_tokens(node: Node[object], reply: ChatReply) -> list[SharedToken]:
 
 
 def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLogprob) -> ChatReply:
-    """Replace an alternative token with longer ones: the token joined with each token that may follow it.
+    """Replace an alternative token with longer ones: the token plus each token that may follow it.
 
     ``following`` contains the tokens that may follow.
     """
@@ -530,7 +530,7 @@ def answer_options(node: Node[object]) -> dict[str, PossibleAnswers]:
 
 
 def find_probabilities(node: Node[object], reply: ChatReply) -> dict[str, Probabilities]:
-    """Return a dict from JSON paths to the probabilities of the answers there; empty without any."""
+    """Return a dict from JSON paths to the probabilities of the answers at these paths."""
     leaves = answer_leaves(node, reply.text) if reply.logprobs or reply.probabilities else []
     by_path: dict[str, Probabilities] = {}
     tokens = _Tokens(reply.logprobs, reply.text) if reply.logprobs else None
@@ -627,7 +627,7 @@ class _Tokens:
 
 
 def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
-    """Return the part of a token that belongs to the value, or None if the token ends before the value.
+    """Return the part of a token that belongs to the value; None if the token ends before the value.
 
     White space before the value is layout, so tokens that differ only in this white space count the same.
     """
@@ -642,14 +642,14 @@ def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
 
 
 def _can_become(text: bytes, option: bytes) -> bool:
-    """Return True if ``text`` is the beginning of an option, or a whole option followed by more text."""
+    """Return True if ``text`` is the beginning of an option, or an option followed by more text."""
     if option.startswith(text):
         return True
     return text.startswith(option) and (option[-1:] in b'"' or text[len(option)] in _ENDS)
 
 
 def _spellings(data: Any, *, is_bare: bool) -> set[bytes]:
-    """Return the possible spellings of an answer: with and without escapes for non-ASCII letters."""
+    """Return the texts by which JSON can represent an answer: with and without Unicode escapes."""
     if is_bare:
         return {data.encode()}
     return {json.dumps(data, ensure_ascii=is_ascii).encode() for is_ascii in (False, True)}
@@ -684,14 +684,14 @@ class Adjustment(NamedTuple):
 
     @property
     def accepted_from(self) -> float | None:
-        """The probability from which an answer is accepted, set by a threshold or by the calibration."""
+        """The lowest probability at which an answer is accepted, from a threshold or the calibration."""
         if self.threshold is not None:
             return self.threshold
         promised = [_promised(entries) for entries in self.members or (self.calibrations,)]
         return None if None in promised else max(value for value in promised if value is not None)
 
     def calibration_for(self, path: str, source: str, model: str) -> CalibrationEntry | None:
-        """Return the calibration that matches a reply's model and source of probabilities, or None.
+        """Return the calibration for a reply's model and source of probabilities, or None.
 
         Raises DefinitionError if all calibrations are for other models or sources, unless ``on_mismatch`` is
         "raw".
@@ -748,7 +748,7 @@ def read_with_probabilities(
     required: bool,
     adjustments: Mapping[str, Adjustment],
 ) -> ProbableReading:
-    """Parse a reply to a value, and store the probabilities of the answers in its Decision objects.
+    """Parse a reply to a value whose Decision objects contain the probabilities of the answers.
 
     ``adjustments`` are the calibrations and thresholds by JSON path, with ``[]`` for each index. Raises
     OutputParsingError if the probabilities of a decision cannot be read and are ``required``.
@@ -862,12 +862,12 @@ def complete_reading(
 
 
 def _public(path: str, prefix: str) -> str:
-    """Return the path of a value in the answer, without the wrapper object in which it is sent."""
+    """Return the JSON path of a value in the answer, without the path of the wrapper object that was sent."""
     return f"${path.removeprefix(prefix).removeprefix('$')}"
 
 
 def _paths_by_decision(probabilities: Mapping[str, Probabilities]) -> dict[str, list[str]]:
-    """Map each answer's path to the paths of its probabilities; a list of options has one path per option."""
+    """Map each answer's path to the paths of its probabilities, one for each option of a list."""
     paths: dict[str, list[str]] = {}
     for path, one in probabilities.items():
         paths.setdefault(path if one.leaf.list_path is None else one.leaf.list_path, []).append(path)

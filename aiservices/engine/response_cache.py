@@ -148,7 +148,7 @@ class ResponseCache(PickledByArguments):
 
 
 class _Request(NamedTuple):
-    """A model request whose reply may be in the cache.
+    """A model request and the key under which the cache may have a reply.
 
     Attributes:
         key: Its key in the cache.
@@ -160,7 +160,7 @@ class _Request(NamedTuple):
 
 
 class _CachedCall:
-    """Answers requests of one call from the cache, and stores new replies when the answer is accepted."""
+    """Answers the requests of one service call from the cache, and stores replies of accepted answers."""
 
     def __init__(self, cache: ResponseCache, blocks: bool, invocation: Invocation) -> None:
         self._cache = cache
@@ -170,7 +170,7 @@ class _CachedCall:
         self._new: list[tuple[_Request, ChatReply]] = []
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
-        """Perform a step of the service call; answer a model request from the cache if possible."""
+        """Perform an effect of the service call, taking a model reply from the cache if possible."""
         if isinstance(effect, CallModel):
             effect, request = yield from self._from_cache(effect)
             outcome = yield effect
@@ -191,7 +191,7 @@ class _CachedCall:
         return (yield effect)
 
     def _from_cache(self, effect: CallModel) -> Flow[tuple[CallModel, _Request | None]]:
-        """Return a request step that yields the cached reply, or the original step and its cache key."""
+        """Return an effect that returns the cached reply, or the original effect and its cache key."""
         digest = _digest(effect.model, effect.request, votes=bool(self._invocation.plan.votes))
         if digest is None:
             return effect, None
@@ -211,7 +211,7 @@ class _CachedCall:
             self._new.append((request, reply))
 
     def store(self, answer: Answer) -> Flow[None]:
-        """Store the reply from which the accepted answer was read, or all samples of a vote."""
+        """Store the reply with the accepted answer; if the answer is a vote, store all its replies."""
         if answer.tool_runs or self._invocation.state.tool_rounds:
             return
         accepted = {request.digest for request, reply in self._new if reply.message is answer.reply.message}

@@ -93,7 +93,7 @@ class Result(Generic[T_co]):
             yield "sources", len(self.sources)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data: the value with the details of the call.
+        """Return the value and the details of the call as JSON data.
 
         Values without a JSON form, such as instances of plain classes, are converted to strings.
         """
@@ -226,7 +226,7 @@ class Answer:
         cost: float | None = None,
         inner_calls: tuple[InnerCall, ...] = (),
     ) -> Result[Any]:
-        """Convert an answer to a Result for the caller, with the requests and the duration of the call."""
+        """Convert the answer to a Result for the caller, which also has the call's requests and duration."""
         return Result(
             self.value,
             self.reply,

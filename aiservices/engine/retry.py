@@ -92,7 +92,7 @@ class Retry:
 
 
 def _before_rejected_answers(invocation: Invocation) -> tuple[Invocation, int]:
-    """Remove rejected answers from a call's request; return the call and the number of its tool messages.
+    """Return the call without its rejected answers, and the number of its tool messages.
 
     Only a call that was suspended after a rejected answer, and then resumed, has rejected answers in its
     request.
@@ -113,7 +113,7 @@ def _two_counts(data: Any) -> tuple[int, int]:
 
 
 def retry_problems(location: str, interceptors: Iterable[object], budget: Budget) -> list[DefinitionProblem]:
-    """Return an error for each retry or guard setting that needs more attempts than a call may make."""
+    """Return an error for each Retry or guard that needs more attempts than the budget allows."""
     problems = []
     for interceptor in interceptors:
         if getattr(interceptor, "position_name", None) not in ("retry", "output guard"):
@@ -158,7 +158,7 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
 
 
 def _add_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Add the limit that prevents a retry, such as the number of tokens, to an error's message."""
+    """Add to an error message why the model cannot be asked again, such as too many tokens used."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
         error.args = (f"{error}; not asked again: {exceeded}",)

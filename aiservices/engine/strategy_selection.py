@@ -88,7 +88,7 @@ def _questions(
     task: str,
     offers_tools: bool,
 ) -> StrategyFallbacks:
-    """Return the output format for models that can only answer questions with fixed answers."""
+    """Return the output format for decision endpoints, which can only answer multiple-choice questions."""
     from .output_format import QuestionError, decision_format  # few models are decision endpoints
 
     if requested not in (None, Strategy.DECISION):
@@ -108,7 +108,7 @@ def _questions(
 def _options_with_probabilities(
     options: list[StrategyOption], capabilities: Capabilities, type_name: str, model_name: str
 ) -> list[StrategyOption]:
-    """Return the strategies that give log probabilities, or raise StrategyError if none of them does."""
+    """Return the strategies whose replies have log probabilities; raise StrategyError without any."""
     if not capabilities.logprobs:
         raise StrategyError(
             f"{type_name} needs probabilities, and {model_name} gives none; use a model with log "
@@ -261,20 +261,20 @@ class _FormatFactory:
 
     @cached_property
     def _object_parser(self) -> TypeParser[Any]:
-        """The parser for JSON objects; an int or similar value is expected in a wrapper: ``{"value": 5}``."""
+        """The parser for JSON objects. Other values have a wrapper object, such as ``{"value": 5}``."""
         is_object = (self._parser.schema or {}).get("type") == "object"
         return self._parser if is_object else self._parser.with_envelope()
 
     @cached_property
     def _constrained_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The JSON Schema for servers that force replies to match it, with notes on how it was changed."""
+        """The JSON Schema for servers that constrain replies to a schema, with notes about changes."""
         if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
             return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
         return self._strict_schema
 
     @cached_property
     def _strict_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The JSON Schema adapted to the provider's strict mode, with notes on changes."""
+        """The JSON Schema in the form that the provider's strict mode needs, with notes about changes."""
         from output_parsers.profiles import PROFILES
         from output_parsers.strict import encode_parser  # not every model has a strict mode
 

@@ -70,7 +70,7 @@ class AttemptStarted:
 
     @property
     def strategy(self) -> Strategy:
-        """The strategy: the method of requesting structured output, such as JSON Schema or JSON mode."""
+        """How structured output is requested, for example with a JSON Schema or in JSON mode."""
         return self.output_format.strategy
 
 
@@ -228,7 +228,7 @@ class Completed(NamedTuple, Generic[T]):
 
 
 class Accepted(NamedTuple):
-    """An internal event of a stream: all interceptors (middleware) have accepted the answer.
+    """An internal event of a stream, sent when all interceptors (middleware) have accepted the answer.
 
     Attributes:
         answer: An Answer, or the Result that a remote service sent.
@@ -327,7 +327,7 @@ class StreamState(Generic[T]):
             )
 
     def fail(self, error: Exception) -> None:
-        """Store the error that ended a stream, and remove the frames of this library from its traceback."""
+        """Store the error that ended the stream, and remove this library's frames from the traceback."""
         if not isinstance(error, StreamConsumedError):  # this one is about the reading
             self.error = error
         if isinstance(error, AiServiceError):
@@ -539,7 +539,7 @@ class TextChunks:
             yield str(event.answer.value)
 
     def _was_streamed(self, answer: Answer) -> bool:
-        """Return True if the answer's text has already been streamed to the user in chunks."""
+        """Return True if the user has already received the answer's text in chunks."""
         return self._state.text_streamed and answer.tool_run is None
 
 
@@ -578,7 +578,10 @@ class ItemStream:
                 text = ""  # an invalid item raises an error only after the items before it were yielded
 
     def _stop_reading(self, reader: ItemReader[object], tool_name: str) -> None:
-        """Stop parsing list items after a tool call by the model; raise an error if any were yielded."""
+        """Stop parsing list items because the model called a tool.
+
+        Raises an error if the user has already received items.
+        """
         self._reader = None
         if self._item_count:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"

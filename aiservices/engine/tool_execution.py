@@ -119,7 +119,7 @@ class ToolInvocation:
         return self.tool.name
 
     def written_arguments(self) -> str:
-        """Return the arguments as JSON, as the model would write them.
+        """Return the arguments as JSON data in the form that the model writes.
 
         Raises ToolError if they do not fit the tool.
         """
@@ -138,7 +138,7 @@ class ToolInvocation:
         return _succeeded(self, result, 0.0)
 
     def refuse(self, message: str) -> ToolRun:
-        """Return a failed ToolRun, whose message the model receives instead of a result."""
+        """Return a failed ToolRun with a message that the model receives instead of a result."""
         return ToolRun(self.call, self.arguments, None, message, ToolError(message, call=self.call), 0.0)
 
 
@@ -203,7 +203,7 @@ def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict
 
 
 def with_result(tool: Tool, result: ExternalResult) -> Tool:
-    """Return a copy of an external tool that returns a result passed to ``resume``."""
+    """Return a copy of an external tool whose result is the one that was passed to ``resume``."""
     value = tool.read_result(result.value)
     return replace(tool, function=lambda **arguments: value)
 
@@ -221,7 +221,7 @@ def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
 
 
 def _with_error_text(run: ToolRun, formatter: ErrorFormatter, invocation: Invocation) -> ToolRun:
-    """Set the error text that the model receives for a failed tool call, as configured by the developer.
+    """Replace the error text for the model with the text from the program's ``ToolErrors``, if any.
 
     Raises AiServiceError if the function raises.
     """
@@ -239,7 +239,7 @@ def _with_error_text(run: ToolRun, formatter: ErrorFormatter, invocation: Invoca
 
 
 def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
-    """Return a step that runs a tool call and returns its ToolRun."""
+    """Return an effect that runs a tool call and whose outcome is a ToolRun."""
     call, tool, arguments, invocation = prepared.call, prepared.tool, prepared.arguments, prepared.invocation
     function, context = tool.function, prepared.hidden_arguments
     # Service calls that the tool makes count as inner calls, also in its async tasks and threads.
@@ -309,7 +309,7 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
 
 
 def _record(done: UndoableCall) -> None:
-    """Record a tool call that can be undone, and undo it at once if the service call has already ended."""
+    """Record a tool call that can be undone; undo the call at once if the service call has already ended."""
     state = done.call.invocation.state
     if state.undoable is None:
         state.undoable = []
@@ -319,7 +319,7 @@ def _record(done: UndoableCall) -> None:
 
 
 def _undo_late(done: UndoableCall) -> None:
-    """Undo a tool call whose thread finished only after its timeout or after the end of the service call."""
+    """Undo a tool call that finished after its timeout or after the end of the service call."""
     undoable = done.call.invocation.state.undoable
     if undoable is None or done not in undoable or is_async(done.call.tool.compensate):
         return
@@ -345,7 +345,7 @@ def _succeeded(call: ToolInvocation, result: object, seconds: float) -> ToolRun:
 
 
 def _collect(result: object, tool: Tool) -> object:
-    """Convert a tool's result to a plain value, reading iterators and streams to the end."""
+    """Return a tool's result as a plain value; iterators become lists, and streams their final value."""
     if isinstance(result, Stream):
         return result.result()
     if not isinstance(result, Iterator):
@@ -354,7 +354,7 @@ def _collect(result: object, tool: Tool) -> object:
 
 
 async def _acollect(returned: object, tool: Tool) -> object:
-    """Await a tool's result and convert it to a plain value, reading iterators and streams to the end."""
+    """Await a tool's result and return it as a plain value; async version of ``_collect``."""
     result = await returned if inspect.isawaitable(returned) else returned
     if isinstance(result, AsyncStream):
         return await result.result()
@@ -365,7 +365,7 @@ async def _acollect(returned: object, tool: Tool) -> object:
 
 
 def _from_cancellation(error: BaseException) -> Exception:
-    """Convert a CancelledError raised inside a tool to a RuntimeError, so that only this tool call fails.
+    """Convert a tool's own CancelledError to a RuntimeError, so that only this tool call fails.
 
     Other errors are raised again.
     """
@@ -533,19 +533,21 @@ class ToolCheck(Protocol):
     """
 
     def check_arguments(self, call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
-        """Check the arguments; return the call, possibly with other arguments, or a ToolRun to use instead.
+        """Check the arguments of a tool call.
+
+        Returns the call, possibly with other arguments, or a ToolRun that replaces the call.
 
         For a tool that needs approval, or is external, this also runs before a person is asked.
         """
         ...
 
     def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
-        """Check a tool's result; return the run, possibly with another result or marked as failed."""
+        """Check a tool's result, and return the ToolRun, possibly with another result or an error."""
         ...
 
 
 def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> list[str]:
-    """Return the names of async parts of interceptors and tools, which blocking methods cannot await."""
+    """Return the names of async interceptors and tools, which blocking methods cannot use."""
     all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
     names = [name for one in all_interceptors for name in getattr(one, "async_parts", ())]
     names += [
@@ -616,7 +618,7 @@ def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
 
 
 def check_before_waiting(call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
-    """Check the arguments of a tool call before asking a person to approve it or to supply its result.
+    """Check a tool call's arguments before the call waits for an approval or an external result.
 
     Returns the call with the arguments to show, or the run that replaces the call if a check refuses it.
     """
@@ -626,7 +628,7 @@ def check_before_waiting(call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]
 
 
 def checked_call(call: ToolInvocation, checks: Sequence[ToolCheck]) -> Flow[ToolInvocation | ToolRun]:
-    """Run all checks on the arguments of a tool call, repeatedly until none of them changes the arguments.
+    """Run the checks on a tool call's arguments until no check changes the arguments any more.
 
     Raises ToolError if the arguments do not fit the tool, or if the checks do not stop changing them.
     """
@@ -684,7 +686,7 @@ def has_failed(run: ToolRun) -> bool:
 
 
 def undo_earlier_tools(runs: Sequence[ToolRun], invocation: Invocation) -> Flow[list[ToolRun]]:
-    """Undo all tool calls after one in the latest round failed, and tell the model which were undone.
+    """Undo all tool calls because one in the latest round failed, and report them to the model.
 
     ``runs`` are the tool runs of the latest round. Returns the updated runs.
     """
@@ -741,7 +743,7 @@ def _undo_record(run: ToolRun, error: Exception | None, state: CallState) -> Flo
 
 
 def _run_of(done: UndoableCall, state: CallState) -> ToolRun:
-    """Return the record of a tool call, or create one if other calls of the same reply are still running."""
+    """Return the record of a tool call; create it if other calls of the same reply are still running."""
     call = done.call
     for run in state.tool_runs:
         if run.call.id == call.call.id:
@@ -751,7 +753,7 @@ def _run_of(done: UndoableCall, state: CallState) -> ToolRun:
 
 
 def _undo_effect(done: UndoableCall) -> Run:
-    """Return a step that undoes a tool call; its outcome is the exception if that fails, else None.
+    """Return an effect that undoes a tool call. Its outcome is the exception if that fails, else None.
 
     The step runs to completion even after the call's time limit.
     """

@@ -263,12 +263,12 @@ class EarlyCalls:
         self.running = RunningFlows()
 
     def flows(self) -> EarlyFlows:
-        """Return the EarlyFlows with which a model request starts tool calls while its reply arrives."""
+        """Return the EarlyFlows that start tool calls while the reply is still arriving."""
         self.running.is_early = True
         return EarlyFlows(self._start, self.running)
 
     def _start(self, delta: ReplyDelta) -> list[Flow[ToolRun]]:
-        """Return flows for the tool calls that a part of the streamed reply completes and that may start."""
+        """Return flows for tool calls that are now complete and may start before the end of the reply."""
         flows = []
         for part in delta.tool_calls:
             if part.call is None or part.index != len(self._calls):
@@ -303,7 +303,7 @@ class EarlyCalls:
         return (yield from _run_tool(prepared, toolbox, invocation))
 
     def are_in(self, calls: Sequence[ToolCall]) -> bool:
-        """Return True if the complete reply contains all started calls unchanged."""
+        """Return True if the complete reply contains every started call, with the same arguments."""
         return all(call in calls for call in self._started)
 
     def ids(self) -> set[str]:
@@ -325,7 +325,7 @@ class EarlyCalls:
 def _with_choice(
     request: ChatRequest, choice: str, toolbox: Toolbox, invocation: Invocation
 ) -> tuple[ChatRequest, str | None]:
-    """Apply the tool choice to the first round; remove it from the requests of later rounds."""
+    """Set the tool choice in requests of the first round, and remove it from those of later rounds."""
     if invocation.state.tool_rounds:
         return replace(request, options=replace(request.options, tool_choice=None)), None
     problems = tool_choice_problems(request.options, toolbox, invocation.plan.qualname)
@@ -467,7 +467,7 @@ def request_model(
 
 
 def _no_probabilities(invocation: Invocation, model: ModelState) -> ProbabilitiesUnavailableError:
-    """Return the error for a method that returns a Decision, if the model gives no probabilities."""
+    """Return the error for a Decision whose probabilities the model does not return."""
     reason = model.route.why_no_logprobs(model.model_name)
     return ProbabilitiesUnavailableError(
         f"{invocation.plan.qualname} returns a Decision, which needs probabilities: {reason}; use a model "
@@ -498,7 +498,7 @@ def _without_state(request: ChatRequest, count: int) -> ChatRequest:
 
 
 def _joined(paused: Sequence[ChatReply], reply: ChatReply) -> ChatReply:
-    """Combine a reply with its earlier parts; the provider paused after each part."""
+    """Join a reply with the parts that arrived before the provider paused."""
     for earlier in reversed(paused):
         reply = replace(
             reply,
@@ -524,7 +524,7 @@ def _start_failover(invocation: Invocation) -> ModelFailover:
 
 
 def _price_problems(invocation: Invocation) -> list[DefinitionProblem]:
-    """Return an error for each unpriced model of an inner call if an outer call limits the cost."""
+    """Return an error for each model of an inner call without a price if an outer call limits cost."""
     state, problems = invocation.state, list[DefinitionProblem]()
     for account in state.enclosing:
         if not isinstance(account, EnclosingCall) or account.invocation.state.budget.money is None:
@@ -569,7 +569,7 @@ def check_finish(reply: ChatReply, qualname: str) -> None:
 
 
 def _final_reply(response: ModelResponse) -> ChatReply | None:
-    """Return the model's reply if it contains the answer; None if it only requests tool calls.
+    """Return the model's reply if it contains the answer, or None if it only calls tools.
 
     Tool calls beside the answer are removed from the reply. They are not run, but the attempt still contains
     them.
@@ -650,7 +650,7 @@ def _run_round(
 
 
 def _finished_runs(calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invocation) -> dict[str, ToolRun]:
-    """Return the tool calls of a resumed reply that already ran before the suspension, by tool call id."""
+    """Return a dict from ids to the tool calls of a resumed reply that ran before the suspension."""
     finished = {}
     for call in calls:
         message = invocation.approvals.get(call.id)
@@ -689,7 +689,7 @@ def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: 
 
 
 def _check_can_wait(error: ApprovalRequiredError, tool: Tool, invocation: Invocation) -> None:
-    """Raise DefinitionError if an inner call waits for approval but the tool that made it cannot be resumed.
+    """Raise DefinitionError if an inner call waits for approval but its tool cannot be resumed.
 
     Only a tool that is itself the service method can be resumed with the decision. Any other function would
     start again from its beginning.
@@ -760,7 +760,7 @@ def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Inv
 
 
 def _beyond_limit(tool: Tool, calls: Sequence[ToolCall], limit: int, state: CallState) -> ToolRun | None:
-    """Return a failed ToolRun for the last of the calls if its tool has been called too often, else None."""
+    """Return a failed ToolRun if the tool of the last call was called too often, else None."""
     *earlier, call = calls
     count = sum(isinstance(one, ToolMessage) and one.name == call.name for one in state.tool_messages)
     count += sum(one.name == call.name for one in earlier)
@@ -844,7 +844,7 @@ def _prepare(
 
 
 def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun, ...]:
-    """Return the tool calls whose results go directly to the caller of the service instead of the model."""
+    """Return the tool calls whose results the service method returns without asking the model again."""
     behaviors = []
     for run in runs:
         tool = toolbox.tools.get(run.call.name)

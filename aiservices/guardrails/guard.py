@@ -25,12 +25,12 @@ Stage: TypeAlias = Literal["input", "output", "arguments", "result"]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A guard function's verdict that the checked text or value is accepted unchanged."""
+    """The verdict of a guard function that accepts the checked text or value unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A guard function's verdict that replaces the checked text or value with a new one.
+    """The verdict of a guard function that replaces the checked text or value.
 
     Attributes:
         new: The replacement, which the next guards check.
@@ -41,7 +41,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Reprompt:
-    """A guard function's verdict that the model must answer again because the answer is rejected.
+    """The verdict of a guard function that rejects an answer, so that the model must answer again.
 
     Attributes:
         reason: Why the answer was rejected, for errors and logs.
@@ -55,7 +55,7 @@ class Reprompt:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A guard function's verdict that the service call must end with a GuardrailError.
+    """The verdict of a guard function that ends the service call with a GuardrailError.
 
     Attributes:
         message: Why the text or value was refused.
@@ -69,17 +69,17 @@ _PASSED = Passed()
 
 
 def passed() -> Verdict:
-    """Create a guard function's verdict that accepts the checked text or value unchanged."""
+    """Return the verdict that accepts the checked text or value unchanged."""
     return _PASSED
 
 
 def rewritten(new: object) -> Verdict:
-    """Create a guard function's verdict that replaces the checked text or value with ``new``."""
+    """Return the verdict that replaces the checked text or value with ``new``."""
     return Rewritten(new)
 
 
 def retry(reason: str) -> Verdict:
-    """Create a guard function's verdict that rejects an answer and repeats the model request.
+    """Return the verdict that rejects an answer and repeats the model request.
 
     ``reason`` is for events and errors; the model does not receive it.
     """
@@ -87,7 +87,7 @@ def retry(reason: str) -> Verdict:
 
 
 def reprompt(message: str) -> Verdict:
-    """Create a guard function's verdict that rejects an answer and tells the model why.
+    """Return the verdict that rejects an answer and tells the model why.
 
     The model gets its answer and ``message``, and answers again.
     """
@@ -95,7 +95,7 @@ def reprompt(message: str) -> Verdict:
 
 
 def refused(message: str) -> Verdict:
-    """Create a guard function's verdict that ends the service call with a GuardrailError.
+    """Return the verdict that ends the service call with a GuardrailError.
 
     ``message`` is the reason in the error.
     """
@@ -199,7 +199,7 @@ def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[Definiti
 
 
 def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
-    """List async guard functions for an error message, because blocking methods cannot await them."""
+    """Return text about the async guards of a blocking method, for an error message."""
     return tuple(f"the guard {guard_name(guard)}" for guard in guards if is_async(_function_of(guard)))
 
 
@@ -401,7 +401,7 @@ _NO_WORD_BEFORE, _NO_WORD_AFTER = r"(?<!\w)", r"(?!\w)"
 
 
 def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Pattern[str], str]:
-    """Compile words and patterns into regular expressions, each with a description for error messages.
+    """Return compiled regular expressions for words and patterns, each with a text for error messages.
 
     The description of plain words is "": their matches may be quoted. A match of a pattern may be a secret,
     such as a card number, so messages name the pattern instead.

@@ -115,7 +115,7 @@ class UserText(NamedTuple):
     placeholder: str
 
     def replace_text(self, text: str, invocation: Invocation) -> Invocation:
-        """Return a copy of the call with different text in the user message, keeping its images and files."""
+        """Return a copy of the service call with another text in the user message."""
         if self.placeholder:
             text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
         messages = list(invocation.request.messages)
@@ -208,7 +208,7 @@ class TextParts:
         self._length += len(text)
 
     def complete(self, *, is_last: bool) -> Iterator[tuple[str, bool]]:
-        """Yield each newly completed part, such as a sentence; after the last text, also the rest.
+        """Yield the parts, such as sentences, that are now complete; at the end also the rest.
 
         The second item is False for white space at the end of the text, which is not checked.
         """
@@ -256,7 +256,10 @@ class PartCheck:
     """
 
     def __init__(self, chunks: Chunks, check: Callable[[str], Flow[str | None]]) -> None:
-        """Create a check; ``check`` returns the text to show, possibly rewritten, or None to reject it."""
+        """Create a check for streamed text.
+
+        ``check`` returns the text to show, possibly rewritten, or None to reject it.
+        """
         self._parts = TextParts(chunks)
         self._check = check
         self.original: list[str] = []
@@ -265,7 +268,7 @@ class PartCheck:
         self.is_complete = False
 
     def filter(self, delta: ReplyDelta) -> Iterator[Flow[ReplyDelta | None]]:
-        """Yield a flow for each completed part of the text; the flow returns the text to show, if any."""
+        """Yield a flow for each part that is now complete; the flow returns the text to show."""
         self.original.append(delta.text)
         self.is_complete = delta.reply is not None
         if self.is_rejected:
@@ -392,7 +395,10 @@ class OutputGuardrails:
             already_sent = len(tool_messages)
 
     def check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
-        """Run all guard functions on an answer; return the answer, possibly rewritten, or a rejection."""
+        """Run all guard functions on an answer.
+
+        Returns the answer, possibly rewritten, or a rejection.
+        """
         text: str | None = None  # determined when a guard needs it, since that parses the reply again
         for guard in self._guards:
             on = guard.on if isinstance(guard, Guard) else self._on
@@ -407,7 +413,10 @@ class OutputGuardrails:
         return answer
 
     def check_part(self, part: str, invocation: Invocation) -> Flow[str | _Rejection]:
-        """Run all guard functions on a part of the answer; return it, possibly rewritten, or a rejection."""
+        """Run all guard functions on a part of an answer.
+
+        Returns the part, possibly rewritten, or a rejection.
+        """
         for guard in self._guards:
             verdict = yield from run_guard(guard, part, "output", invocation)
             if isinstance(verdict, Reprompt):
@@ -421,7 +430,7 @@ class OutputGuardrails:
     def check_limits(
         self, rejection: _Rejection, rejected: int, invocation: Invocation, *, has_streamed: bool = False
     ) -> None:
-        """Raise GuardrailError if, after a rejected answer, a limit forbids another model request.
+        """Raise GuardrailError if a limit forbids another model request after a rejected answer.
 
         ``has_streamed`` says that a stream has shown a part of the answer.
         """
@@ -445,7 +454,10 @@ class _CheckedParts:
     def __init__(
         self, guards: OutputGuardrails, chunks: Chunks, invocation: Invocation, rejected: int
     ) -> None:
-        """Prepare to check an answer; ``rejected`` is the number of answers that were rejected before."""
+        """Prepare to check an answer.
+
+        ``rejected`` is the number of answers that were rejected before.
+        """
         self._guards = guards
         self._chunks = chunks
         self._invocation = invocation
@@ -454,7 +466,7 @@ class _CheckedParts:
         self._rejection: _Rejection | None = None
 
     def perform(self, effect: Effect) -> Flow[Any]:
-        """Perform a step of the call; stream text only once it is checked, and other answers not at all."""
+        """Perform an effect of the call, and stream only text that has been checked."""
         if not isinstance(effect, CallModel):
             return (yield effect)
         if not self._is_text():
@@ -464,7 +476,10 @@ class _CheckedParts:
         return (yield effect._replace(stream_filters=(*effect.stream_filters, stream_filter)))
 
     def check(self, answer: Answer) -> Flow[Answer | _Rejection]:
-        """Return the answer after running all guard functions, possibly rewritten, or a rejection."""
+        """Run all guard functions on an answer.
+
+        Returns the answer, possibly rewritten, or a rejection.
+        """
         invocation, parts = self._invocation, self._streamed
         if not self._is_text():
             return (yield from self._guards.check(answer, invocation))
@@ -541,7 +556,7 @@ def _request_again(
 
 
 def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages of a call before the final answer: tool calls and their results.
+    """Return the tool calls and results that come before the final answer, as messages.
 
     A round whose tool result is the answer itself is part of the answer, and is left out.
     """
@@ -616,7 +631,7 @@ def _with_value(answer: Answer, value: object, invocation: Invocation) -> Answer
 
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
-    """Return the output format of the reply if the reply itself contains the answer, otherwise None."""
+    """Return the output format of the reply that contains the answer; None if a tool result is the answer."""
     output_format = invocation.state.output_format
     if output_format is None or answer.tool_run is not None:
         return None
@@ -671,7 +686,7 @@ def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
 
 
 def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[object]) -> Answer:
-    """Return a copy of an answer with a new value, and update the reply or tool result to match."""
+    """Return a copy of an answer with a new value and a matching reply or tool result."""
     messages = answer.messages
     if answer.tool_run is not None:
         call_id = answer.tool_run.call.id
@@ -724,7 +739,10 @@ class ToolGuardrails:
         self.async_parts = describe_async_guards(guards)
 
     def check_arguments(self, call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
-        """Check the arguments of a tool call; return the call, possibly with new arguments, or a ToolRun."""
+        """Check the arguments of a tool call.
+
+        Returns the call, possibly with new arguments, or a ToolRun that replaces the call.
+        """
         for guard in self._argument_guards:
             verdict: Verdict
             if isinstance(guard, Guard) and guard.on == "text":
@@ -744,7 +762,7 @@ class ToolGuardrails:
         return call
 
     def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
-        """Check a tool call's result; return the ToolRun with the result, a rewritten one or an error."""
+        """Check the result of a tool call, and return a ToolRun with the result or an error."""
         for guard in self._result_guards:
             on_value = isinstance(guard, Guard) and guard.on == "value"
             if on_value and run.error is not None:

@@ -88,7 +88,7 @@ def is_stub(function: object) -> bool:
 
 
 def _messages(code: CodeType) -> list[object]:
-    """Return the string constants in a function that raises NotImplementedError, such as its message.
+    """Return all strings in a function that raises NotImplementedError, to recognize an error message.
 
     There, a string is the error's message. In other functions it may be a return value.
     """
@@ -98,7 +98,7 @@ def _messages(code: CodeType) -> list[object]:
 
 @cache
 def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
-    """Return the bytecodes of all forms of empty function bodies, such as ``...`` and ``pass``.
+    """Return the bytecode of each kind of empty function body, such as ``...`` and ``pass``.
 
     The bytecode does not depend on a function's parameters.
     """
@@ -137,7 +137,7 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
 
 
 def names_in_hints(interface: object) -> dict[str, Any]:
-    """Return the objects that an interface's type hints name, if the interface is pickled by value.
+    """Return the objects that an interface's type hints refer to, if the interface is pickled by value.
 
     Interfaces of the main module, and interfaces inside functions, are pickled by value: another process
     cannot import them, so the copy there needs the named objects.
@@ -166,7 +166,7 @@ def _scopes(function: FunctionType) -> list[tuple[str, int]]:
 
 
 def _mentioned(thing: object) -> set[str]:
-    """Return the names in the quoted type hints of a function or class, such as ``"list[Item]"``."""
+    """Return the names that appear in quoted type hints of a function or class, such as ``"list[Item]"``."""
     if not isinstance(thing, (type, FunctionType)):
         return set()
     annotations = get_annotations(thing, format=Format.FORWARDREF)
@@ -196,7 +196,7 @@ class UserName:
 
 
 class History:
-    """Marks a method parameter that contains the earlier messages: ``Annotated[list[Message], History]``."""
+    """Marks a method parameter that receives earlier messages: ``Annotated[list[Message], History]``."""
 
 
 class ToolContext:

@@ -459,7 +459,7 @@ def tool_signature(
 
 
 def schema_tool_signature(function: object) -> ToolSignature:
-    """Analyze the hidden parameters and the return type of a tool function that has a JSON Schema.
+    """Analyze a tool function whose arguments are described by a JSON Schema.
 
     Both are unknown if an annotation cannot be resolved.
     """
@@ -505,7 +505,7 @@ def invocation_parameters(function: Any) -> tuple[str, ...]:
 
 
 def takes_invocation(function: Any) -> bool:
-    """Return True if the second argument of a function is the ``Invocation`` of the call.
+    """Return True if a function takes the ``Invocation`` of the call as its second argument.
 
     A second parameter that has a default, and another type or name, does not count.
     """

@@ -141,7 +141,7 @@ def _compile(text: str) -> Prompt:
 
 
 def _compile_with_files(text: str, folder: Path) -> Prompt:
-    """Compile a prompt template and its included files, which are read now instead of in each call."""
+    """Compile a prompt template together with its included files, so that calls do not read files."""
     from jinja2 import DictLoader
 
     files: dict[str, str] = {}
@@ -211,7 +211,7 @@ def _included_variables(
 
 
 def _predefined_names(names: Iterable[Name]) -> set[str]:
-    """Return the variables in a prompt template that Jinja defines itself, such as ``range``."""
+    """Return the names that Jinja defines in every prompt template, such as ``range``."""
     return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
@@ -291,7 +291,7 @@ def _render_message(message: SystemMessage | UserMessage | AiMessage | ToolMessa
 
 
 def _prompt_of(value: object) -> Prompt | None:
-    """Return the prompt template for an object of a ``@structured_prompt`` class, else None."""
+    """Return the prompt template of an object's class if the class has ``@structured_prompt``, else None."""
     cls = type(value)
     if structured_prompt_of(cls) is None:
         return None
@@ -410,7 +410,7 @@ class MediaMarks:
         return _Marks([self.mark(one, location) for one in value])
 
     def split(self, text: str) -> list[str | Media] | None:
-        """Split a rendered prompt into strings, and the media in place of their placeholders.
+        """Split a rendered prompt into strings and the media that belong between them.
 
         Media without a placeholder are added at the end. Returns None if the text has no placeholder.
         """

@@ -68,7 +68,7 @@ class ConversationLocks:
         self.queues: dict[str, deque[Ticket]] = {}
 
     def enqueue(self, conversation: str) -> Ticket:
-        """Add a call to the queue for a conversation, and return a ticket for the call's place in the queue.
+        """Add a call to the queue for a conversation, and return the call's ticket.
 
         Raises:
             MemoryBusyError: if this call runs inside another call of the same conversation, which would
@@ -105,7 +105,7 @@ class Ticket:
             return queue is not None and queue[0] is self
 
     def is_for(self, locks: ConversationLocks, conversation: str) -> bool:
-        """Return True if this place in a queue belongs to the given conversation and store."""
+        """Return True if this ticket belongs to the given conversation and store."""
         return self._locks is locks and self.conversation == conversation
 
     def mark_held(self) -> None:
@@ -159,7 +159,7 @@ _REGISTRY_LOCK = threading.Lock()
 
 
 def locks_of(store: object) -> ConversationLocks:
-    """Return the conversation locks that all chat memories with the same store share."""
+    """Return the locks of a store's conversations, which all chat memories with this store share."""
     try:
         with _REGISTRY_LOCK:
             return _LOCKS_OF_STORES.setdefault(store, ConversationLocks())
@@ -196,7 +196,7 @@ def _store_problems(store: object) -> Iterator[str]:
 
 
 class _Recalled(NamedTuple):
-    """A service call that includes earlier messages, with a function that stores the new messages."""
+    """A service call with earlier messages in its request, and the function that stores the new messages."""
 
     invocation: Invocation
     write: Callable[[Exchange], int]
@@ -411,7 +411,7 @@ class ChatMemory:
     def _loaded(
         self, conversation: str, last: int | None, invocation: Invocation
     ) -> Flow[StoredConversation]:
-        """Load the newest messages of a conversation: ``last`` many, or all if ``last`` is None.
+        """Return the newest ``last`` messages of a conversation; all messages if ``last`` is None.
 
         Raises BudgetExceededError if the store answered after the end of the budget.
         """
@@ -426,7 +426,7 @@ class ChatMemory:
         return stored
 
     def _claim_state(self, invocation: Invocation) -> None:
-        """Record that a call continues after a person's approval, so that it cannot continue twice.
+        """Record that a suspended call continues, so that it cannot continue a second time.
 
         Raises AlreadyResumedError if the call was continued before. The record is written before the tools
         run, so a resumed call that fails cannot run them again either.
@@ -440,7 +440,7 @@ class ChatMemory:
             raise AlreadyResumedError(invocation.plan.qualname, state_id) from error
 
     def _recall(self, conversation: str, invocation: Invocation) -> Flow[_Recalled]:
-        """Load a conversation, and add as many of its messages to the chat request as the limits allow."""
+        """Load a conversation, and add the messages that the window selects to the chat request."""
         if invocation.is_resumed:  # the earlier messages were added before the call waited for approval
             stored = yield from self._loaded(conversation, 1, invocation)
             return _Recalled(invocation, partial(self.store.append, conversation, expected=stored.version))
@@ -510,7 +510,7 @@ def _memory_id_of(invocation: Invocation) -> str | None:
 
 
 def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
-    """Return the user message of a call, and save it in case the call must wait for approval.
+    """Return the user message of a call, and save it in case the call is suspended.
 
     A resumed call gets the recorded message: interceptors may have added text to the message in its request.
     """

@@ -67,7 +67,7 @@ def split_exchanges(messages: Iterable[Message]) -> tuple[Exchange, ...]:
 
 
 def is_complete(exchange: Sequence[Message]) -> bool:
-    """Return True if messages start with a user message, end with the final answer, and have no gaps.
+    """Return True if messages are one whole exchange: a user message, the final answer and all between them.
 
     A complete exchange is a user message, any number of tool rounds with all their results, and an AI
     message.
@@ -90,7 +90,7 @@ def is_complete(exchange: Sequence[Message]) -> bool:
 
 
 def join_exchanges(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
-    """Join exchanges (user messages with their answers) into one sequence of messages."""
+    """Join exchanges, such as user messages with their answers, into one list of messages."""
     return tuple(message for exchange in exchanges for message in exchange)
 
 
@@ -138,14 +138,14 @@ _STATE_KEY = "memory.sent"  # part of stored states, so it must not change
 
 
 class SentMessageRecorder:
-    """Records the user message as sent to the model, with retrieved passages and format instructions."""
+    """Records the user message that was sent to the model, including retrieved passages."""
 
     def __init__(self) -> None:
         self.message: UserMessage | None = None  # of the last request; None before the first one
         self._user_messages: int | None = None  # in the first request, without those of the examples
 
     def watch(self, invocation: Invocation) -> Invocation:
-        """Return a copy of a service call that records the user message before each chat request is sent.
+        """Return a copy of a service call whose requests pass their user message to the recorder.
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """
@@ -240,11 +240,11 @@ class MessageWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """The number of newest messages to load from the store at first, usually enough for the window."""
+        """How many of the newest messages are loaded first; usually enough for the window."""
         return self.max_messages + _LARGE_EXCHANGE  # so that a whole exchange is there that does not fit
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Choose the newest exchanges of messages that fit ``max_messages`` along with the new messages."""
+        """Select the newest exchanges that have at most ``max_messages``, counting the new messages."""
         return _newest(past, self.max_messages - len(current), len)
 
     def view(
@@ -302,11 +302,11 @@ class TokenWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """The number of newest messages to load from the store at first, usually enough for the window."""
+        """How many of the newest messages are loaded first; usually enough for the window."""
         return self.max_tokens // _TOKENS_PER_SHORT_MESSAGE + _LARGE_EXCHANGE
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
-        """Select the newest stored exchanges that fit in ``max_tokens`` together with the new messages."""
+        """Select the newest exchanges that have at most ``max_tokens``, counting the new messages."""
         return _newest(past, self.max_tokens - self._tokens(current), self._tokens)
 
     def view(

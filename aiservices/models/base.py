@@ -158,13 +158,13 @@ header_listener: ContextVar[Callable[[Mapping[str, str]], None] | None] = Contex
 
 
 def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
-    """Return the models that a FallbackChatModel tries in turn; for other models, only the model itself."""
+    """Return the models of a FallbackChatModel; for another model, a list with only that model."""
     members: tuple[ChatModel, ...] = getattr(model, "members", ())
     return members or (model,)
 
 
 def rests_of(model: ChatModel) -> Mapping[int, Rest]:
-    """Return a dict from the ``id`` of a FallbackChatModel's members to their circuit breakers (Rest)."""
+    """Return the circuit breakers (Rest) of a FallbackChatModel's models, by the ``id`` of the model."""
     return getattr(model, "rests", {})
 
 
@@ -327,7 +327,10 @@ class Rest:
         self._until = 0.0  # a value of time.monotonic()
 
     def admits(self) -> bool:
-        """Return True if a request may be sent now; when a rest ends, only one request may be sent first."""
+        """Return True if a request may be sent now.
+
+        When a rest ends, only one request may be sent first.
+        """
         if self._failures < self._after:
             return True
         with self._lock:
@@ -340,7 +343,7 @@ class Rest:
             return True
 
     def failed(self, error: ModelError) -> None:
-        """Count a failed request, unless the request itself was wrong."""
+        """Count a failed request, unless the request itself was wrong and not the model."""
         if isinstance(error, _NOT_COUNTED):
             return
         with self._lock:
@@ -438,11 +441,11 @@ class FallbackChatModel(PickledByArguments):
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """A dict from the models' ``id`` to their circuit breakers (Rest); empty if there are none."""
+        """The circuit breakers (Rest) of the models, by the ``id`` of the model; may be empty."""
         return self._rests
 
     def _awake_members(self) -> Iterator[ChatModel]:
-        """Yield the models that are not resting after failures, or all models if all are resting.
+        """Yield the models that are not skipped after failures; all models if all are skipped.
 
         Each model is checked only when its turn comes, because a check may admit the one trial request after
         a rest.
@@ -487,7 +490,10 @@ class FallbackChatModel(PickledByArguments):
         )
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Try the models in turn; return the first reply, or raise the last error if all fail."""
+        """Try the models in turn, and return the first reply.
+
+        Raises the last error if all models fail.
+        """
         last_error: ModelError | None = None
         for member in self._awake_members():
             try:
@@ -503,7 +509,7 @@ class FallbackChatModel(PickledByArguments):
         raise last_error
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Try the models in turn without blocking; return the first reply, or raise the last error."""
+        """Try the models in turn, and return the first reply; async version of ``complete``."""
         last_error: ModelError | None = None
         for member in self._awake_members():
             try:
@@ -542,7 +548,7 @@ class FallbackChatModel(PickledByArguments):
         raise last_error
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Asynchronously stream the reply of the first model that starts to answer.
+        """Stream the reply of the first model that starts to answer; async version of ``stream``.
 
         A model that fails before its first piece is skipped. An error after the first piece is raised.
         """

@@ -131,7 +131,7 @@ def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceE
 
 
 class AttemptPurpose(Enum):
-    """The reason for a request to a model, such as to get the answer or to summarize the conversation.
+    """Why a request was sent to a model, for example to get the answer or to summarize messages.
 
     Only requests for the answer count against ``Budget.max_attempts``.
 
@@ -244,7 +244,7 @@ class UnavailableError(LookupError):
 
 
 class DefinitionError(AiServiceError, ValueError, TypeError):
-    """Raised with a list of all mistakes in the declaration of a service, a model or a setting.
+    """Raised if a service, a model or a setting is declared wrongly; it lists all mistakes.
 
     It is also a ValueError and a TypeError, so code that catches one of those for wrong arguments works.
 
@@ -264,7 +264,7 @@ class DefinitionError(AiServiceError, ValueError, TypeError):
 
     @property
     def unavailable(self) -> bool:
-        """True if a declaration is correct but needs something that is not available on this machine."""
+        """True if something is not installed or not configured on this machine, but nothing is wrong."""
         return all(problem.unavailable for problem in self.problems)
 
 

@@ -76,7 +76,7 @@ class Limits:
 
 
 class _Waiter:
-    """A model request that waits for its turn, with the function that wakes its thread or event loop."""
+    """A model request that waits to be sent, with the function that wakes its thread or event loop."""
 
     __slots__ = ("wake",)
 
@@ -92,11 +92,14 @@ class _Evenly:
         self.free_at = 0.0
 
     def wait(self, now: float) -> float:
-        """Return the seconds to wait before the next request or token may be used."""
+        """Return the seconds until the next request or token may be used."""
         return self.free_at - now
 
     def use(self, amount: float, now: float) -> None:
-        """Count requests or tokens as used; a negative amount corrects an estimate that was too high."""
+        """Count requests or tokens as used.
+
+        A negative amount corrects an estimate that was too high.
+        """
         self.free_at = max(self.free_at, now - _SLACK) + amount / self.per_second
 
 
@@ -135,7 +138,7 @@ class Limiter:
         self._lowered_from, self._lowered_at = 0.0, 0.0
 
     def add_bounds(self, limits: Limits) -> None:
-        """Apply the limits that a user set; if several apply, the strictest counts."""
+        """Apply the limits that a user set; of several limits, the strictest applies."""
         with self._lock:
             if limits in self._bounds:
                 return
@@ -174,7 +177,7 @@ class Limiter:
         return time.monotonic()
 
     async def aacquire(self, tokens: float, deadline: float) -> float | None:
-        """Wait without blocking until a request may be sent; return None if the deadline passes first."""
+        """Wait until a request may be sent; async version of ``acquire``."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
 
@@ -212,7 +215,7 @@ class Limiter:
             return waiter, wait
 
     def _retry(self, waiter: _Waiter, tokens: float) -> float:
-        """Return 0 and leave the queue if a waiting request may be sent now, else the seconds to wait."""
+        """Try again to send a waiting request: return 0 if it may be sent, else the seconds to wait."""
         with self._lock:
             if self._waiters[0] is not waiter:
                 return 3600.0
@@ -233,7 +236,7 @@ class Limiter:
             self._waiters[0].wake()
 
     def _try(self, tokens: float) -> float:
-        """Return 0 and count a request as sent if it is allowed now, else return the seconds to wait."""
+        """Return 0 and count the request as sent if it is allowed now; else return the seconds to wait."""
         now = time.monotonic()
         cap = 1.0 if self._is_probing else min(self._cap, self._max_concurrency)
         if self._in_flight >= int(cap):
@@ -338,7 +341,7 @@ class Limiter:
             self._pause_until = max(self._pause_until, now + pause)
 
     def _end_pause(self, now: float) -> None:
-        """End the pause after a refused request, and limit the rate to the rate accepted before the pause."""
+        """End the pause after a refused request, and continue with the rate from before the pause."""
         self._is_probing = False
         if self._cap_was_refused and self._pace is None:  # the requests in flight were not the reason
             self._cap, self._cap_was_refused = float(max(self._cap, _FIRST_CONCURRENCY)), False
@@ -385,7 +388,7 @@ class Limiter:
         return 0.98 * measured
 
     def _next_rate(self, refused: float, measured: float, seconds: float) -> float:
-        """Choose the rate after a refusal: slightly below the last accepted rate or the measured rate."""
+        """Return the rate after a refusal, which is slightly lower than the rate that was accepted."""
         if self._held:
             return 0.98 * self._held
         if seconds > 1:  # long enough at one rate for a reliable measurement
@@ -393,7 +396,7 @@ class Limiter:
         return min(0.9 * refused, max(measured, 0.5 * refused))
 
     def read_headers(self, headers: Mapping[str, str]) -> None:
-        """If response headers say that a limit is used up, send nothing until the limit is reset."""
+        """Pause if response headers say that a limit is used up, until the limit is reset."""
         for left, reset in RESET_HEADERS:
             if headers.get(left) != "0" or reset not in headers:
                 continue
@@ -491,7 +494,7 @@ class LimitedChatModel(PickledByArguments):
         return LimitedChatModel(model, self._limits)
 
     def failing_at_once(self) -> LimitedChatModel:
-        """Return a copy that raises outage errors immediately, because a fallback model can be asked.
+        """Return a copy that does not wait during an outage, because a fallback model can be asked.
 
         It still waits when the provider's rate limit is reached (status 429).
         """
@@ -506,7 +509,7 @@ class LimitedChatModel(PickledByArguments):
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """A dict from the ``id`` of a FallbackChatModel's members to their circuit breakers (Rest)."""
+        """The circuit breakers (Rest) of a FallbackChatModel's models, by the ``id`` of the model."""
         rests = rests_of(self._model)
         pairs = zip(members_of(self._model), self._members, strict=False)
         return {id(limited): rests[id(member)] for member, limited in pairs if id(member) in rests}
@@ -559,7 +562,7 @@ class LimitedChatModel(PickledByArguments):
                 self.limiter.release()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Asynchronously wait until the rate limits allow a request, then send it and return the reply."""
+        """Wait until the rate limits allow a request, then send it; async version of ``complete``."""
         turn = _Turn(self, request)
         while True:
             turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
@@ -595,7 +598,7 @@ class LimitedChatModel(PickledByArguments):
                 self.limiter.release()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Asynchronously wait until the rate limits allow a request, then stream the model's reply."""
+        """Wait until the rate limits allow a request, then stream it; async version of ``stream``."""
         turn = _Turn(self, request)
         while True:
             turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
@@ -616,7 +619,7 @@ class LimitedChatModel(PickledByArguments):
 
 
 class _Turn:
-    """A request that may be sent several times until the server accepts it or the waiting time is over."""
+    """A request that is sent again until the server accepts it or the waiting time is over."""
 
     def __init__(self, model: LimitedChatModel, request: ChatRequest) -> None:
         self._limiter = model.limiter
@@ -632,7 +635,10 @@ class _Turn:
         self._last_error: ModelError | None = None
 
     def start(self, sent_at: float | None) -> None:
-        """Record that the request is being sent; raise the last error if the request waited too long."""
+        """Record that the request is sent now.
+
+        Raises the last error if the request waited too long.
+        """
         if sent_at is None:
             waited = time.monotonic() - self._began_at
             if self._last_error is not None:
@@ -643,11 +649,14 @@ class _Turn:
         self._sent_at, self._in_flight = sent_at, self._limiter.in_flight
 
     def done(self, reply: ChatReply | None) -> None:
-        """Tell the rate limiter that a request succeeded, and how many tokens it used."""
+        """Report to the rate limiter that a request succeeded, with the number of its tokens."""
         self._limiter.accepted(self._sent_at, self.tokens, None if reply is None else reply.usage)
 
     def failed(self, error: ModelError, *, may_repeat: bool = True) -> None:
-        """Report a refused request to the rate limiter so that it is sent again; raise all other errors."""
+        """Report a refused request to the rate limiter, so that it is sent again.
+
+        Raises all other errors.
+        """
         if error.status not in self._waits_for or not error.retryable:
             raise error
         self._limiter.refuse(self._sent_at, self._in_flight, error.retry_after)

@@ -237,7 +237,9 @@ Media: TypeAlias = Image | Audio | File
 
 
 def media_from_base64(data: str, media_type: str | None = None) -> Media:
-    """Create an Image, Audio or File from base64 data, by its media type or its first bytes.
+    """Create an Image, Audio or File from base64 data.
+
+    Its media type or its first bytes decide which.
 
     Raises ValueError if the data is not base64, or if its media type is unknown.
     """
@@ -292,7 +294,7 @@ def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Med
 
 
 def _position_mapping(original: str, text: str) -> Callable[[int], int]:
-    """Return a function that maps a position in the original text to the position in the edited text.
+    """Return a function that converts a position in the original text to one in the edited text.
 
     Three kinds of change are recognized: text was added around the original, the original was cut at its
     ends, or one passage in it was replaced.

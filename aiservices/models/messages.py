@@ -82,7 +82,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """The original form of a model's message, which its provider may need back in later requests.
+    """A model's message in its provider's own format, which later requests may have to contain.
 
     Providers ask for these parts again in later requests: encrypted reasoning, signatures, and the results of
     tools that they ran. Only the model class that created the state reads it.
@@ -132,7 +132,7 @@ class AiMessage:
         return tuple([part for part in self.contents if isinstance(part, Image)])
 
     def with_state(self, provider: str, model: str, parts: Sequence[Any]) -> AiMessage:
-        """Return a copy of the model's message that also stores the original parts from the provider."""
+        """Return a copy of the model's message that also stores it in the provider's own format."""
         return replace(self, state=ProviderState(provider, model, tuple(parts), _checksum(self)))
 
     def plus(self, continuation: AiMessage) -> AiMessage:
@@ -149,7 +149,7 @@ class AiMessage:
         return message.with_state(last.provider, last.model, (*parts, *last.parts))
 
     def parts_for(self, provider: str) -> tuple[Any, ...] | None:
-        """Return the original message parts that a provider needs back in later requests, or None.
+        """Return the message in a provider's own format if that provider wrote it, else None.
 
         None is also returned if another provider sent the message, or if its text or its tool calls were
         edited since, because providers refuse parts that do not fit the message.
@@ -447,7 +447,10 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 
 def _checked_texts(value: _TextFields) -> _TextFields:
-    """Check that the text fields of a message are strings and return the message, or raise TypeError."""
+    """Return a message unchanged.
+
+    Raises TypeError if one of its text fields is not a string.
+    """
     # Dataclasses do not check types, and a wrong type here would fail much later, in a request.
     for one in dataclass_fields(value):
         content = getattr(value, one.name)
@@ -465,7 +468,7 @@ def _state_to_dict(state: ProviderState) -> dict[str, object]:
 
 
 def _state_from_dict(data: object) -> ProviderState | None:
-    """Convert a stored dict to a provider's original message; return None if its version is unknown."""
+    """Convert a stored dict to a ProviderState; return None if its version is unknown."""
     if not isinstance(data, Mapping) or data.get("version") != _STATE_VERSION:
         return None
     provider, model, parts, checksum = (data.get(name) for name in ("provider", "model", "parts", "checksum"))

@@ -94,7 +94,9 @@ def decision_reply(
     id: str = "",
     raw: bytes | None = None,
 ) -> ChatReply:
-    """Create a reply from the probabilities of each answer; its text is JSON with the most likely answers.
+    """Create a reply from the probabilities of the answers.
+
+    Its text is JSON with the most likely answers.
 
     ``answers`` contains, for each question, the probabilities of its options in order, or None if the model
     refused the question. If null is not an option of a refused question, the whole reply is a refusal.

@@ -185,7 +185,7 @@ _PENDING: Any = object()
 
 
 class ModerationCheck:
-    """One check by a moderation service, of user messages or of an answer.
+    """A check of user messages or of an answer by a moderation service.
 
     ``is_open`` is True until the verdict was read.
     """
@@ -202,7 +202,9 @@ class ModerationCheck:
         self.is_open = bool(contents)
 
     def effect(self) -> Run:
-        """Return a step that calls the moderation service; its result is True if nothing is flagged.
+        """Return an effect that calls the moderation service.
+
+        Its outcome is True if nothing is flagged.
 
         It never raises, because it runs beside a request to the model: ``verdict`` reports why the content
         may not pass.
@@ -352,7 +354,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
 
 
 def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
-    """Return a copy of a model request step with a moderation check; return None for other steps."""
+    """Return a copy of a model request effect with a moderation check; return None for other effects."""
     if isinstance(effect, CallModel):
         return effect._replace(checks=(*effect.checks, check.effect()))
     if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
@@ -363,7 +365,7 @@ def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
 
 
 def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
-    """Report to event listeners that moderation blocked a model request, then end the call."""
+    """Report to listeners that moderation blocked a model request, and end the call."""
     event = effect.event if isinstance(effect, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
         event = replace(event, error=blocked_by)

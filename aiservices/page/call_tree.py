@@ -244,7 +244,7 @@ class CallTree:
                 self._end(step, "done", 0.0, ("", _display_text(event)))
 
     def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
-        """Add a request's messages to its step, without those that the call's previous request began with."""
+        """Add a request's messages to its step, except those that an earlier request of the call had."""
         equal = 0
         for earlier, message in zip(call.messages, messages, strict=False):
             if earlier != message:
@@ -279,7 +279,7 @@ class CallTree:
             self._end(step, "rejected", step.seconds, ("problems", self._reason(error)))
 
     def _request_step(self, call: _Call, request: ChatRequest | None, model: str) -> Step:
-        """Remove and return the step of a model request that has ended."""
+        """Remove the step of a finished model request from the open steps, and return it."""
         for index, (started, step) in enumerate(call.requests):
             if started is request:
                 del call.requests[index]
@@ -336,7 +336,10 @@ class CallTree:
 
 
 def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, indent: str) -> Iterator[str]:
-    """Yield lines of text for all steps below a parent step; ``steps`` maps parents to their steps."""
+    """Yield the lines of text for all steps below a parent step.
+
+    ``steps`` is a dict from parents to their steps.
+    """
     for step in steps.get(parent, ()):
         yield f"{step.start:8.3f} s  {indent}{': '.join(filter(None, (step.name, ', '.join(step.facts))))}"
         for label, text in step.texts:

@@ -148,7 +148,7 @@ def _open_text(path: Path, newline: str | None = None) -> IO[str]:
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield a CSV file's records, skipping empty lines, each with the number of its last line."""
+    """Yield the records of a CSV file with the numbers of their last lines; empty lines are skipped."""
     # the limit of Python, for the whole process, is smaller than many documents
     csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
     with reading(str(path)), _open_text(path, newline="") as file:
@@ -282,7 +282,7 @@ def _parquet_count(path: Path) -> int:
 
 @contextmanager
 def _arrow_file(path: Path) -> Iterator[Any]:
-    """Yield the record batches of an Arrow file, which may be in the file format or the stream format."""
+    """Yield the record batches of an Arrow file in the file format or the stream format."""
     pa = pyarrow(feature="reading Arrow files")
     with reading(str(path)), pa.memory_map(str(path)) as source:
         try:
@@ -380,7 +380,7 @@ class Table:
 
 
 def open_table(source: object, names: Sequence[str] | None = None) -> Table:
-    """Describe a table without reading its rows.
+    """Return a Table for a source, such as a file or a dataframe, without reading its rows.
 
     Args:
         source: A path, a dataframe, a query result, a dict of columns, or an iterable of dicts, dataclasses,
@@ -501,7 +501,10 @@ def _iterable(source: object, names: tuple[str, ...] | None) -> Table:
 
 
 def _record(item: Any, names: tuple[str, ...] | None) -> Mapping[str, Any]:
-    """Convert the object for one row to a mapping, or raise ValueError if it cannot be a row."""
+    """Convert the object of one row to a mapping.
+
+    Raises ValueError if it cannot be a row.
+    """
     cls: Any = type(item)
     if isinstance(item, Mapping):
         return item

@@ -85,7 +85,7 @@ def call_groups(
     cache: Interceptor | None,
     votes: Interceptor | None,
 ) -> list[CallGroup]:
-    """Group the methods of a service by the settings of their calls.
+    """Group the methods of a service by their interceptors and limits.
 
     The first group contains the methods without their own settings. ``settings`` are the arguments of
     ``create``.
@@ -115,7 +115,7 @@ def call_paths(groups: Iterable[CallGroup], listeners: Sequence[Listener]) -> di
 
 
 def group_problems(groups: Sequence[CallGroup], listeners: Sequence[Listener]) -> list[DefinitionProblem]:
-    """Return the mistakes in the settings of all methods, reporting those of the whole service only once."""
+    """Return the mistakes in the settings of all methods; a mistake of the whole service appears once."""
     of_service, *of_methods = groups
     problems = list(of_service.problems(listeners))
     inherited = {problem.message for problem in problems if problem.location == of_service.location}
@@ -152,7 +152,7 @@ _ORDER = {
 def merged_interceptors(
     interceptors: Sequence[Interceptor], added: Sequence[Interceptor]
 ) -> tuple[Interceptor, ...]:
-    """Add a method's interceptors to those of the service, replacing those of the same kind."""
+    """Return the interceptors of a service and of a method; those of the method replace the same kind."""
     if not interceptors:
         return tuple(added)
     of_method: dict[str | None, list[Interceptor]] = {}

@@ -171,7 +171,7 @@ class MethodPlan(NamedTuple):
     def invocation(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], budget: Budget
     ) -> Invocation:
-        """Create the data of a service call: bind the arguments to parameters, and render the chat messages.
+        """Bind the arguments of a service call, and return its Invocation with the rendered messages.
 
         Raises TypeError if the arguments do not fit the signature.
         """
@@ -452,7 +452,7 @@ def _default_problems(
 def _with_declaration(
     settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]
 ) -> Settings:
-    """Return a service's settings, updated with those that decorators on the interface class declare."""
+    """Return a service's settings, changed by the decorators on the interface class."""
     declared = declaration_of(cls)
     options = (declared.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))
@@ -474,7 +474,7 @@ def _with_declaration(
 
 
 def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
-    """Return the errors that prevent creating an instance of a service interface without arguments.
+    """Return the reasons why an interface cannot be instantiated without arguments.
 
     ``create`` passes no arguments to ``__init__`` and sets no attributes.
     """
@@ -505,7 +505,7 @@ class _ModelFinder:
     models: dict[Any, ChatModel | None] = field(default_factory=dict)
 
     def find(self, method_model: ChatModel | str | None, qualname: str) -> ChatModel | None:
-        """Return the language model of a method, or the model of the whole service if the method has none."""
+        """Return the language model of a method; without one, return the model of the whole service."""
         if method_model is None:
             model, location = self.service_model, self.service
         else:
@@ -678,7 +678,7 @@ def with_leniency(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
-    """Return a copy of the parser with the given tolerance for mistakes, or the parser itself if None."""
+    """Return a copy of the parser with another tolerance for mistakes, or the parser itself for None."""
     if leniency is not None and not isinstance(leniency, Leniency):
         message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
         problems.append(DefinitionProblem(qualname, message))
@@ -766,7 +766,7 @@ def _make_routes(
 
 
 def usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities:
-    """Return a model's features, without JSON output if it cannot combine JSON output with tools."""
+    """Return a model's features, without JSON output if the model cannot combine it with tools."""
     capabilities = model.capabilities
     if offers_tools and not capabilities.schema_with_tools:
         return replace(capabilities, json_schema=False, json_mode=False)
@@ -776,7 +776,7 @@ def usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities
 def answer_tool_problems(
     toolbox: Toolbox, routes: Iterable[ModelRoute], returns: ReturnType, qualname: str
 ) -> list[DefinitionProblem]:
-    """Return an error for each tool that conflicts with how a method gets its answer from the model."""
+    """Return an error for each tool that conflicts with the way in which the model answers."""
     is_list = returns.shape is ReturnShape.ITEMS
     answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
     problems = tool_name_problems(toolbox, routes, qualname)
@@ -842,7 +842,7 @@ def _type_argument(hint: object, origin: type) -> object:
 
 
 def _misplaced_type(args: tuple[object, ...], outer: object) -> object:
-    """Return a type that must not be nested, such as Stream in ``list[Stream]``, or None."""
+    """Return a type that is nested although it must not be, such as Stream in ``list[Stream]``."""
     for arg in args:
         cls = get_origin(arg) or arg
         if cls in (Result, Stream, AsyncStream) or (cls in (ChatReply, AiMessage) and outer is not Result):
@@ -854,7 +854,7 @@ def _misplaced_type(args: tuple[object, ...], outer: object) -> object:
 
 
 def _with_arguments(hint: object) -> Iterator[type]:
-    """Yield the classes that a type expression is composed of."""
+    """Yield the classes inside a type hint, such as ``int`` and ``str`` for ``int | str``."""
     if isinstance(hint, type):
         yield hint
     for arg in get_args(hint):
@@ -900,7 +900,7 @@ def _is_item_error(member: Any) -> bool:
 def immediate_tool_problems(
     toolbox: Toolbox, answer_type: object, qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each tool whose result should be the answer but has the wrong type.
+    """Yield an error for each tool whose result cannot be the answer of the method.
 
     Tools without a return annotation are checked only when they have run.
     """
@@ -918,7 +918,7 @@ def immediate_tool_problems(
 
 
 def _result_type(tool: Tool) -> Any:
-    """Return the type of a tool's collected results, such as ``list[int]`` for a tool that yields ints."""
+    """Return the type of a tool's result; for a tool that yields ints it is ``list[int]``."""
     try:
         target = Target.of(tool.return_type)
     except UnsupportedTypeError:
@@ -934,7 +934,7 @@ def _result_type(tool: Tool) -> Any:
 
 
 def _may_be(result_type: object, answer_type: object) -> bool:
-    """Return True if values of one type may also be instances of another, or if this is unknown."""
+    """Return True if values of one type can be instances of another type, or if that is unknown."""
     try:
         result, answer = Target.of(result_type), Target.of(answer_type)
     except UnsupportedTypeError:

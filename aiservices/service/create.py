@@ -188,7 +188,7 @@ class _Origin(NamedTuple):
     namespace: Mapping[str, Any]
 
     def reduce(self, service: object) -> tuple[Any, ...]:
-        """Return the data with which pickle recreates a service: a call of ``create``, and its attributes."""
+        """Return the data from which pickle creates the service again, by a call of ``create``."""
         from ..interface.decorators import names_in_hints
 
         settings = dict(self.settings)
@@ -205,7 +205,7 @@ class _Origin(NamedTuple):
 
 
 def _create_again(interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]) -> Any:
-    """Recreate a pickled service after defining the names that its type hints use in ``__main__``."""
+    """Recreate a pickled service, in a process whose ``__main__`` may not define all its types."""
     vars(sys.modules["__main__"]).update(names)
     return create(interface, model, **settings)
 

@@ -60,7 +60,7 @@ def question_hash(plan: MethodPlan, path: str) -> str:
 
 
 def answers_of(plan: MethodPlan) -> dict[str, PossibleAnswers]:
-    """Map the JSON path of each answer in a method's return type to its possible values."""
+    """Return a dict from the JSON path of each answer in a return type to its possible values."""
     node = _node_of(plan)
     return {} if node is None else answer_options(node)
 
@@ -114,7 +114,7 @@ def with_adjustments(
 def _add_thresholds_of_members(
     adjustments: dict[str, Adjustment], answers: Mapping[str, PossibleAnswers]
 ) -> None:
-    """Let each ``Decision[list[…]]`` use the thresholds of its options, if all options are calibrated."""
+    """Give each ``Decision[list[…]]`` the thresholds of its options, if all options are calibrated."""
     members: dict[str, list[tuple[CalibrationEntry, ...]]] = {}
     for path, one in answers.items():
         if one.list_path is not None:
@@ -131,7 +131,7 @@ def _limits(
     name: str,
     problems: list[DefinitionProblem],
 ) -> Iterator[tuple[tuple[str, str], float]]:
-    """Yield the method and JSON path of the answer to which each probability threshold applies."""
+    """Yield the method and the JSON path to which each probability threshold applies."""
     locations = {
         f"{method}{path.removeprefix('$')}": (method, path)
         for method, plan in plans.items()
@@ -227,7 +227,7 @@ class Votes:
 
 
 class _Ballot(NamedTuple):
-    """One of several sampled replies, with the answers in it.
+    """One of several sampled replies, with the answers that it contains.
 
     Attributes:
         reply: The reply of the model.
@@ -250,7 +250,7 @@ def _elect(
     invocation: Invocation,
     reason: str,
 ) -> Answer:
-    """Return the sampled reply that agrees most with the others, with vote shares as probabilities."""
+    """Return the reply that agrees most with the others; the shares of equal votes are its probabilities."""
     ballots: list[_Ballot] = []
     for reply in (first.reply, *others):
         try:
@@ -296,7 +296,10 @@ def _shares(leaf: Leaf, counts: Counter[int]) -> Probabilities:
 
 
 def _ballot(reply: ChatReply, output_format: OutputFormat, parser: TypeParser[object]) -> _Ballot:
-    """Parse one of several replies as a vote for its answer, or raise OutputParsingError."""
+    """Parse one of several replies as a vote.
+
+    Raises OutputParsingError if the reply contains no answer.
+    """
     reading = output_format.read(reply)
     try:
         text = parser.write(reading.value)

@@ -107,7 +107,7 @@ def invocation_to_resume(
     tool_context: Mapping[str, object],
     results: Mapping[str, object],
 ) -> Invocation:
-    """Prepare a suspended service call to continue after its tool calls were approved."""
+    """Return the Invocation of a suspended call, with the decisions about its tool calls."""
     plan = service_method.plan
     if "results" in plan.prompt.context_names and results:
         if isinstance(state, SuspendedCall) and state.external:
@@ -133,7 +133,7 @@ def invocation_to_resume(
 
 
 def _memory_id_of(state: SuspendedCall, plan: MethodPlan) -> object:
-    """Return the memory id of a suspended call, converting stored JSON data to the id's type."""
+    """Return the memory id of a suspended call, in the type of the method's parameter."""
     hint = next((one.hint for one in plan.prompt.parameters if one.role is Role.MEMORY_ID), None)
     if hint is None:
         return state.memory_id
@@ -180,7 +180,9 @@ class ServiceMethod(NamedTuple):
 
 
 def service_method_of(method: object) -> ServiceMethod:
-    """Return the ServiceMethod object of a generated method, or raise TypeError for other functions.
+    """Return the ServiceMethod object of a generated method.
+
+    Raises TypeError for other functions.
 
     Raises TypeError for other objects.
     """
@@ -196,7 +198,10 @@ def service_method_of(method: object) -> ServiceMethod:
 
 
 def plan_of(method: object) -> MethodPlan:
-    """Return the plan (prompt, models and return type) of a generated service method, or raise TypeError."""
+    """Return the plan (prompt, models and return type) of a generated service method.
+
+    Raises TypeError for other functions.
+    """
     return service_method_of(method).plan
 
 
@@ -299,7 +304,7 @@ def start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation
 
 
 def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
-    """Convert the answer of a service call to a Result, adding the model requests and the duration."""
+    """Convert the answer of a service call to a Result, which also has its requests and duration."""
     state = invocation.state
     return answer.result(state.attempts, state.seconds, state.cost, state.inner_calls())
 

@@ -154,7 +154,7 @@ class PromptPlan(NamedTuple):
         return argument.text if isinstance(argument, UserMessage) else render_value(argument)
 
     def rendered_examples(self) -> tuple[FewShotExample, ...]:
-        """Return the few-shot examples of a service method as pairs of rendered prompt and answer.
+        """Return the few-shot examples of a service method as pairs of prompt and answer.
 
         They are rendered for each call, because the template may use the current date.
         """
@@ -313,7 +313,7 @@ def plan_prompt(
 def docstring_problems(
     docstring: str, parameters: Sequence[Parameter], qualname: str
 ) -> list[DefinitionProblem]:
-    """Return an error if a method's docstring looks like a forgotten prompt: "Summarize {{text}}".
+    """Return an error if a docstring may be a prompt without a decorator: "Summarize {{text}}".
 
     Other libraries send docstrings, so the author expects this one to be the prompt.
     """
@@ -419,7 +419,7 @@ def _check_template(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> frozenset[str | None]:
-    """Return the variables of a prompt template, and report variables that are not method parameters.
+    """Return the variables of a prompt template, and report those that are not method parameters.
 
     ``names`` are the parameters that the template may use, and ``title`` names the template in problems.
     """
@@ -448,7 +448,7 @@ def _not_a_parameter(name: str, names: list[str], parameters: Sequence[Parameter
 
 
 def _names_with_hint(names: Sequence[str], unknown_name: str) -> str:
-    """List the valid names for an error message, with a hint such as "did you mean text?"."""
+    """Return valid names for an error message, with a hint such as "did you mean text?"."""
     from difflib import get_close_matches  # only error messages need it
 
     close = get_close_matches(unknown_name, names, 1)

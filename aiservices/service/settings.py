@@ -187,7 +187,7 @@ def check_types(name: str, settings: Mapping[str, object]) -> None:
 
 
 def type_problems(name: str, settings: Mapping[str, object]) -> list[DefinitionProblem]:
-    """Return an error for each setting of the named service or method that has the wrong type."""
+    """Return an error for each setting of a service or method that has the wrong type."""
     from ..models.errors import DefinitionProblem
 
     messages = [message for setting in settings.items() for message in _problems(*setting)]

@@ -285,7 +285,9 @@ class ScriptSettings:
 
 
 def _communicate(process: subprocess.Popen[str], text: str, timeout: float) -> tuple[str, str, bool]:
-    """Send text to a process; return its output, its errors, and True if it was killed.
+    """Send text to a process.
+
+    Returns its output, its errors, and True if it was killed.
 
     Unlike ``Popen.communicate``, this keeps only the beginning of a long output, and does not wait for
     processes that keep the pipes open.
@@ -399,7 +401,7 @@ class Skills:
         tools: Mapping[str, Sequence[ToolSource]] = _NO_TOOLS,
         scripts: ScriptSettings | None = None,
     ) -> Skills:
-        """Read skills from folders that contain a file SKILL.md, or whose subfolders do.
+        """Read skills from folders; each folder, or each of its subfolders, contains a file SKILL.md.
 
         The other arguments are those of the class. Needs the extra ``skills``.
 
@@ -430,7 +432,7 @@ class Skills:
         return Skills(skills, tools=tools, scripts=scripts)
 
     def tools(self, invocation: Invocation) -> list[Tool]:
-        """Return the tools for the next request: tools that activate skills, and tools of active skills."""
+        """Return the tools that activate skills, and the tools of the skills that are active."""
         active = [name for name in _activated(invocation) if name in self.skills]
         visible = [self._own[ACTIVATE]]
         files = [path for name in active for path in self.skills[name].files()]
@@ -502,7 +504,7 @@ def _by_name(skills: Iterable[Skill]) -> Mapping[str, Skill]:
 
 
 def _activated(invocation: Invocation) -> list[str]:
-    """Return the names of the skills whose instructions are in the conversation."""
+    """Return the names of the skills whose instructions the conversation already contains."""
     names: dict[str, None] = {}
     for message in (*invocation.request.messages, *invocation.state.tool_messages):
         if isinstance(message, ToolMessage) and message.name == ACTIVATE and not message.failed:

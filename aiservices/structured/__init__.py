@@ -147,7 +147,7 @@ class StructuredModel(Generic[T, V]):
         *,
         results: Mapping[str, object] = _NO_DECISIONS,
     ) -> T:
-        """Asynchronously continue a suspended call."""
+        """Continue a call that waits for approvals or results; async version of ``resume``."""
         try:
             invocation = self._resumed(state, approvals, results, self._plan)
             return self._success(await arun(self._pipeline.flow(invocation)))
@@ -171,7 +171,7 @@ class StructuredModel(Generic[T, V]):
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
 
     def preview_invocation(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Invocation:
-        """Prepare the data of an ``invoke`` call, so that the request can be previewed without sending it."""
+        """Return the data of an ``invoke`` call, from which its request can be shown."""
         return self._invocation(messages, options, self._plan)
 
     @cached_property  # few of these models are streamed
@@ -370,7 +370,7 @@ def _plan_examples(
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """A language model with its fallback models, and the type of the answers to request from them.
+    """The models to try in order, and the type of the answers that they are asked for.
 
     ``offers_tools`` is True if the models may also call tools.
     """
@@ -389,7 +389,7 @@ class _Targets:
         return tuple(self._route(member, partial_values) for member in self.members)
 
     def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """Return the models that support the answer type, and add an error for each other model."""
+        """Return the models that support the answer type; add an error for each other model."""
         routes = []
         for member in self.members:
             try:
@@ -491,7 +491,7 @@ class SideQuestion:
 
 
 def state_within(outer: CallState) -> CallState:
-    """Return the state for a call inside another service call, with the other call's budget.
+    """Return the state of a call that runs inside another service call, whose budget it uses.
 
     The requests of the other call do not count as attempts at the answer of this one.
     """
@@ -512,7 +512,7 @@ def _of_side_question(attempt: Attempt) -> Attempt:
 
 
 def hide_from_stream(flow: Flow[T]) -> Flow[T]:
-    """Run a part of a service call without showing its events in the user's stream."""
+    """Run a part of a service call; the user's stream does not receive its events."""
     return map_effects(flow, _perform_hidden)
 
 

@@ -131,7 +131,10 @@ class SynthesisQuestions(NamedTuple):
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
     ) -> SynthesisQuestions:
-        """Prepare the model calls for answering a question from passages, or raise DefinitionError."""
+        """Prepare the model calls that answer a question from passages.
+
+        Raises DefinitionError for invalid prompts or models.
+        """
         interface: Any = _interface(prompts)
         service: Any = create(interface[output_type], model, options=options, budget=budget, retry=retry)
         return SynthesisQuestions(
@@ -143,7 +146,7 @@ class SynthesisQuestions(NamedTuple):
         )
 
     def write(self, value: Any) -> str:
-        """Convert a preliminary answer to text, for the prompt that asks the model to refine the answer."""
+        """Convert a preliminary answer to text for the prompt that asks for a better one."""
         parser = self.refine.call.output_format.parser
         return value if isinstance(value, str) or parser is None else parser.write(value)
 
@@ -185,14 +188,14 @@ class SynthesisBudget:
         return time.monotonic() - self.began
 
     def invocation(self, plan: MethodPlan, arguments: Mapping[str, object]) -> Invocation:
-        """Prepare one of an answer's model calls, within the remaining budget.
+        """Return the Invocation of one of an answer's model calls, within the remaining budget.
 
         Raises BudgetExceededError if the budget is used up.
         """
         return replace(plan.invocation((), arguments, self.budget), state=self._call_state())
 
     def ask(self, pipeline: Pipeline, invocation: Invocation) -> Flow[Answer]:
-        """Run one of the model calls that share this budget, and count its requests towards the budget."""
+        """Run one of the model calls that share this budget, and count its requests."""
         try:
             return (yield from pipeline.flow(invocation))
         finally:
@@ -216,7 +219,7 @@ class SynthesisBudget:
 
 @dataclass(frozen=True, slots=True)
 class TextLimit:
-    """The size limit for text in one model request, with methods to split and join text accordingly.
+    """The size limit of one model request, with methods that split and join text to fit.
 
     Attributes:
         limit: The maximum size of the text in a request.
@@ -283,7 +286,7 @@ class TextLimit:
 
 
 class ResponseMode(StrEnum):
-    """The method of answering from several passages, such as refining the answer with each passage.
+    """How an answer is made from several passages, such as refining it with each passage.
 
     Attributes:
         REFINE: The first content gives an answer, and each further content refines it.
@@ -440,7 +443,7 @@ class Synthesizer(Generic[T]):
         return self._result(synthesis, run(_run_mode(self._mode, synthesis)))
 
     async def asynthesize(self, question: str, chunks: Chunks) -> Result[T]:
-        """Answer a question from strings or documents asynchronously."""
+        """Answer a question from strings or documents; async version of ``synthesize``."""
         synthesis = self._start(question, chunks, TaskFlows, self._questions)
         return self._result(synthesis, await arun(_run_mode(self._mode, synthesis)))
 
@@ -454,7 +457,7 @@ class Synthesizer(Generic[T]):
         return Stream(stream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
     def astream(self, question: str, chunks: Chunks) -> AsyncStream[T]:
-        """Answer a question from strings or documents asynchronously, streaming the answer."""
+        """Answer a question, streaming the answer; async version of ``stream``."""
         synthesis = self._start(question, chunks, TaskFlows, self._stream_questions)
         return AsyncStream(astream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
@@ -478,7 +481,7 @@ class Synthesizer(Generic[T]):
     @overload
     def aiterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> AsyncGenerator[V, None]: ...
     def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[Any, None]:
-        """Answer a question from strings or documents asynchronously, yielding text chunks or list items."""
+        """Yield text chunks or list items of the answer to a question; async version of ``iterate``."""
         chunk_source, questions = self._iterator_plan
         parts = AnswerParts(chunk_source)
         synthesis = self._start(question, chunks, TaskFlows, questions, parts.start)
@@ -575,7 +578,7 @@ class AnswerParts:
         self._chunks: ChunkSource | None = None
 
     def start(self, invocation: Invocation) -> None:
-        """Begin to convert stream events to chunks of the answer, because the last model call starts now."""
+        """Prepare to convert the events of the last model call, which starts now."""
         self._chunks = self._make_chunk_source(invocation)
 
     def chunks(self, event: object) -> Iterator[Any]:
@@ -669,7 +672,7 @@ def _compact(synthesis: SynthesisRun) -> Flow[Answer]:
 
 
 def _refine_texts(synthesis: SynthesisRun, texts: Sequence[str]) -> Flow[Answer]:
-    """Ask the model for an answer from the first text, then for a refined answer from each further text."""
+    """Ask the model for an answer from the first text, and to refine the answer with each further text."""
     if len(texts) == 1:
         return (yield from synthesis.ask_last(synthesis.last_questions.answer, texts[0]))
     answer = yield from synthesis.ask(synthesis.questions.answer, texts[0])
@@ -724,7 +727,10 @@ class ConcurrentFlows(Protocol):
     """
 
     def result(self, index: int, /) -> Answer | Awaitable[Answer]:
-        """Wait for the answer of the model call with this index, or raise the first error of any call."""
+        """Wait for the answer of the model call with this index.
+
+        Raises the first error of any of the calls.
+        """
         ...
 
     def stop(self) -> None:

@@ -217,7 +217,10 @@ def _case_tags(field: _Field) -> tuple[str, ...]:
 
 
 def _expected_type(plan: MethodPlan) -> Any:
-    """Return the type of a method's expected values: the answer type, with plain values for Decisions."""
+    """Return the type of the expected values of a method.
+
+    It is the answer type, with plain values in place of Decisions.
+    """
     returns = plan.returns
     tp: Any = returns.output_type
     while get_origin(tp) is Annotated:

@@ -145,7 +145,9 @@ def canonical_json(data: object) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically, so that the old file remains if writing fails; create missing folders.
+    """Write a file atomically: if writing fails, the old file remains.
+
+    Creates missing folders.
 
     Only the owner can read a new file, because it contains prompts. An existing file keeps its permissions.
     """
@@ -366,7 +368,7 @@ _MAX_RETRY_AFTER = 60.0  # seconds; a call does not retry if the provider asks f
 
 
 def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
-    """Return a recorded model error to raise during replay, without a waiting time before retries."""
+    """Return the recorded model error to raise, without the time to wait before a retry."""
     fields = dict(data)
     error_type = getattr(errors, fields.pop("type"), None)
     if not isinstance(error_type, type) or not issubclass(error_type, errors.ModelError):
@@ -418,7 +420,7 @@ class Exchange:
     error: Mapping[str, Any] | None = None
 
     def check(self) -> None:
-        """Raise an error, such as KeyError, if a recorded request and its reply cannot be replayed."""
+        """Raise an error, such as KeyError, if the recorded request or reply is damaged."""
         dict(self.request)
         for piece in self.pieces:
             delta_from_json(piece)
@@ -466,7 +468,7 @@ class CassetteFile:
         return len(self._not_replayed)
 
     def replay(self, request: Mapping[str, object]) -> Exchange | None:
-        """Return the next recorded reply or error for a model request, or None if it was not recorded.
+        """Return the next recorded reply or error for a model request; None if there is none.
 
         Raises CassetteError if the request was not recorded and must not be recorded now.
         """

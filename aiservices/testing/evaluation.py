@@ -266,7 +266,7 @@ def _problems(
     max_concurrency: int,
     confidence: float,
 ) -> Iterator[str]:
-    """Yield the mistakes in an evaluation's arguments, such as ``exact`` instead of ``exact()``."""
+    """Yield the mistakes in the arguments of ``evaluate``, such as ``exact`` instead of ``exact()``."""
     if not callable(method):
         yield f"{type(method).__name__} cannot be called; pass a method, as in evaluate(desk.ticket, …)"
     if not cases:
@@ -409,7 +409,7 @@ class Calibrated(NamedTuple):
     failed: tuple[AiServiceError, ...] = ()
 
     def write(self, path: Any) -> None:
-        """Write the calibrations to a JSON file, keeping other calibrations that are already in the file."""
+        """Write the calibrations to a JSON file, and keep the other calibrations in the file."""
         self.calibration.write(path)
 
     def thresholds(self, path: str = "$") -> list[Threshold]:

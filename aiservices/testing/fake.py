@@ -189,7 +189,7 @@ class FakeChatModel(ScriptedChatModel):
         return choices.text(1, None) if schema is None else dump_json(json_value_for(schema, choices))
 
     def _key(self, request: ChatRequest) -> Any:
-        """Return the key in ``values`` (a method name or type) for the requested answer, or None."""
+        """Return the key of ``values`` (a method name or type) that fits a request, or None."""
         if request.qualname in self._values:
             return request.qualname
         try:
@@ -199,7 +199,10 @@ class FakeChatModel(ScriptedChatModel):
         return request.parser.target.type if has_type and request.parser is not None else None
 
     def _write(self, value: Any, key: Any, parser: TypeParser[Any] | None) -> str:
-        """Convert a value from ``values`` to a reply as a model would write it, or raise DefinitionError."""
+        """Return the text that a model would write for a value of ``values``.
+
+        Raises DefinitionError if the value does not fit.
+        """
         name = repr(key) if isinstance(key, str) else type_name(key)
         location = f"FakeChatModel(values={{{name}: …}})"
         if parser is None:
@@ -224,7 +227,7 @@ class FakeChatModel(ScriptedChatModel):
 def _probabilities(
     request: ChatRequest, text: str, decisions: Sequence[Decision[Any]]
 ) -> dict[str, Distribution] | None:
-    """Return the configured decisions' probabilities, with 0.9 for each generated answer."""
+    """Return the probabilities in configured decisions, and 0.9 for each generated answer."""
     if request.parser is None or not request.logprobs:
         return None
     # The text is written and then read again, each in the order of the decisions in the value.
@@ -249,7 +252,7 @@ def _probabilities(
 
 
 def _output_tool(request: ChatRequest) -> ToolSpecification | None:
-    """Return the tool with which the model must give its final answer, or None if the answer is text."""
+    """Return the tool that gives the model's final answer, or None if the answer is text."""
     tooling = request.tooling
     if tooling is None or request.response_format is not None or tooling.choice == "auto":
         return None

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 
 class RealModelCallError(RuntimeError):
-    """Raised if a test tries to call a real model without permission, before anything is sent."""
+    """Raised if a test calls a real model without permission; nothing has been sent then."""
 
 
 class Permissions(Protocol):
@@ -39,7 +39,7 @@ class Permissions(Protocol):
 
 
 class RealCallGuard:
-    """Patches the classes that send model requests, so that each test request is checked first."""
+    """Patches the classes that send model requests, so that each request of a test is checked."""
 
     def __init__(self, permissions: Permissions) -> None:
         self._permissions = permissions

@@ -164,7 +164,7 @@ class GuardedRun:
         self._finder = ImportWatcher(self.protect)
 
     def start(self) -> None:
-        """Block real model requests in the modules that send them, now or when they are imported later."""
+        """Block real model requests in modules that are imported now or later."""
         sys.meta_path.insert(0, self._finder)
         for name in WATCHED:
             if name in sys.modules:

@@ -130,7 +130,7 @@ def auroc(samples: Sequence[Labelled]) -> float | None:
 
 
 def calibration_error(samples: Sequence[Labelled], bins: int = _BINS) -> float:
-    """Return the expected calibration error: the mean gap between stated and observed frequencies, in bins.
+    """Return the mean gap between stated and observed frequencies (expected calibration error).
 
     With two possible answers, it is measured for the second answer, otherwise for the most likely answer.
     """
@@ -138,7 +138,7 @@ def calibration_error(samples: Sequence[Labelled], bins: int = _BINS) -> float:
 
 
 def calibration_error_if_perfect(samples: Sequence[Labelled], bins: int = _BINS) -> float:
-    """Return the calibration error that chance alone would cause if all probabilities were perfect.
+    """Return the calibration error that perfect probabilities would have, by chance alone.
 
     With few examples this error is far from 0, because the observed frequencies vary by chance.
     """
@@ -149,7 +149,7 @@ def calibration_error_if_perfect(samples: Sequence[Labelled], bins: int = _BINS)
 
 
 def _stated(sample: Labelled) -> tuple[float, bool]:
-    """Return the probability predicted for an example's answer, and whether the prediction was right."""
+    """Return the stated probability of an answer, and whether the answer was right."""
     if len(sample.probabilities) == 2:
         return sample.probabilities[1], sample.answer == 1
     return sample.confidence, sample.is_right
@@ -254,7 +254,7 @@ def fit_platt(samples: Sequence[Labelled]) -> Calibrator:
 
 
 def fit_temperature(samples: Sequence[Labelled]) -> Calibrator:
-    """Fit an inverse temperature and an offset for each answer, by gradient descent with a small penalty."""
+    """Fit a calibration by temperature scaling: one temperature, and an offset for each answer."""
     count = len(samples[0].probabilities)
     logs = [[math.log(max(share, 1e-6)) for share in one.probabilities] for one in samples]
     factor, offsets = 1.0, [0.0] * count
@@ -274,7 +274,7 @@ def fit_temperature(samples: Sequence[Labelled]) -> Calibrator:
 
 
 def fit_isotonic(samples: Sequence[Labelled]) -> Calibrator:
-    """Fit a non-decreasing step function that corrects the probabilities of the second of two answers."""
+    """Fit a step function that never decreases, to correct the probability of the second of two answers."""
     labels: dict[float, list[int]] = {}
     for sample in samples:
         labels.setdefault(sample.probabilities[1], []).append(sample.answer)

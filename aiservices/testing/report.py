@@ -164,7 +164,9 @@ class Report(Generic[T_co]):
         return tuple(dict.fromkeys(tag for outcome in self.outcomes for tag in outcome.tags))
 
     def summary(self, scorer: str, tag: str | None = None) -> Summary:
-        """Return the rate or mean of the named scorer's scores, or raise KeyError for an unknown name.
+        """Return the rate or mean of the scores of one scorer.
+
+        Raises KeyError for an unknown name.
 
         With ``tag``, only the cases with that tag count.
         """
@@ -207,7 +209,7 @@ class Report(Generic[T_co]):
 
 
 def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval:
-    """Return the Wilson score interval of a rate, or the interval from 0 to 1 if there are no cases.
+    """Return the Wilson score interval of a rate; 0 to 1 if there are no cases.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
     American Statistical Association 22 (1927), 209-212. Brown, Cai and DasGupta, "Interval estimation for a

@@ -210,7 +210,10 @@ def log_loss(name: str = "log loss") -> Scorer[Decision[Any]]:
 
 
 def _probabilities_of(value: object, expected: Any) -> Mapping[Any, float]:
-    """Return the probabilities of a Decision, or raise TypeError or ValueError if it cannot be scored."""
+    """Return the probabilities of a Decision.
+
+    Raises TypeError or ValueError if it cannot be scored.
+    """
     if not isinstance(value, Decision) or not value.probabilities:
         raise TypeError(f"the method returned {value!r}; it must return a Decision with probabilities")
     if value.is_list and (isinstance(expected, str) or not isinstance(expected, Collection)):
@@ -288,7 +291,7 @@ class MeasuredCall(NamedTuple):
 
 
 def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) -> Flow[MeasuredCall]:
-    """Call a service method or function; return its value or error with the model requests and tokens.
+    """Call a service method or function, and return a MeasuredCall with its value or error.
 
     The attempts of a plain function are known only if it returns the ``Result`` of a service method.
     """

@@ -45,7 +45,7 @@ class Choices(Protocol):
     def text(self, least: int, most: int | None) -> str: ...
     def matching(self, pattern: str) -> str: ...
     def reject(self) -> None:
-        """Discard the random choices that led to an invalid value, so that other choices can be tried."""
+        """Discard the choices made so far, because they led to an invalid value."""
 
 
 # --- Values for a parser ---
@@ -55,7 +55,7 @@ _ATTEMPTS_PER_FORMAT = 3
 
 
 class TextFormats(NamedTuple):
-    """The formats, such as "date", of generated strings whose JSON Schema specifies no format.
+    """The formats, such as "date", for generated strings whose JSON Schema has no format.
 
     Attributes:
         keys: The format of the keys of an object, a key of ``FORMATS``. None means any string.
@@ -86,7 +86,10 @@ class ValueAndText(NamedTuple):
 
 
 def value_for(parser: TypeParser[T], choices: Choices) -> T:
-    """Generate a value that a parser accepts, or raise LookupError if none is found."""
+    """Generate a value that a parser accepts.
+
+    Raises LookupError if none is found.
+    """
     return cast(T, value_and_text_for(parser, choices).value)
 
 
@@ -111,7 +114,7 @@ def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
 
 
 def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: TextFormats) -> ValueAndText:
-    """Generate a value and its reply text, and check that the parser reads the value from the text.
+    """Generate a value with its reply text, and check that the parser reads the value from the text.
 
     Raises OutputParsingError or ValueError if the parser does not accept it.
     """
@@ -128,7 +131,7 @@ def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: Tex
 
 
 def _formats_for(parser: AnyParser, plain: AnyParser) -> TextFormats:
-    """Return the string formats, such as "date", whose generated example values a parser accepts.
+    """Return the formats, such as "date", of which a parser accepts an example string.
 
     The formats are determined with seeded choices, so that the result is the same for all ``Choices``.
     """
@@ -153,7 +156,7 @@ def _is_accepted(parser: AnyParser, plain: AnyParser, formats: TextFormats) -> b
 
 
 def _without_encoding(parser: TypeParser[T]) -> TypeParser[T]:
-    """Return a type's parser without the changes made for strict mode or wrapping."""
+    """Return a type's parser without the changes for strict mode and without wrapper objects."""
     node = parser.node
     while isinstance(node, (EncodedNode, EnvelopeNode)):
         node = node.inner
@@ -214,7 +217,7 @@ class _SchemaValues:
         return self._of_type(self._type(schema, depth), schema, depth)
 
     def _resolve(self, schema: object) -> Any:
-        """Return the JSON Schema that a ``$ref`` refers to; return a schema without a ``$ref`` unchanged."""
+        """Follow the ``$ref`` of a JSON Schema, if it has one, and return the schema found there."""
         while isinstance(schema, Mapping) and "$ref" in schema:
             referenced: Any = self._root
             for step in schema["$ref"].removeprefix("#").strip("/").split("/"):

@@ -198,7 +198,7 @@ class Tool:
         return _make_tool(function, name, description or "", (arguments, injected, return_type))
 
     def read_result(self, value: object) -> object:
-        """Convert a value or JSON data to the external tool's return type, or raise ValueError.
+        """Convert a value or JSON data to the return type of an external tool.
 
         Raises ValueError if it does not fit.
         """
@@ -452,7 +452,7 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
 
 
 def interceptor_problem(interceptor: object) -> str | None:
-    """Return an error message if an object is neither a tool interceptor nor a tool check, else None.
+    """Return an error message if an object is not a tool interceptor or a tool check, else None.
 
     The message continues a sentence that begins with the object.
     """
@@ -584,7 +584,9 @@ def _compensation(
     arguments: TypeParser[dict[str, object]],
     injected: Mapping[str, type],
 ) -> Callable[..., object] | None:
-    """Return the function that undoes calls of a tool, bound to the same object as the tool.
+    """Return the function that undoes calls of a tool.
+
+    It is bound to the same object as the tool.
 
     Raises ToolDefinitionError if that function has a parameter that the tool does not have.
     """
@@ -683,7 +685,7 @@ def has_own_text(cls: Any) -> bool:
 
 
 def _is_plain_class(cls: object) -> bool:
-    """Return True if a class has neither fields nor ``__str__``, so its objects cannot be sent to a model.
+    """Return True if objects of a class cannot be shown to a model, as it has no fields and no ``__str__``.
 
     A class with subclasses gives False, because an object may be an instance of a subclass.
     """

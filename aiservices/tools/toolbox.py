@@ -86,7 +86,10 @@ class Toolbox:
 
     @cached_property
     def may_start_early(self) -> bool:
-        """True if a tool may start before the reply is complete, and none needs approval or is external."""
+        """True if a tool may start before the reply is complete.
+
+        False if one of the tools needs approval or is external.
+        """
         tools = self.tools.values()
         starts_early = any(tool.start_early for tool in tools)
         return starts_early and not any(tool.needs_approval or tool.external for tool in tools)
@@ -103,7 +106,10 @@ class Toolbox:
         return (*self.tools.values(), *chain.from_iterable(inner))
 
     def with_tools(self, tools: Iterable[Tool]) -> Toolbox:
-        """Return a copy with additional tools, or raise ToolDefinitionError for invalid tool names."""
+        """Return a copy with additional tools.
+
+        Raises ToolDefinitionError for invalid tool names.
+        """
         return Toolbox(_by_name([*self.tools.values(), *tools]), (), self.limits)
 
     def offered_to(self, capabilities: Capabilities) -> OfferedTools | None:
@@ -269,7 +275,10 @@ def tool_choice_problems(
 
 
 def provider_tools(provider: ToolProvider, provided: object) -> list[Tool]:
-    """Convert the tools that a tool provider returned to a list, or raise ToolDefinitionError."""
+    """Convert the tools that a tool provider returned to a list.
+
+    Raises ToolDefinitionError for invalid tools.
+    """
     if isinstance(provided, str) or not isinstance(provided, Iterable):
         kind = type(provided).__name__
         raise ToolDefinitionError(
@@ -285,7 +294,7 @@ def is_dynamic(provider: ToolProvider) -> bool:
 
 
 class _ProviderWithToolbox(ToolProvider, Protocol):
-    """The interface of tool providers that know their tools before a call, such as a ToolSearch."""
+    """The interface of tool providers that have tools before the call, such as a ToolSearch."""
 
     toolbox: Toolbox
 
@@ -333,7 +342,7 @@ def _offer(tools: Iterable[Tool], capabilities: Capabilities) -> OfferedTools:
 def _specify(
     name: str, description: str, arguments: TypeParser[dict[str, object]], profile: str | None
 ) -> tuple[ToolSpecification, TypeParser[dict[str, object]]]:
-    """Return a description of a tool for the model, with a JSON Schema, and a parser for its arguments."""
+    """Return the description of a tool for the model, and the parser for the tool's arguments."""
     parser, schema, strict = arguments, arguments.schema or {}, False
     if profile is not None:
         from output_parsers.profiles import PROFILES

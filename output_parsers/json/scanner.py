@@ -112,7 +112,10 @@ class Scanner:
         self.misspelling: JsonSyntaxError | None = None  # the error for the first one that may be
 
     def read(self, start: int) -> ParsedJson:
-        """Parse the broken JSON value at index ``start``, repairing mistakes, or raise JsonSyntaxError."""
+        """Parse the broken JSON value at index ``start``, repairing its mistakes.
+
+        Raises JsonSyntaxError if it cannot be repaired.
+        """
         position = self._skip_blank(start)
         while True:
             char = self.text[position : position + 1]
@@ -170,7 +173,7 @@ class Scanner:
         return value, position
 
     def _read_plain_run(self, frame: _Frame, position: int) -> int:
-        """Parse JSON fields or items up to the first syntax mistake; return the index after them."""
+        """Parse fields or items of JSON that have no mistakes; return the index after the last one."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]" and not frame.is_comma_free:  # then a comma is a mistake
@@ -237,7 +240,9 @@ class Scanner:
         return frame.fields if frame.closer == "}" else frame.items
 
     def _repair_missing_bracket(self, frame: _Frame, char: str, position: int) -> None:
-        """Insert a missing closing bracket before ``char``; raise JsonSyntaxError if that is a guess.
+        """Insert a missing closing bracket before ``char``.
+
+        Raises JsonSyntaxError if its place is not certain.
 
         In ``[{"a": [1}, {"a": [2]}]`` the ``]`` before the first ``}`` is missing. The ``}`` is not a wrong
         bracket instead of ``]``, because ``, {`` cannot follow in an object.
@@ -251,7 +256,10 @@ class Scanner:
         self.repairs.setdefault("missing bracket", position)
 
     def _repair_missing_comma(self, frame: _Frame, position: int) -> None:
-        """Insert a missing comma between JSON values, or raise JsonSyntaxError if that is a guess."""
+        """Insert a missing comma between JSON values.
+
+        Raises JsonSyntaxError if its place is not certain.
+        """
         text, before = self.text, self.text[position - 1]
         if frame.closer == "}":
             certain = _KEY_AHEAD.match(text, position) is not None
@@ -365,7 +373,7 @@ _ITEM = {quote: _item_pattern(quote) for quote in "\"'"}
 
 
 def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
-    """Parse the fields of a JSON object up to the first syntax mistake, and add them to ``fields``.
+    """Parse the fields of a JSON object up to the first syntax mistake; store them in ``fields``.
 
     Return the index after them, and the index of the comma after the last field, or -1 if no comma follows.
     """
@@ -391,7 +399,7 @@ def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tupl
 
 
 def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
-    """Parse the items of a JSON array up to the first syntax mistake, and add them to ``items``.
+    """Parse the items of a JSON array up to the first syntax mistake; append them to ``items``.
 
     Return the index after them, and the index of the comma after the last item, or -1 if no comma follows.
     """
@@ -423,7 +431,9 @@ _ESCAPE = lazy_regex(
 
 
 def read_exact(text: str) -> Json:
-    """Parse text that is exactly one valid JSON value; integers become int, other numbers Decimal.
+    """Parse text that is exactly one valid JSON value.
+
+    Integers become int, other numbers Decimal.
 
     Raises only JsonSyntaxError, also for a key that appears twice with different values, NaN and Infinity,
     half a surrogate pair, a number that is too long to convert, and nesting deeper than 500 levels.
@@ -454,7 +464,7 @@ def read_tolerant(text: str, start: int = 0) -> ParsedJson:
 
 
 def _read_near_exact(text: str, first: int) -> ParsedJson | None:
-    """Parse JSON with the standard library after replacing trailing commas and comments with spaces.
+    """Parse JSON whose only mistakes are comments and trailing commas, which are replaced by spaces.
 
     ``first`` is the index where the value begins. Return None if the JSON has other mistakes, which
     only the slower scanner can repair.
@@ -599,7 +609,7 @@ def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
 
 
 def _first_repairs(repairs: list[Repair], end: int, offset: int) -> tuple[Repair, ...]:
-    """Return one Repair for each kind of mistake that was removed from the JSON before index ``end``."""
+    """Return a Repair for each kind of mistake that was corrected before index ``end``."""
     if not repairs:
         return ()
     first: RepairLog = {}

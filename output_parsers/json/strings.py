@@ -182,7 +182,10 @@ class _StringEndFinder:
         self.last_follows_separator = False
 
     def find(self) -> _StringEnd:
-        """Find the closing quote of a JSON string, or raise JsonSyntaxError if it is missing or ambiguous."""
+        """Find the closing quote of a JSON string.
+
+        Raises JsonSyntaxError if it is missing or ambiguous.
+        """
         pattern, text, position = _text_up_to_quote(self.opening), self.text, self.start
         while True:
             match = pattern.match(text, position)
@@ -239,7 +242,10 @@ class _StringEndFinder:
         return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _accept_as_text(self, quote: int) -> None:
-        """Keep an unescaped quote as part of the JSON string, or raise JsonSyntaxError if it may end it."""
+        """Keep an unescaped quote as part of the JSON string.
+
+        Raises JsonSyntaxError if the quote may end the string.
+        """
         if not self.depth:
             self._check_is_text(quote)
             before = self.text[max(self.start, quote - _WINDOW) : quote]

@@ -203,12 +203,12 @@ class SchemaCheck:
         return data
 
     def _check_parts_of_same_value(self, root: JsonSchema) -> None:
-        """Raise InvalidSchemaError if references in the JSON Schema would make validation run forever."""
+        """Raise InvalidSchemaError if references in the JSON Schema lead to endless validation."""
         sizes: dict[int, int] = {}
         pointers: dict[int, str] = {}
 
         def size(part: object, pointer: str) -> int:
-            """Count a schema and, recursively, its subschemas for the same value, as under allOf."""
+            """Count a schema and its subschemas for the same value, such as those under allOf."""
             if not isinstance(part, dict):
                 return 1
             if id(part) not in sizes:
@@ -331,7 +331,7 @@ class SchemaCheck:
         return check_once
 
     def is_extra(self, key: str, schema: JsonSchema) -> bool:
-        """Return True if an object schema neither declares a key nor has a key pattern that matches it."""
+        """Return True if an object schema does not allow a key by its properties or patterns."""
         patterns = schema.get("patternProperties", {})
         return key not in schema.get("properties", {}) and not any(self._matches(p, key) for p in patterns)
 
@@ -350,7 +350,7 @@ class SchemaCheck:
         return self._accepts(self._validator, value)
 
     def is_exact(self, value: object) -> bool:
-        """Return True if every integer in a value is written as ``3``, not as ``3.0``."""
+        """Return True if no integer in a value is written as a float, such as ``3.0``."""
         return not _has_whole_float(value) or self._accepts(self._exact, value)
 
     @staticmethod
@@ -424,7 +424,7 @@ def _copied(error: Any) -> Any:
 
 
 def _parts_of_same_value(schema: JsonSchema, pointer: str) -> Iterator[tuple[object, str]]:
-    """Return the subschemas that apply to the same value as a JSON Schema, such as those under anyOf."""
+    """Return the subschemas for the value of a JSON Schema itself, such as those under anyOf."""
     for key in _IN_PLACE & schema.keys():
         value = schema[key]
         if isinstance(value, list):
@@ -477,7 +477,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
 
 
 def _distinct_options(options: list[object]) -> Iterator[tuple[int, object]]:
-    """Yield the options of an anyOf with their indexes, skipping each option that equals an earlier one."""
+    """Yield the options of an anyOf with their indexes; of equal options, only the first."""
     first = {repr(option): index for index, option in reversed(list(enumerate(options)))}
     return ((index, options[index]) for index in sorted(first.values()))
 
@@ -700,7 +700,7 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
 
 
 def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> object:
-    """Return JSON data unchanged if it is valid under a JSON Schema; convert it with ``align`` otherwise.
+    """Return JSON data that is valid under a JSON Schema; if it is not, convert it with ``align``.
 
     A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
     """
@@ -886,7 +886,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a parser for any JSON, and record that the type hint for prompts is incomplete."""
+        """Return a parser for any JSON, and record that the type hint does not describe it."""
         self.hint_is_complete = False
         return JsonNode()
 

@@ -45,7 +45,7 @@ class SchemaNode(ConstrainedNode):
         self._hint_is_complete = tree.hint_is_complete
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """Return the JSON Schema to send to the provider, in which objects allow no undeclared properties.
+        """Return the JSON Schema for the provider; its objects allow no undeclared properties.
 
         Its references are adjusted. Its objects are closed, so that a model does not invent properties;
         replies with further properties are valid if the user's schema allows them. A property that may
@@ -159,7 +159,7 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 
 def named_schema(definition: Mapping[str, object]) -> NamedSchema:
-    """Extract the JSON Schema from a dict: a schema, an OpenAI function or response format, or a tool.
+    """Extract the JSON Schema from a dict, which may also be a tool or a response format.
 
     These dicts are read, with the name and the description of the schema:
 
@@ -212,7 +212,7 @@ def _description(schema: Mapping[str, object]) -> str | None:
 
 
 def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
-    """Copy a JSON Schema as plain dicts and lists, because the jsonschema package accepts nothing else.
+    """Copy a JSON Schema as plain dicts and lists, which the jsonschema package requires.
 
     Raises InvalidSchemaError if it is too large or nested too deeply.
     """
@@ -235,7 +235,7 @@ def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
 
 
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
-    """Replace a ``$ref`` at the root of a JSON Schema with its target, because providers reject it there."""
+    """Replace a ``$ref`` at the root of a JSON Schema with the schema that it refers to."""
     while isinstance(schema.get("$ref"), str):
         target = tree.target(schema["$ref"])
         if not isinstance(target, dict):
@@ -245,7 +245,7 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
 
 
 def _move_references(part: object) -> Any:
-    """Rewrite each ``$ref`` in a JSON Schema so that it stays valid under ``$defs`` of another schema."""
+    """Rewrite each ``$ref`` of a JSON Schema that becomes a definition of another schema."""
     if isinstance(part, list):
         return [_move_references(item) for item in part]
     if not isinstance(part, dict):
@@ -283,7 +283,7 @@ def close_objects(schema: Mapping[str, object]) -> JsonSchema:
 
 
 def _has_shared_object(part: object) -> bool:
-    """Return True if several subschemas, as under allOf, declare properties of the same object."""
+    """Return True if several subschemas declare properties of the same object, as under allOf."""
     if isinstance(part, list):
         return any(map(_has_shared_object, part))
     if not isinstance(part, Mapping):

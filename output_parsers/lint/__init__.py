@@ -18,7 +18,7 @@ __all__ = ["Finding", "lint"]
 
 
 def lint(type_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
-    """List a type's JSON Schema features that a provider's strict mode does not support.
+    """Return a list of the features of a type that a provider's strict mode does not support.
 
     A finding that is not ``lossless`` means that strict mode cannot be used for the type.
 

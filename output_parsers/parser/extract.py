@@ -117,7 +117,7 @@ class ReplyText(NamedTuple):
             return None
 
     def broken_json_message(self) -> str:
-        """Return an error message about the syntax of the first broken JSON in a model's reply."""
+        """Return an error message about the first syntax mistake of the JSON in a model's reply."""
         opening = _OPENING.search(self.text)
         try:
             read_tolerant(self.text, opening.end() - 1 if opening else 0)
@@ -203,7 +203,7 @@ class ReplyText(NamedTuple):
                 index += 1
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
-        """Add the list of all values as another possible answer if each line is a JSON value (JSON Lines)."""
+        """If each line is a JSON value (JSON Lines), add the list of all values as a candidate."""
         pairs = pairwise(spans)
         if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
             lines = Candidate(
@@ -255,7 +255,7 @@ def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
 
 
 def find_single_json(text: str) -> str:
-    """Return the JSON text in a reply that contains a single JSON value; return "" for other replies.
+    """Return the text of the only JSON value in a reply; "" if there is none or more than one.
 
     Return "" if there is no text around the JSON, if it may be more than one value, or if the words beside it
     say that it is not the answer.
@@ -333,7 +333,7 @@ def _is_denied(text: str, start: int, end: int) -> bool:
 
 
 def _is_refused(text: str, start: int, end: int) -> bool:
-    """Return True if the text around a reply's only JSON value says that the value is not the answer."""
+    """Return True if the text around the only JSON value says that the value is not the answer."""
     if _REFUSED.search(text, 0, start) or _REFUSED.search(text, end):
         return True
     if _HYPOTHETICAL.search(text, max(0, start - 150), start):
@@ -365,7 +365,7 @@ _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null"
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
-    """Return True if the text next to a JSON value suggests that the value is a fragment of larger JSON.
+    """Return True if the text beside a JSON value suggests that larger JSON was cut into pieces.
 
     This is true of a key or number before the value, a field or number after it, or half of a number or
     literal, as in ``[10, 20, 3]0``.
@@ -413,7 +413,7 @@ _OPENINGS = {"}": "{", "]": "["}
 
 
 def _has_json_outside(text: str, spans: list[_Span], region_end: int) -> bool:
-    """Return True if the text around JSON values in a reply suggests that they are parts of larger JSON.
+    """Return True if the text around the JSON values suggests that they are pieces of larger JSON.
 
     This is so if a bracket in that text is not paired there, or pairs around a value, and the text between
     the bracket and the value is JSON too: ``{value": 1, "next": `` before a value, or ``, 20, 30]`` after it.
@@ -452,7 +452,7 @@ def _is_json(text: str) -> bool:
 
 
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
-    """Return True if a ``</think>`` tag in a reply belongs to the answer and does not end the reasoning.
+    """Return True if a ``</think>`` tag is a part of the answer, not the end of the reasoning.
 
     It does if its opening tag comes before it in the text, or if it is in a Markdown fence.
     """
@@ -465,7 +465,7 @@ def _strip(text: str) -> str:
 
 
 def _closing_bracket(text: str, start: int) -> int | None:
-    """Return the index after the closing bracket that matches the one at ``start``; None if it is missing."""
+    """Return the index after the bracket that closes the one at ``start``, or None."""
     depth = 0
     for token in _BRACKETS.finditer(text, start):
         mark = token[0]

@@ -33,7 +33,9 @@ _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
 def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | None = None) -> _Reader | None:
-    """Compile a fast parser for a type, which parses valid JSON and returns NOT_EXACT for other text.
+    """Return a fast parser for valid JSON of a type.
+
+    It returns NOT_EXACT for other text.
 
     ``field`` is the key of the envelope around the value, if it has one. Return None if the type does not
     support it.
@@ -59,7 +61,7 @@ def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | No
 
 
 def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], field: str | None) -> _Reader:
-    """Return a function that validates JSON text, and rejects unknown and repeated keys in objects."""
+    """Return a function that validates JSON text, and that rejects unknown and repeated keys."""
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
         always += 1
@@ -104,7 +106,7 @@ def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] |
 
 
 class _KeyCountPlan(NamedTuple):
-    """The fastest method to count the JSON keys in a value; the count reveals repeated and unknown keys.
+    """How the JSON keys of a value are counted, to detect repeated and unknown keys.
 
     Attributes:
         always: The number of keys that every value has.
@@ -118,7 +120,7 @@ class _KeyCountPlan(NamedTuple):
 
 
 def _plan_key_count(node: Node[object]) -> _KeyCountPlan:
-    """Choose the fastest method to count the JSON keys in a value, to detect repeated and unknown keys."""
+    """Choose how to count the JSON keys of a value, to detect repeated and unknown keys."""
     if node.fixed_keys() is not None:
         return _KeyCountPlan(node.fixed_keys() or 0)
     count_each_time = _KeyCountPlan(0, (), node.count_keys)
@@ -191,7 +193,7 @@ def has_own_schema(node: Node[object]) -> bool:
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that accepts the same valid JSON as this library's own parser of a type.
+    """Return a pydantic-core schema that accepts the same valid JSON as this library's parser for a type.
 
     Raises TypeError for a type that has no such schema, for instance a recursive type.
     """
@@ -273,7 +275,7 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _made_record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a class whose instances are created by a separate function."""
+    """Return the pydantic-core schema of a class whose objects a separate function creates."""
     spec = node.spec
     schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
     if spec.arguments is not None and not node.counts_own_keys:

@@ -245,7 +245,10 @@ class TypeParser(Generic[T]):
         return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
 
     def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
-        """Strictly parse a reply's only JSON value, ignoring text around it; return NOT_EXACT on failure."""
+        """Parse a reply's only JSON value exactly, ignoring the text around it.
+
+        Returns NOT_EXACT if that fails.
+        """
         rules = reply.rules
         value = self._read_exact(reply.text) if rules else NOT_EXACT
         if value is NOT_EXACT:
@@ -319,7 +322,7 @@ class TypeParser(Generic[T]):
         return self._read_only(candidates, cursor)
 
     def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
-        """Return the only JSON value in a reply that fits the type, ignoring repetitions.
+        """Return the only JSON value in a reply that fits the type; equal values count once.
 
         Equal values count as one. Raises ValidationFailure if different values fit the type. If no
         candidate fits, the failure with the fewest problems is raised.
@@ -422,7 +425,7 @@ class _DifferentAnswers(ValidationFailure):
 
 
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the JSON values after the last code block of a reply; they may correct the answer in the block.
+    """Return the JSON values after a reply's last code block, which may correct the answer in it.
 
     An object that shares no key with the objects in the block is not a correction.
     """
@@ -533,7 +536,10 @@ class ParserRegistry:
         return parser
 
     def _custom_parser(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
-        """Return the user's own parser for a type, from its metadata or a parser factory, or None."""
+        """Return the user's own parser for a type, or None.
+
+        It comes from the metadata of the type or from a parser factory.
+        """
         for item in target.metadata:
             if _is_parser(item):
                 return item

@@ -33,7 +33,7 @@ class TextParseError(ValueError):
 
 
 def join_rules(*rules: str | None) -> str | None:
-    """Join the names of parsing rules with commas, without repetitions; return None if there are no names."""
+    """Return the names of parsing rules, each once, separated by commas; None without names."""
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 

@@ -66,7 +66,7 @@ class ChoiceMatcher(Generic[T]):
         self._by_key[key] = choice if existing is choice else None  # None: the text means two choices
 
     def find(self, text: str) -> tuple[Choice[T], str | None]:
-        """Return the choice that the text names, and the matching rule that applied, such as "ignoring case".
+        """Return the choice that the text names, and the rule that was applied, such as "ignoring case".
 
         The rule is None if the text is exactly the label of the choice. Raises NoMatch.
         """

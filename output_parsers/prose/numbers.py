@@ -56,7 +56,10 @@ _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 
 def read_number(text: str) -> TextReading[Decimal]:
-    """Parse text that consists only of a number, in digits or words, or raise TextParseError."""
+    """Parse text that contains nothing but a number, in digits or words.
+
+    Raises TextParseError for other text.
+    """
     bare, wrapping = strip_wrapping(text)
     reading = _read_bare(bare)
     return reading._replace(rule=join_rules(wrapping, reading.rule))
@@ -189,7 +192,10 @@ def _refuse_hedged(before: list[str], after: list[str]) -> None:
 
 
 def _only_value(values: list[Decimal]) -> Decimal:
-    """Return the only number in the text, or raise TextParseError if it contains different numbers."""
+    """Return the only number in the text.
+
+    Raises TextParseError if there are different numbers.
+    """
     different = [value for value in values if value != values[0]]
     if different:
         numbers = f"{shorten(str(values[0]), 30)} and {shorten(str(different[0]), 30)}"
@@ -243,7 +249,10 @@ _PERCENT = lazy_regex(r"[^%]*[0-9] ?%")
 
 
 def read_number_token(text: str) -> TextReading[Decimal]:
-    """Parse text that consists only of a number in digits, or raise TextParseError."""
+    """Parse text that contains nothing but a number in digits.
+
+    Raises TextParseError for other text.
+    """
     ascii_text, script_rule = _to_ascii(text)
     bare, currency_rule = _without_currency(ascii_text)
     for read in (_read_plain, _read_grouped, _read_power, _read_scaled):
@@ -348,7 +357,10 @@ _DECIMAL_FRACTION = lazy_regex(r"[0-9]+\.[0-9]+")
 
 
 def read_words(text: str) -> TextReading[Decimal]:
-    """Parse a number in words, such as "forty-two" or "three point five", or raise TextParseError."""
+    """Parse a number in words, such as "forty-two" or "three point five".
+
+    Raises TextParseError for other text.
+    """
     signed = _SIGNED.fullmatch(text.casefold()) if len(text) <= _MAX_WORDS_LENGTH else None
     if not signed or not _is_number_in_words(signed[2]):
         raise TextParseError("expected a number")

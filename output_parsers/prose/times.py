@@ -52,7 +52,10 @@ _CHANGING_BEFORE = frozenset({"following", "preceding", "succeeding", "past"})
 
 
 def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
-    """Parse the only date in the text, or raise TextParseError if there is not exactly one."""
+    """Parse the only date in the text.
+
+    Raises TextParseError if there is not exactly one.
+    """
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     first, end = mentions[0], mentions[-1].end
@@ -71,7 +74,10 @@ def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
 
 
 def read_time(text: str) -> TextReading[time]:
-    """Parse the only time of day in the text, or raise TextParseError if there is not exactly one."""
+    """Parse the only time of day in the text.
+
+    Raises TextParseError if there is not exactly one.
+    """
     bare, wrapping = strip_wrapping(text)
     word = _CLOCK_WORDS.get(bare.casefold())
     if word is not None:
@@ -88,7 +94,10 @@ def read_time(text: str) -> TextReading[time]:
 
 
 def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
-    """Parse the only date with a time in the text, or raise TextParseError if there is not exactly one."""
+    """Parse the only date with a time in the text.
+
+    Raises TextParseError if there is not exactly one.
+    """
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:
@@ -108,7 +117,10 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
 
 def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
-    """Find the date in the text, everywhere it is repeated; raise TextParseError if there is not one date."""
+    """Return every mention of the date in the text.
+
+    Raises TextParseError if the text does not have exactly one date.
+    """
     # A reply may repeat its date, also in another format.
     mentions = list(islice(_dates_in(text, order), _MAX_MENTIONS))
     if not mentions:
@@ -120,7 +132,7 @@ def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
 
 
 def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
-    """Return the time of day right before a date, as in "11:45 PM on July 4", or None."""
+    """Return the time of day before a date, as in "11:45 PM on July 4"; None without one."""
     times = list(islice(_times_in(text[: day.start]), 2))
     joined = len(times) == 1 and _TIME_BEFORE_DATE.fullmatch(text[times[0].end : day.start])
     return times[0] if joined else None
@@ -137,7 +149,7 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Check that no word around a date or time changes it; return the name of the rule that was applied.
+    """Check that no word around a date or time changes its meaning; return the name of the applied rule.
 
     ``parts`` is the text around the value. Raises TextParseError if the words may change the value, or
     if they contain a weekday that contradicts ``day``.
@@ -162,7 +174,7 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
-    """Raise TextParseError if the words after a time of day, such as a time zone, may change the time."""
+    """Raise TextParseError if words after a time of day may change it, such as a time zone."""
     if not _SENTENCE_PART_END.match(text, clock.end):
         raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
 
@@ -210,7 +222,7 @@ def _times_in(text: str) -> Iterator[_TimeMention]:
 
 
 def _time_after_date(text: str, position: int) -> _TimeMention | None:
-    """Return the time of day right after the date that ends at ``position``, or None."""
+    """Return the time of day after the date that ends at ``position``; None without one."""
     match = _TIME_AFTER_DATE.match(text, position)
     if match is None:
         return None
@@ -458,7 +470,9 @@ _MAX_WORDS_LENGTH = 1000  # characters; a reply with a duration in words is shor
 
 
 def read_timedelta(text: str) -> TextReading[timedelta]:
-    """Parse the only duration in the text, or raise TextParseError if there is not exactly one.
+    """Parse the only duration in the text.
+
+    Raises TextParseError if there is not exactly one.
 
     It accepts ISO 8601 durations, the format of ``str(timedelta)``, and numbers with units from weeks to
     microseconds, each unit once and in descending order. It rejects months and years, which have no fixed

@@ -96,7 +96,7 @@ class ValidationFailure(Exception):
 
 
 def external_cause(failure: BaseException) -> BaseException | None:
-    """Return the exception in user code, such as a validator, that caused a parsing failure, or None.
+    """Return the exception in a user's code that caused a parsing failure, such as one from a validator.
 
     Errors show only such causes: exceptions of this package, of pydantic and of the standard library say the
     same as the error.
@@ -295,7 +295,7 @@ def strict_equal(one: Any, other: Any) -> bool:
 
 
 def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:
-    """Find the first difference between two values; return its JSON path and both differing parts."""
+    """Find the first difference between two values; return its JSON path and the two different parts."""
     for step, part, counterpart in _paired_parts(one, other):
         if not strict_equal(part, counterpart):
             return first_difference(part, counterpart, path + step)
@@ -314,7 +314,7 @@ def _paired_parts(one: Any, other: Any) -> list[tuple[str, Any, Any]]:
 
 
 def _same_members(one: Mapping[object, None], other: Mapping[object, None]) -> bool:
-    """Return True if two sets, or the keys of two dicts, are equal and of the same types (True is not 1)."""
+    """Return True if two sets or the keys of two dicts are equal in value and type."""
     if one.keys() != other.keys():
         return False
     # A dict lookup would find 1 for True: get the stored key itself and compare it strictly.
@@ -400,7 +400,10 @@ def surrogate_error(position: int) -> JsonSyntaxError:
 
 
 def add_field(fields: dict[str, Json], key: str, value: Json, position: int) -> None:
-    """Add a field to a parsed JSON object, or raise JsonSyntaxError if the key already has another value."""
+    """Add a field to a parsed JSON object.
+
+    Raises JsonSyntaxError if the key already has another value.
+    """
     if key in fields and not _json_equal(fields[key], value):
         raise JsonSyntaxError(f'the key "{key}" appears twice with different values', position)
     fields[key] = value
@@ -452,7 +455,7 @@ def is_non_finite(value: object) -> bool:
 
 
 def non_finite_name(value: float) -> str | None:
-    """Return the name, such as ``"-Infinity"``, of a float that JSON cannot represent, else None."""
+    """Return the name of a float that JSON cannot represent, such as ``"-Infinity"``; None for others."""
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -68,7 +68,7 @@ class ObjectStore:
         self.values.append(value)
 
     def plain(self, count: int) -> dict[str, Json]:
-        """Return the first ``count`` fields of a partly streamed object as plain JSON data.
+        """Return the first ``count`` fields of the object as plain JSON data.
 
         Each field is converted only once.
         """
@@ -172,7 +172,7 @@ class ListStore:
         self._plain: list[Json] = []
 
     def plain(self, count: int) -> list[Json]:
-        """Return the first ``count`` items of a partly streamed list as plain JSON data.
+        """Return the first ``count`` items of the list as plain JSON data.
 
         Each item is converted only once.
         """
@@ -443,7 +443,7 @@ class Builder:
     returns_json = False
 
     def start_member(self, key: str) -> None:
-        """Start the next field of the streamed JSON object with its key; array builders ignore this call."""
+        """Tell the builder of an object the key of the next field; builders of arrays ignore it."""
 
     def add_value(self, value: Json) -> None:
         """Add a complete JSON value as the next field or item of the object or array being built."""
@@ -455,14 +455,17 @@ class Builder:
             self.add_value(value)
 
     def add_unreadable(self, visible_text: str) -> None:
-        """Add a string that cannot be decoded; partial values show ``visible_text`` in its place."""
+        """Add a string that cannot be decoded.
+
+        Partial values show ``visible_text`` in its place.
+        """
 
     def child_builder(self, bracket: str) -> Builder:
         """Return a builder for the value of a nested JSON object or array that begins in the stream."""
         return _IGNORING
 
     def add_exact(self, container: Container) -> bool:
-        """Try to add a complete nested JSON object or array by parsing its text at once.
+        """Add a complete nested object or array by parsing its text in one step, if that is possible.
 
         Returns False if that is not possible.
         """
@@ -472,16 +475,19 @@ class Builder:
         """Add the value that another builder made from a nested JSON object or array."""
 
     def build(self) -> object:
-        """Return the finished Python value, or a marker object if the value is invalid or to be ignored."""
+        """Return the finished Python value.
+
+        Returns a marker object if the value is invalid or ignored.
+        """
         return IGNORED
 
     @property
     def size(self) -> int:
-        """The number of fields or items of the streamed value that users can see; negative to hide all."""
+        """The number of fields or items that users can see; negative if nothing may be shown."""
         return 0
 
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
-        """Return the rules for showing an incomplete field or item, or None to hide it."""
+        """Return how to show an incomplete field or item; None to hide it."""
         return None
 
     def view(self, size: int, tail: Tail) -> object:
@@ -791,7 +797,7 @@ class ListBuilder(MemberBuilder):
 
 
 def build_parts(container: Container, count: int) -> None:
-    """Convert the first ``count`` fields or items of a streamed object or array to Python values.
+    """Build Python values from the first ``count`` fields or items of a streamed object or array.
 
     Complete containers inside it are parsed from their text, or built by their own builders.
     """
@@ -817,7 +823,7 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Pass new streamed fields or items to a builder; stop at a nested object, which must be built first.
+    """Pass new fields or items to a builder, up to a nested object that must be built before.
 
     Returns the nested container, or None when the first ``count`` parts are read.
     """

@@ -90,7 +90,10 @@ class BuilderFactory:
         self.root_brackets = frozenset(accepted) | ({"{"} if isinstance(root, EnvelopeNode) else set())
 
     def builder(self, node: TypeNode, bracket: str, cursor: Cursor) -> Builder:
-        """Create a builder for a streamed object (``bracket`` is ``{``) or array (``bracket`` is ``[``)."""
+        """Create a builder for a streamed object or array.
+
+        ``bracket`` is ``{`` for an object and ``[`` for an array.
+        """
         make = self._makers.get((node, bracket))
         if make is None:
             make = self._makers[node, bracket] = self._maker(node, bracket, ())
@@ -112,7 +115,7 @@ class BuilderFactory:
         )
 
     def _exact_reader(self, node: TypeNode) -> ReadExact | None:
-        """Return a function that parses a type's complete JSON in one step, or None if the type has none."""
+        """Return a function that parses complete JSON of a type in one step, or None."""
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
             return _read_any
@@ -129,7 +132,7 @@ class BuilderFactory:
         return read
 
     def _maker(self, node: TypeNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
-        """Return a function that creates builders for a type's streamed JSON objects or arrays.
+        """Return a function that creates builders for streamed values of a type.
 
         ``checks`` are constraints that are applied to the values that are built.
         """
@@ -285,7 +288,7 @@ class TaggedUnionBuilder(Builder):
             self._choose(self._builder)
 
     def _choose(self, members: JsonBuilder) -> None:
-        """When the tag has arrived, choose the class, and give its builder all fields read so far."""
+        """Choose the class by its tag, and pass the fields read so far to the builder of the class."""
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
@@ -500,7 +503,7 @@ _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return the given parser, or the actual parser if the given one is a recursive type's placeholder."""
+    """Return the parser that a recursive type's placeholder stands for; other parsers are unchanged."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node
@@ -533,7 +536,7 @@ def _distinct_options(union: UnionNode) -> Iterator[TypeNode]:
 
 
 def accepts_bracket(node: TypeNode, bracket: str) -> bool:
-    """Return True if a JSON value that begins with the given bracket may be of this type."""
+    """Return True if JSON that begins with the given bracket can be a value of this type."""
     node = resolve_recursive(node)
     if isinstance(node, (RootModelNode, ConstrainedNode)):
         return accepts_bracket(node.parts[0], bracket)
@@ -544,12 +547,12 @@ def accepts_bracket(node: TypeNode, bracket: str) -> bool:
 
 
 def may_change_any_field(node: ObjectNode) -> bool:
-    """Return True if a class has validators that may change any field once the object is complete."""
+    """Return True if a class has validators of the whole object, which may change any field."""
     return node.spec.sees_whole_object
 
 
 def validated_fields(node: ObjectNode) -> frozenset[str]:
-    """Return the fields that a pydantic validator, or a setting like ``str_to_lower``, may change."""
+    """Return the fields that a pydantic validator or a setting like ``str_to_lower`` may change."""
     config: Any = getattr(node.spec.cls, "model_config", None) or {}
     if any(config.get(name) for name in _TEXT_SETTINGS):
         return frozenset(node.nodes)

@@ -67,7 +67,7 @@ class Snapshot(Generic[T]):
     def __init__(
         self, make_value: Callable[[], object] | None = None, *, value: object = None, done: bool
     ) -> None:
-        """Create a snapshot of a partly streamed value from the value or a function that computes it."""
+        """Create a snapshot from a partial value or from a function that computes it."""
         self._make_value = make_value
         self._value = value
         self.done = done
@@ -104,7 +104,7 @@ class Snapshot(Generic[T]):
         return done
 
     def to_python(self) -> Any:
-        """Return the partial value as dicts, lists and scalars, which ``json.dumps`` accepts.
+        """Return the partial value as plain data: dicts, lists and scalars.
 
         Complete members and items are converted once and shared by all snapshots: copy what you want to
         change.
@@ -357,7 +357,7 @@ class ItemReader(Generic[T]):
         return items
 
     def _find_missing(self) -> str:
-        """Explain what is missing in a streamed list; return "" if the list is complete."""
+        """Return text that says what a streamed list lacks; "" if the list is complete."""
         if self._scanner.gave_up:
             return ""
         if self._scanner.stack:
@@ -465,7 +465,7 @@ class ItemReader(Generic[T]):
         self._count += 1
 
     def _read_remaining(self) -> None:
-        """Parse the complete reply if parsing it in chunks failed, and add the missing list items."""
+        """Parse the whole reply again if parsing in chunks failed, and add the missing list items."""
         try:
             reply = strip_reasoning(self.text, Cursor(self._leniency))
             whole = reply.read_whole()
@@ -484,7 +484,7 @@ class ItemReader(Generic[T]):
 
 
 def _list_in(value: Json) -> list[Json] | None:
-    """Return the value if it is a list, or the list that is the only entry of a dict; None otherwise."""
+    """Return a list, or the list that is the only value in a dict; None for other values."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, list) else None

@@ -133,7 +133,7 @@ class IncrementalScanner:
         return position
 
     def _give_up(self, position: int) -> int:
-        """Stop scanning JSON permanently; return ``position`` unchanged."""
+        """Stop scanning JSON permanently, and return ``position`` unchanged."""
         self.gave_up = self._finished = self._needs_more = True
         return position
 
@@ -394,13 +394,13 @@ class RootFinder:
     """
 
     def __init__(self, accepts: Callable[[str], bool]) -> None:
-        """Create a finder for the first opening bracket that ``accepts(bracket)`` approves."""
+        """Create a finder for the first opening bracket for which ``accepts(bracket)`` is true."""
         self._accepts = accepts
         self._depth = 0  # the number of open brackets in JSON that is being skipped
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Return where the JSON in a reply begins, and True if its opening bracket has arrived.
+        """Return the position at which the JSON begins, and True if its bracket has arrived.
 
         If the bracket has not arrived yet, the position is that of the first character that is still needed,
         and the second value is False.
@@ -434,7 +434,7 @@ class RootFinder:
             position += 1
 
     def _skip(self, text: str) -> None:
-        """Keep the beginning of the skipped text, to check later if it is only the start of a code fence."""
+        """Keep the beginning of the skipped text, which may be the start of a code fence."""
         if len(self._skipped) < _LOOK_BACK:
             self._skipped += text[:_LOOK_BACK]
 
@@ -621,12 +621,12 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _inside(string: PartialString) -> QuoteRole:
-    """Classify a quote inside a JSON string: doubtful after an opening bracket, else part of the text."""
+    """Classify a quote inside a JSON string: as doubtful after an opening bracket, else as text."""
     return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
 
 
 def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
-    """Mark a closing quote as doubtful if the string contains an odd number of inner quotes."""
+    """Classify a closing quote as doubtful if the string contains an odd number of inner quotes."""
     return QuoteRole.DOUBTFUL if role is QuoteRole.CLOSES and string.inner_quotes % 2 else role
 
 
@@ -655,14 +655,14 @@ def _classify_before_comma(text: str, position: int, closer: str, string: Partia
 
 
 def _classify_before_quoted_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote that may be followed by a key in quotes ends the JSON string."""
+    """Decide whether a quote ends the JSON string if a key in quotes may follow it."""
     if _QUOTED_KEY.match(text, position):
         return QuoteRole.CLOSES
     return QuoteRole.UNDECIDED if _CUT_QUOTED_KEY.match(text, position) else _inside(string)
 
 
 def _classify_before_bare_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote that may be followed by a key without quotes ends the JSON string."""
+    """Decide whether a quote ends the JSON string if a key without quotes may follow it."""
     if _CUT_BARE_KEY.match(text, position):
         return QuoteRole.UNDECIDED
     return QuoteRole.CLOSES if _BARE_KEY.match(text, position) else _inside(string)
@@ -671,7 +671,7 @@ def _classify_before_bare_key(text: str, position: int, string: PartialString) -
 def _classify_before_quote(
     text: str, position: int, closer: str, string: PartialString, *, spaced: bool
 ) -> QuoteRole:
-    """Decide whether a quote that is directly followed by another quote ends the JSON string.
+    """Decide whether a quote ends the JSON string if another quote directly follows it.
 
     Either a comma is missing between them, or both belong to triple quotes.
     """
@@ -683,7 +683,7 @@ def _classify_before_quote(
 
 
 def _classify_before_comment(text: str, position: int, string: PartialString, *, spaced: bool) -> QuoteRole:
-    """Decide whether a quote that may be followed by a comment ends the JSON string."""
+    """Decide whether a quote ends the JSON string if a comment may follow it."""
     if position + 1 == len(text):
         return QuoteRole.UNDECIDED
     match = _COMMENT.match(text, position)

@@ -166,7 +166,10 @@ def comment_opening(text: str, position: int) -> str | None:
 
 
 def scan_key(text: str, position: int) -> ScannedToken:
-    """Read a JSON key and its colon, or raise UnreadableToken if they are incomplete or ambiguous."""
+    """Read a JSON key and its colon.
+
+    Raises UnreadableToken if they are incomplete or ambiguous.
+    """
     if text[position] in "\"'":
         match = _QUOTED.match(text, position)
         if match is None:

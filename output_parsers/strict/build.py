@@ -346,7 +346,7 @@ def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
 
 
 def _null_remark(default: object, *, has_default: bool) -> str:
-    """Return a remark for a property's description that tells the model what writing null means."""
+    """Return a remark for a property's description that says what null means."""
     if not has_default:
         return "null: left out"
     return f"null: left out, which means {shorten(json.dumps(default, ensure_ascii=False, default=str))}"
@@ -499,7 +499,7 @@ def _build_tuple(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the strict-mode converter (codec) for an array whose items have different schemas by position."""
+    """Build the codec (strict-mode converter) for an array that has one schema for each position."""
     max_items = schema.get("maxItems")
     # items beyond maxItems cannot occur
     prefix = prefix if max_items is None else prefix[: int(max_items)]
@@ -534,7 +534,10 @@ _SENSITIVE_TO_ABSENCE = frozenset(
 def build_object(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the strict-mode converter (codec) for an object with declared or arbitrary keys, or both."""
+    """Build the codec (strict-mode converter) for an object.
+
+    The object can have declared keys, arbitrary keys or both.
+    """
     fields = _build_fields(builder, schema, location)
     if fields is None:
         return NeverCodec()
@@ -556,7 +559,7 @@ def build_object(
 def _add_counts(
     builder: CodecBuilder, schema: JsonSchema, codec: Codec, remarks: list[str], location: SchemaLocation
 ) -> None:
-    """Apply ``minProperties`` and ``maxProperties``, or describe them in words if they are not enforced.
+    """Add ``minProperties`` and ``maxProperties``, or describe them in words if they are not enforced.
 
     For a dict that is sent as a list of pairs, they become bounds on the number of items.
     """
@@ -608,7 +611,7 @@ def _build_nullable(
     *,
     null_may_be_absence: bool,
 ) -> Codec:
-    """Build the strict-mode converter (codec) for an optional property, sent as a required one with null.
+    """Build the codec (strict-mode converter) that sends an optional property as a required one with null.
 
     If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
     """
@@ -632,7 +635,7 @@ def _build_free_properties(
     remarks: list[str],
     location: SchemaLocation,
 ) -> list[FreeProperties]:
-    """Build strict-mode converters (codecs) that send undeclared properties as lists of key-value pairs.
+    """Build codecs (strict-mode converters) that send undeclared properties as key-value pairs.
 
     There is one list for each key pattern, and one for all other keys.
     """

@@ -133,7 +133,7 @@ class RefCodec(Codec):
 
 
 def walk(codec: Codec) -> Iterator[Codec]:
-    """Yield a strict-mode converter (codec) and all converters that it contains, each once."""
+    """Yield a codec (strict-mode converter) and all codecs inside it, each of them once."""
     # by identity and without recursion: the codecs of a recursive type contain one another
     seen: set[int] = set()
     pending = [codec]
@@ -225,7 +225,7 @@ class Deviation(NamedTuple):
 
 
 class DecodeResult(NamedTuple):
-    """A reply converted back from strict mode, and its differences from the JSON Schema that was sent.
+    """A reply that was converted back from strict mode, with its differences from the schema that was sent.
 
     Attributes:
         value: The plain value. It contains unchanged the parts that could not be decoded.
@@ -286,11 +286,11 @@ class DecodeCursor:
         self.deviations: list[Deviation] = []
 
     def child(self, key: str | int) -> DecodeCursor:
-        """Return the position of a nested field or item, both in the reply and in the converted value."""
+        """Return the cursor for a nested field or item of the reply and of the converted value."""
         return self.encoded_child(key, self.plain.child(key))
 
     def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
-        """Return a cursor for a nested value that exists only in the encoded (strict-mode) reply.
+        """Return a cursor for a nested value that exists only in the reply, not in the converted value.
 
         ``plain`` is its position in the plain value; the default is the position of this cursor.
         """
@@ -301,16 +301,16 @@ class DecodeCursor:
         return child
 
     def trial(self) -> DecodeCursor:
-        """Return a copy of the current position, for trying to decode a value without recording anything."""
+        """Return a copy of this cursor with which a value can be decoded without recording anything."""
         return DecodeCursor(self.plain, self.encoded, self.union_cache)
 
     def mismatch(self, message: str, value: Json, *, changes_shape: bool = False) -> None:
-        """Record that a value in the reply has the wrong type; validation may still accept the value."""
+        """Record that a value in the reply has the wrong type; the later validation decides."""
         changes_shape = changes_shape or isinstance(value, (dict, list))
         self._add(DeviationKind.MISMATCH, message, value, changes_shape)
 
     def unencoded(self, message: str, value: Json) -> None:
-        """Record that a value in the reply follows the original JSON Schema, not the strict-mode schema."""
+        """Record that a value has the form of the original JSON Schema, not of the one that was sent."""
         self._add(DeviationKind.UNENCODED, message, value, changes_shape=False)
 
     def fail(self, message: str, value: Json, kind: DeviationKind = DeviationKind.ERROR) -> None:
@@ -318,7 +318,7 @@ class DecodeCursor:
         self._add(kind, message, value, changes_shape=True)
 
     def violation(self, message: str, value: Json) -> None:
-        """Record that a value fits the schema that was sent, but breaks a rule that no schema can express.
+        """Record that a value breaks a rule that a JSON Schema cannot express.
 
         The model meant this branch of a union, even if another one could read the value.
         """
@@ -353,7 +353,7 @@ class DecodeCursor:
 def match_keys(
     value: dict[str, Json], names: Sequence[str], cursor: DecodeCursor, *, closed: bool = False
 ) -> dict[str, Json]:
-    """Match the keys of an object in a reply with the expected keys, ignoring case and punctuation.
+    """Return the expected key for each key of an object in a reply, ignoring case and punctuation.
 
     Other members are dropped. With ``closed`` they are errors.
     """
@@ -378,7 +378,7 @@ def match_keys(
 def decode_with_fewest_deviations(
     decoders: Sequence[Callable[[DecodeCursor], Json]], value: Json, cursor: DecodeCursor
 ) -> Json:
-    """Decode a value with each of several functions, and return the result with the fewest corrections.
+    """Decode a value with several functions, and return the result with the fewest corrections.
 
     Two best results that differ are recorded as an ambiguity.
     """

@@ -334,7 +334,7 @@ class PairsCodec(Codec):
 
 
 class Absence(Enum):
-    """How a model can omit an optional property: by leaving out its key, by writing null, or not at all."""
+    """How a model omits an optional property: without its key, with null, or not at all."""
 
     NEVER = "it is required"
     MISSING = "its key is missing"
@@ -353,7 +353,7 @@ class ObjectProperty(NamedTuple):
     absence: Absence
 
     def marks_absence(self, value: Json) -> bool:
-        """Return True if a value in a reply, such as null, means that the property is omitted."""
+        """Return True if a value in a reply, such as null, means that the property is missing."""
         return value is None and isinstance(self.codec, NullableCodec) and not self.codec.keeps_null
 
 
@@ -482,7 +482,7 @@ class ObjectCodec(Codec):
         return decoded
 
     def _name_of(self, key: str, members: dict[str, Json]) -> str | None:
-        """Return the declared property that a key in a reply means, ignoring case and punctuation.
+        """Return the declared property that a key in a reply stands for, ignoring case and punctuation.
 
         Return None if the key means none of them.
         """
@@ -621,7 +621,7 @@ class UnionCodec(Codec):
 
 
 def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> EncodingError:
-    """Choose the error to report for a value that fits no union branch: the error of the closest branch.
+    """Return the error of the union branch that a value fits best.
 
     It most likely comes from the branch that was meant.
     """
@@ -693,7 +693,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
 
 
 def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
-    """Wrap the given union branches in objects with distinct keys, or all branches if necessary."""
+    """Return union branches wrapped in objects with distinct keys; only some branches, if that is enough."""
     wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
     # a branch may itself be an object with the key of a wrapper
@@ -715,7 +715,7 @@ def is_identity(codec: Codec) -> bool:
 
 
 def decode_alike(one: Codec, other: Codec, compared: set[_Pair] | None = None) -> bool:
-    """Return True if two strict-mode converters (codecs) give equal values for each reply that fits both."""
+    """Return True if two codecs decode every reply that fits both to equal values."""
     compared = set() if compared is None else compared
     one, other = _resolved(one), _resolved(other)
     pair = (id(one), id(other))
@@ -730,7 +730,7 @@ def decode_alike(one: Codec, other: Codec, compared: set[_Pair] | None = None) -
 
 
 def _single_branches_decode_alike(one: Codec, other: Codec, compared: set[_Pair]) -> bool:
-    """Return True if two codecs, neither for a union, give the same value for each reply that fits both."""
+    """Return True if two codecs, which are not unions, decode every reply that fits both to equal values."""
     if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
@@ -752,7 +752,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: set[_Pair]
 
 
 def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: set[_Pair]) -> bool:
-    """Return True if two converters (codecs) give equal results for every object that both accept."""
+    """Return True if two codecs decode every object that both accept to equal values."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
     lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))
@@ -773,7 +773,7 @@ def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: set[_P
 
 
 def _are_disjoint(one: Codec, other: Codec, compared: frozenset[_Pair]) -> bool:
-    """Return True if types, keys or enum values prove that no JSON value fits two codecs at once."""
+    """Return True if types, keys or enum values show that no JSON value fits both codecs."""
     pair = (id(one), id(other))
     if pair in compared:
         return True

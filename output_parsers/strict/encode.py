@@ -87,7 +87,7 @@ def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) ->
 
 
 def _unchanged(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Return the strict-mode conversion of a JSON Schema that can be sent to the provider unchanged.
+    """Return an Encoding for a JSON Schema that is sent to the provider unchanged.
 
     Its codecs are built when the first value is encoded or decoded.
     """
@@ -116,7 +116,7 @@ _SIZE_LIMITS = [
 
 
 def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Convert a JSON Schema for a provider's strict mode, even if it could be sent unchanged."""
+    """Return the Encoding of a JSON Schema that converts it in any case, even if that is not necessary."""
     log = FindingLog()
     # each step builds the codecs again, because a smaller enum or depth changes them everywhere
     for size_limits in _SIZE_LIMITS:
@@ -139,7 +139,9 @@ def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocatio
 def _try_encode(
     schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits
 ) -> tuple[Encoding | None, FindingLog, bool]:
-    """Convert a JSON Schema for a provider's strict mode, and tell whether the result is too large.
+    """Convert a JSON Schema for a provider's strict mode.
+
+    Also returns whether the result is too large.
 
     Returns the encoding or None, the findings, and True if the schema is only too large.
     """
@@ -216,7 +218,7 @@ def _schema_with_definitions(root: Codec) -> JsonSchema:
 
 
 def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
-    """Return a function that converts a strict-mode reply back, and collects mistakes without raising."""
+    """Return a function that converts a strict-mode reply back, and that collects its mistakes."""
 
     def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
         # the encoded position has its own cursor, so that steps recorded there do not become coercions
@@ -228,7 +230,7 @@ def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
 
 
 def _make_decode(root: Codec) -> Callable[[Json], Json]:
-    """Return a function that converts a strict-mode reply back, or raises EncodingError."""
+    """Return a function that converts a strict-mode reply back, or that raises EncodingError."""
     decode_leniently = _make_lenient_decode(root)
 
     def decode(value: Json) -> Json:
@@ -244,7 +246,7 @@ def _make_decode(root: Codec) -> Callable[[Json], Json]:
 
 
 def _make_encode(root: Codec) -> Callable[[Json], Json]:
-    """Return a function that converts a value for strict mode, and checks that it can be converted back."""
+    """Return a function that converts a value for strict mode, and that checks the way back."""
     decode = _make_decode(root)
 
     def encode(value: Json) -> Json:
@@ -262,7 +264,10 @@ Result = TypeVar("Result")
 
 
 def _check_depth(translate: Callable[[Json, Cursor], Result], value: Json) -> Result:
-    """Call a function with a JSON value, or raise EncodingError if the value is nested too deeply."""
+    """Call a function with a JSON value.
+
+    Raises EncodingError if the value is nested too deeply.
+    """
     try:
         return translate(value, Cursor())
     except RecursionError as error:
@@ -337,7 +342,7 @@ class _SupportCheck:
         )
 
     def _is_supported_reference(self, part: JsonSchema) -> bool:
-        """Return True if a ``$ref`` can be sent unchanged: it must point to a definition in the schema."""
+        """Return True if a ``$ref`` points to a definition, so that it can be sent unchanged."""
         reference = part["$ref"]
         return (
             len(part) == 1
@@ -360,7 +365,7 @@ class _SupportCheck:
         )
 
     def _is_supported_enum(self, kind: str, values: object) -> bool:
-        """Return True if the values of an enum all have one JSON type that the provider supports."""
+        """Return True if the provider supports an enum, whose values must have one JSON type."""
         enum_kind = "number" if kind == "integer" else kind
         limit = self._profile.limits.long_enum
         return (
@@ -372,7 +377,7 @@ class _SupportCheck:
         )
 
     def _is_closed_object(self, part: JsonSchema) -> bool:
-        """Return True if an object schema can be sent unchanged: it must forbid undeclared keys.
+        """Return True if an object schema forbids undeclared keys, so that it can be sent unchanged.
 
         It must also require the keys that the provider wants to be required.
         """
@@ -394,7 +399,9 @@ T = TypeVar("T")
 
 
 def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T], Encoding]:
-    """Adapt a type's parser to a provider's strict mode; return the new parser and the schema conversion.
+    """Adapt the parser of a type to a provider's strict mode.
+
+    Returns the new parser, and the conversion of its JSON Schema.
 
     A type that is not an object is put into an envelope first if the profile requires an object. So is plain
     text, because a JSON string differs from the text. If strict mode has to be given up, the same parser is
@@ -486,7 +493,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _missing_envelope(self, reply: Json) -> str | None:
-        """Return the missing key if a reply lacks the required wrapper object, such as ``{"value": ...}``."""
+        """Return the key of the wrapper object that a reply lacks, such as ``"value"``, or None."""
         inner = self.inner
         if not isinstance(inner, EnvelopeNode) or (isinstance(reply, dict) and set(reply) == {inner.field}):
             return None

@@ -33,7 +33,7 @@ _MAX_REFERENCES = 100  # a longer chain of references must be a cycle
 
 
 class Patch(NamedTuple, Generic[T]):
-    """A plan to repair a reply: the parts that the model must rewrite, and the parser for the new parts.
+    """The parts of a reply that the model must rewrite, and the parser for the new parts.
 
     Attributes:
         parts: The parser of the new parts: an object with one key for each.
@@ -183,7 +183,7 @@ def _parse_path(path: str) -> Path | None:
 
 
 def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, JsonSchema]:
-    """Return the path and JSON Schema of an invalid part of a reply, or of the closest enclosing part."""
+    """Return the path and JSON Schema of the smallest part of a reply that contains the invalid value."""
     part: JsonSchema = schema
     # the schema and the reply are followed together, because both must have the path
     value: Any = reply
@@ -204,7 +204,7 @@ def _has_child(value: Json, step: str | int) -> bool:
 
 
 def _resolve(root: JsonSchema, part: JsonSchema) -> JsonSchema:
-    """Resolve a ``$ref``, and reduce a union of null and one other JSON Schema to the other schema."""
+    """Resolve a ``$ref``, and return the other schema for a union of one schema and null."""
     for _ in range(_MAX_REFERENCES):
         options = [option for option in part.get("anyOf", ()) if option != {"type": "null"}]
         if "$ref" in part:

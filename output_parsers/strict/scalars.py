@@ -64,7 +64,7 @@ class ScalarCodec(Codec):
         return value
 
     def _may_be_coerced(self, value: Json) -> bool:
-        """Return True if later validation may still convert a value of the wrong type, such as ``"3"``.
+        """Return True if the later validation may convert a value of the wrong type, such as ``"3"``.
 
         For example, a number in a string is read as a number.
         """
@@ -137,7 +137,7 @@ class ChoiceCodec(Codec):
         return value if self.is_identity else self._plain[key]
 
     def _resembles_member(self, value: Json) -> bool:
-        """Return True if a value in a reply is one of the enum values in a different spelling."""
+        """Return True if a value in a reply is an enum value in other spelling, such as other case."""
         if isinstance(value, (dict, list)):
             return False
         return normalize_key(str(value)) in {normalize_key(str(member)) for _, member in self._encoded}
@@ -195,7 +195,7 @@ class JsonTextCodec(Codec):
         return inner
 
     def _keep_plain(self, message: str, value: Json, cursor: DecodeCursor) -> Json:
-        """Accept, and record, a value that the model wrote as plain JSON instead of JSON text in a string."""
+        """Accept a value that the model wrote as JSON instead of as a string with JSON text."""
         if self._accepts(value):
             cursor.unencoded(message, value)
         else:
@@ -315,7 +315,7 @@ class NullableCodec(Codec):
 
     @property
     def unwrapped(self) -> Codec:
-        """The codec of the property's value itself, without the object that may be wrapped around it."""
+        """The codec of the property's value, without the wrapper object that may be around it."""
         return self._value
 
     # Cached properties and not fields, because the codec of a reference is built after this codec.

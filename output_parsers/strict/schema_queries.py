@@ -188,7 +188,7 @@ class SchemaDocument:
         return pointers
 
     def _lookup(self, pointer: str) -> tuple[Any, str]:
-        """Return the value at a JSON pointer, and the base URI for resolving references inside this value."""
+        """Return the value at a JSON pointer, and the base URI of the references inside it."""
         node: Any = self._raw
         base = self._base_uri(node, "")
         for step in pointer.split("/")[1:]:
@@ -204,7 +204,7 @@ class SchemaDocument:
         return urldefrag(urljoin(base, own)).url
 
     def _identified_parts(self, node: object, pointer: str, base: str) -> Iterator[tuple[str, str, str]]:
-        """Yield the JSON pointer, base URI and anchor of each subschema that has a URI or an anchor."""
+        """Yield the JSON pointer, the base URI and the anchor of each subschema that has an id."""
         if not isinstance(node, dict):
             return
         own_base = self._base_uri(node, base)
@@ -360,7 +360,7 @@ def reference_name(schema: JsonSchema | bool) -> str:
 
 
 def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
-    """Return the schemas that a value must all fit: those under allOf, and the only option of anyOf or oneOf.
+    """Return the schemas that a value must fit together, such as those under allOf.
 
     An anyOf or oneOf with several options is ignored.
     """
@@ -369,7 +369,7 @@ def _conjuncts(schema: JsonSchema) -> list[JsonSchema | bool]:
 
 
 def describes_shape(option: JsonSchema) -> bool:
-    """Return True if an anyOf option defines a type, keys or values; False for a mere condition.
+    """Return True if an anyOf option describes a type, keys or values; False if it is only a condition.
 
     Other options, such as ``{"required": ["a"]}``, are only conditions.
     """
@@ -397,7 +397,7 @@ def close_unevaluated(plain: JsonSchema) -> JsonSchema:
 
 
 def kinds_of(types: str | list[str]) -> set[str]:
-    """Return the JSON types that the ``type`` keyword of a JSON Schema names, as strings.
+    """Return the JSON types under the ``type`` keyword of a JSON Schema, as a list of strings.
 
     Unknown types are left out, and "number" includes "integer".
     """
@@ -594,7 +594,7 @@ def property_schema(schema: Mapping[str, Any], name: str) -> JsonSchema | bool:
 
 
 def _pattern_schema(schema: JsonSchema, pattern: str) -> JsonSchema | bool:
-    """Return the JSON Schema under ``patternProperties`` for the values of keys that match a pattern.
+    """Return the JSON Schema under ``patternProperties`` that has a given pattern.
 
     The values may have to fit more schemas, because other patterns may match the same keys.
     """

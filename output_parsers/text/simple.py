@@ -444,7 +444,7 @@ class _TypeBasedParser(Generic[T]):
         return self._parser.parse(reply_text(text, self), leniency)
 
     def read(self, text: str | TextReply, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Parse a string or reply object; return the value with the conversions and repairs it needed."""
+        """Parse a string or reply object, and return the value with the corrections that it needed."""
         return self._parser.read(reply_text(text, self), leniency)
 
     def _use_type(self, output_type: TypeForm[T]) -> None:
@@ -572,7 +572,9 @@ class DictParser(TextParser[dict[str, Any]]):
     def parse(  # pyright: ignore[reportIncompatibleMethodOverride]  # a response is returned for a response
         self, text: str | TextReply
     ) -> object:
-        """Parse a string to a dict; for a reply object, return a response with the dict in ``parsed``.
+        """Parse a string to a dict.
+
+        For a reply object, it returns a response with the dict in ``parsed``.
 
         An object that has ``parsed``, such as a TextResponse or AgentScope's ModelResponse, is copied. For
         another reply, such as ``aiservices.ChatReply``, the response is a new TextResponse.
@@ -596,15 +598,24 @@ class DictParser(TextParser[dict[str, Any]]):
         return self.format_instructions()
 
     def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Select the keys of a parsed dict that an agent remembers; raise ValueError for a missing key."""
+        """Return the keys of a parsed dict that an agent remembers.
+
+        Raises ValueError for a missing key.
+        """
         return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
     def to_content(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Return the part of a parsed dict that users see, or raise ValueError if a key is missing."""
+        """Return the part of a parsed dict that users see.
+
+        Raises ValueError for a missing key.
+        """
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
     def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
-        """Select the keys of a parsed dict for message metadata; raise ValueError for a missing key."""
+        """Return the keys of a parsed dict for the metadata of a message.
+
+        Raises ValueError for a missing key.
+        """
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 

@@ -128,7 +128,10 @@ def _find_tags(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _contents_by_name(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Map the name of each tag to the text inside it; a tag that repeats with different text is an error."""
+    """Return a dict from tag names to the text inside.
+
+    A tag that repeats with different text is an error.
+    """
     contents: dict[str, str] = {}
     for name, content in tagged:
         # A model may repeat its answer, but two different answers are ambiguous.
@@ -238,7 +241,7 @@ class MultiTaggedContentParser(DictParser):
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
-        """Map each tag to the text inside it, and list the tags that are not closed."""
+        """Return the text inside each tag, and the tags that are not closed."""
         by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
         contents: dict[str, list[str]] = {}
         unclosed: set[str] = set()

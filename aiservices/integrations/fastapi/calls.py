@@ -109,7 +109,7 @@ class ApprovalSettings(NamedTuple):
 
 
 class ApprovalStates:
-    """Signs the saved state of calls that wait for approval, and lets each call resume only once."""
+    """Signs the state of calls that wait for approval, and makes sure that each call resumes only once."""
 
     def __init__(self, settings: ApprovalSettings) -> None:
         self._key = os.urandom(32) if settings.key is None else settings.key
@@ -138,7 +138,7 @@ class ApprovalStates:
         return SuspendedCall.from_json(text, key=self._key)
 
     def claim(self, state: SuspendedCall) -> None:
-        """Mark a suspended call as resumed, or raise AlreadyResumedError if it was resumed before.
+        """Mark a suspended call as resumed; raise AlreadyResumedError if that happened before.
 
         As in ChatMemory, the mark is set before the tools run, so a call that fails cannot run them again.
         """
@@ -312,7 +312,7 @@ class ResumedCall(MethodCall):
         self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})
 
     def prepare(self) -> None:
-        """Mark a suspended call as resumed, or raise AlreadyResumedError if it was resumed before."""
+        """Mark the suspended call as resumed; raise AlreadyResumedError if that happened before."""
         self._states.claim(self._state)
         self._is_claimed = True
 
@@ -350,7 +350,7 @@ async def iterate(
 
 
 async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
-    """Await work that runs in a thread; even if the task is cancelled, wait for the thread to finish.
+    """Await work in a thread to its end, even if the waiting task is cancelled.
 
     A generator that is running in a thread cannot be closed.
     """

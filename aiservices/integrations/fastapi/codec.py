@@ -123,7 +123,7 @@ class JsonCodec(Generic[T]):
 
 
 def _without_time_formats(schema: object) -> Any:
-    """Return a copy of a JSON Schema that also accepts times without a UTC offset.
+    """Return a copy of a JSON Schema that also accepts times without an offset from UTC.
 
     The formats ``time`` and ``date-time`` require an offset, but a naive ``datetime`` has no offset. The copy
     uses patterns instead.

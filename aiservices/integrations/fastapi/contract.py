@@ -92,7 +92,7 @@ class Argument(NamedTuple):
 
     @property
     def query_parameters(self) -> tuple[QueryParameter, ...] | None:
-        """The query parameters for this argument; None if a query string cannot contain the argument.
+        """The query parameters that pass this argument in a URL; None if a URL cannot contain it.
 
         A record is passed by its fields: ``?director=x`` for a record with the field ``director``.
         """
@@ -143,7 +143,7 @@ class QueryParameter(NamedTuple):
 def _query_parameter(
     name: str, schema: JsonSchema, *, required: bool, is_field: bool = False
 ) -> QueryParameter | None:
-    """Return the query parameter for a string, number, boolean or list of these; else return None."""
+    """Return the query parameter for a string, number, boolean or list of these; None for other types."""
     value = _without_null(schema, required=required)
     item = value.get("items") or {} if value.get("type") == "array" else value
     fits = isinstance(item.get("type"), str) and item["type"] in _SCALAR_TYPES
@@ -207,12 +207,12 @@ class Method:
         return self.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
 
     def http_methods(self, *, allow_get: bool) -> tuple[str, ...]:
-        """Return an endpoint's HTTP methods: POST, and GET if a query string can hold all arguments."""
+        """Return the endpoint's HTTP methods: POST, and GET if a URL can contain all arguments."""
         return ("POST", "GET") if allow_get and self.query_parameters is not None else ("POST",)
 
     @cached_property
     def query_parameters(self) -> tuple[QueryParameter, ...] | None:
-        """The query parameters of a GET request; None if a query string cannot hold all arguments.
+        """The query parameters of a GET request; None if a URL cannot contain all arguments.
 
         Also None if two records, or a record and an argument, have a name in common.
         """
@@ -366,7 +366,10 @@ def _method(
     server_arguments: Collection[str],
     problems: list[DefinitionProblem],
 ) -> Method | None:
-    """Describe an interface method, or return None and add the method's problems to a list."""
+    """Return the HTTP description of an interface method; add errors to ``problems``.
+
+    Returns None if there are errors.
+    """
     function = inspect.unwrap(attribute)
     # String annotations may name types that are local to the function that defines the interface.
     namespace = {**enclosing_names(sys._getframe(), function), **declaration_of(function).namespace}

@@ -202,7 +202,7 @@ def schema_type(
 
 
 def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, object]) -> str:
-    """Return a key for a JSON Schema definition with which pydantic merges equal definitions.
+    """Return a key that is the same for equal JSON Schema definitions, so that pydantic merges them.
 
     Pydantic merges definitions with the same reference, and numbers definitions with the same name but
     different references. With the hash, equal definitions of several methods become one component.
@@ -232,7 +232,7 @@ def _core_schema(
 
 
 def _with_document_references(body: object, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
-    """Change each ``$ref`` to ``$defs`` so that it refers to the OpenAPI document's ``components``."""
+    """Rewrite each ``$ref`` to ``$defs`` as a reference to the OpenAPI document's ``components``."""
     if isinstance(body, list):
         return [_with_document_references(item, refs, handler) for item in body]
     if not isinstance(body, dict):

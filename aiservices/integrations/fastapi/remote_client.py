@@ -415,7 +415,7 @@ def _ssl_context() -> SSLContext:
 
 
 def _abandon(client: httpx2.AsyncClient) -> None:
-    """Do nothing: the sockets of an HTTP client whose event loop is closed are closed already."""
+    """Do nothing, because the sockets of an HTTP client are closed when its event loop is closed."""
 
 
 # --- Events ---
@@ -464,7 +464,7 @@ class RemoteEventDecoder:
                 raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
 
     def _attempt_started(self, data: JsonObject) -> AttemptStarted:
-        """Return the stream event for the start of a model request, and prepare to parse the reply's text."""
+        """Return the stream event for a new model request, and start parsing its reply from the beginning."""
         parser = self._method.value_codec.parser
         if data["field"] is not None:  # the model writes the value as the only field of an object
             parser = parser.with_envelope(data["field"])

@@ -200,7 +200,7 @@ async def _chunks(
     events: AsyncGenerator[SseEvent, None],
     approvals: ApprovalStates | None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events as bytes, with a ping after every 15 seconds without an event."""
+    """Yield server-sent events as bytes, with a ping if there was no event for 15 seconds."""
     pending: asyncio.Future[SseEvent | None] | None = None
     ids = count(1)
     try:

@@ -712,7 +712,7 @@ def _query_arguments(request: Request, method: Method) -> dict[str, object]:
 def _json_of_argument(
     query: QueryParams, argument: Argument, wrong_values: list[WrongPart]
 ) -> tuple[str | None, str]:
-    """Read an argument from a query string; return it as JSON text, with its JSON path for errors.
+    """Return an argument from a query string as JSON text, with its JSON path for error messages.
 
     The text is None if the argument is not in the query string.
     """

@@ -96,7 +96,7 @@ class WrongAnswerError(ValueError):
 
 
 async def elicit(ask: AskUser, server: str, params: ElicitRequestParams) -> ElicitResult:
-    """Ask the user a question from an MCP server, and return the answer as an MCP object.
+    """Ask the user a question from an MCP server, and return the answer in MCP's format.
 
     A blocking ``ask`` function runs in a thread. Raises WrongAnswerError, and any exception of ``ask``.
     """
@@ -141,7 +141,7 @@ class McpSampling(Protocol):
 
 
 class Sampler:
-    """Answers an MCP server's requests to a model (sampling), each with a separate service call.
+    """Answers the requests of an MCP server to a model (sampling) with calls of a service.
 
     Raises DefinitionError if the model does not exist.
     """
@@ -196,7 +196,7 @@ _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a strea
 
 
 class McpServerError(AiServiceError):
-    """Raised if an MCP server cannot be started or reached, has stopped, or has an unusable tool."""
+    """Raised if an MCP server cannot be reached, has stopped, or offers an unusable tool."""
 
 
 class _ServerStoppedError(McpServerError):
@@ -270,7 +270,7 @@ class Connection:
             raise McpServerError(f"{self.name} cannot be opened: {_error_text(error)}") from error
 
     async def close(self) -> None:
-        """Close the connection to the MCP server for good; a local server process is stopped."""
+        """Close the connection to the MCP server permanently, and stop a local server process."""
         self._is_closed = True
         await self._close_client()
 
@@ -307,7 +307,10 @@ class Connection:
             self._owner = None
 
     async def _open_client(self) -> Client:
-        """Return the connected MCP client, reconnecting if the server stopped; may raise McpServerError."""
+        """Return the connected MCP client; reconnect if the server has stopped.
+
+        Raises McpServerError if that fails.
+        """
         if self._client is None:
             async with self._reopening:  # several calls may notice the stop; the first one opens it again
                 if self._is_closed:
@@ -342,7 +345,10 @@ class Connection:
         return tools
 
     async def resources(self) -> list[Resource]:
-        """Return the MCP server's resources, or an empty list if it has none; may raise McpServerError."""
+        """Return the MCP server's resources, or an empty list if it has none.
+
+        May raise McpServerError.
+        """
         client = await self._open_client()
         if client.server_capabilities.resources is None:
             return []
@@ -350,7 +356,10 @@ class Connection:
         return [resource async for page in pages for resource in page.resources]
 
     async def templates(self) -> list[ResourceTemplate]:
-        """Return the MCP server's resource templates (patterns of URIs); may raise McpServerError."""
+        """Return the MCP server's resource templates (patterns of URIs).
+
+        May raise McpServerError.
+        """
         client = await self._open_client()
         if client.server_capabilities.resources is None:
             return []
@@ -358,7 +367,10 @@ class Connection:
         return [template async for page in pages for template in page.resource_templates]
 
     async def prompts(self) -> list[Prompt]:
-        """Return the MCP server's prompts, or an empty list if it has none; may raise McpServerError."""
+        """Return the MCP server's prompts, or an empty list if it has none.
+
+        May raise McpServerError.
+        """
         client = await self._open_client()
         if client.server_capabilities.prompts is None:
             return []
@@ -376,7 +388,7 @@ class Connection:
         raise McpServerError(f"{self.name} sends a list in more than {_MAX_PAGES} pages, the limit")
 
     async def _list(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request that lists something, and repeat it once if the server has stopped."""
+        """Send a list request, such as ``tools/list``, and repeat it once if the server has stopped."""
         try:
             try:
                 return await self._request(request)
@@ -394,7 +406,10 @@ class Connection:
     # --- Tools, resources and prompts ---
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
-        """Call a tool of the MCP server; raise TimeoutError, or ToolException for a server error."""
+        """Call a tool of the MCP server.
+
+        Raises TimeoutError, or ToolException if the server reports an error.
+        """
         async with self._sampling_call:
             self._caller, self._final_error = copy_context(), None
             try:
@@ -404,15 +419,21 @@ class Connection:
                     raise self._final_error
 
     async def read(self, uri: str) -> ReadResourceResult:
-        """Read a resource of the MCP server; raise TimeoutError, or ToolException for a server error."""
+        """Read a resource of the MCP server.
+
+        Raises TimeoutError, or ToolException if the server reports an error.
+        """
         return await self._tool_request(lambda client: client.read_resource(uri))
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        """Return a prompt of the MCP server, or raise TimeoutError or ToolException."""
+        """Return a prompt of the MCP server.
+
+        Raises TimeoutError, or ToolException if the server reports an error.
+        """
         return await self._tool_request(lambda client: client.get_prompt(name, dict(arguments)))
 
     async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a tool request to the MCP server; errors become a ToolException that the model can read.
+        """Send a request for a tool to the MCP server; errors become a ToolException for the model.
 
         A request is sent only once, because a server that stops may already have carried it out.
         """
@@ -426,7 +447,7 @@ class Connection:
             raise ToolException(error.message) from error
 
     async def _request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request to the MCP server and return its response, reconnecting if the server had stopped.
+        """Send a request to the MCP server and return the response; reconnect if the server has stopped.
 
         Raises _ServerStoppedError, McpServerError, TimeoutError, or the MCPError of the server.
         """
@@ -488,7 +509,7 @@ class Connection:
 
 
 class _Deadlines:
-    """Time limits for requests to an MCP server, which pause while the server waits for the program.
+    """The time limits of requests to an MCP server; they pause while the server waits for the program.
 
     Args:
         timeout: The seconds for each request, and for the rest of the request after the program has answered.
@@ -652,7 +673,9 @@ def prompt_messages(messages: Sequence[Message]) -> list[PromptMessage]:
 
 
 def message_of(role: Role, parts: Sequence[str | Media]) -> Message:
-    """Convert MCP content to a message with text and media; raise ValueError for media from the model.
+    """Convert MCP content to a message with text and media.
+
+    Raises ValueError for media in a message from the model.
 
     Raises ValueError.
     """
@@ -667,7 +690,10 @@ def message_of(role: Role, parts: Sequence[str | Media]) -> Message:
 
 
 def part_of(block: ContentBlock | SamplingMessageContentBlock) -> str | Media:
-    """Convert a block of an MCP message to text or media; a link becomes a note. Raises ValueError."""
+    """Convert a block of an MCP message to text or media.
+
+    A link becomes a note. Raises ValueError for unknown blocks.
+    """
     match block:
         case TextContent():
             return block.text

@@ -167,7 +167,7 @@ class ServiceTool:
             return _failed(log_problem(error, self.method.qualname, logger=LOGGER))
 
     async def server_values(self, request: McpRequest) -> dict[str, object]:
-        """Return a dict from parameter names to the arguments that the server, not the client, sets."""
+        """Return a dict from parameter names to the arguments that the server sets, not the client."""
         values: dict[str, object] = {}
         for name in self.method.server_parameters:
             if name in self._server_arguments:
@@ -218,7 +218,10 @@ class ServiceTool:
     def _approval_question(
         self, request: McpRequest, error: ApprovalRequiredError
     ) -> ElicitRequestFormParams:
-        """Return the question that asks a person to approve tool calls, or raise ProblemError."""
+        """Return the question by which the MCP client asks a person to approve tool calls.
+
+        Raises ProblemError if the client cannot ask.
+        """
         capabilities = request.session.client_capabilities
         elicitation = None if capabilities is None else capabilities.elicitation
         if self._states is None:
@@ -234,7 +237,7 @@ class ServiceTool:
         raise ProblemError(problem.model_copy(update={"detail": detail}))
 
     def _resumed_call(self, params: CallToolRequestParams, server_values: Mapping[str, object]) -> MethodCall:
-        """Return the suspended call to continue after the MCP client sent a person's decision."""
+        """Return the suspended call that continues with the decision in the MCP client's request."""
         if self._states is None or params.request_state is None:
             raise MCPError(INVALID_PARAMS, "this server did not send a requestState")
         decision = (params.input_responses or {}).get(_APPROVAL)
@@ -254,7 +257,7 @@ class ServiceTool:
         decision: ElicitResult,
         server_values: Mapping[str, object],
     ) -> MethodCall:
-        """Return the suspended call to continue after a person decided about the tool calls in ``ids``."""
+        """Return the suspended call that continues with a person's decision about the calls in ``ids``."""
         qualname = self.method.qualname
         if decision.action == "cancel":
             raise ProblemError(suspended_call_problem("the approval was cancelled", qualname))
@@ -366,14 +369,14 @@ _STREAM_READERS: dict[ReturnShape, Callable[[Method], _TextReader | _ItemReader 
 
 
 class _ValueSchema(NamedTuple):
-    """The JSON Schema of a method's value, and the schemas of other fields in the result object."""
+    """The JSON Schema of a method's return value, and the schemas of other fields of the result."""
 
     schema: JsonSchema
     other_fields: Mapping[str, JsonSchema] = {}
 
 
 def output_schema(method: Method) -> JsonSchema:
-    """Return the JSON Schema of a service method's structured result, which is always an object.
+    """Return the JSON Schema of a tool's structured result, which is always an object.
 
     A value that is not an object is wrapped in an envelope, as ``{"value": …}``.
     """
@@ -403,7 +406,7 @@ def _value_schema(method: Method) -> _ValueSchema:
 def complete_result(
     method: Method, value: object, json_text: str, other_fields: Mapping[str, object] | None = None
 ) -> CallToolResult:
-    """Return a call's MCP result, with the value both as structured JSON and as text.
+    """Return the MCP result of a call, which has the value as structured JSON and as text.
 
     Images become separate blocks.
     """
@@ -440,13 +443,16 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # the specification of MCP al
 
 
 class _Session(NamedTuple):
-    """The key of an MCP server's per-session state: one key per client over stdio, a shared key over HTTP."""
+    """Identifies an MCP session, for state that is kept for each session.
+
+    One key per client over stdio, a shared key over HTTP.
+    """
 
     id: str
 
 
 def session_id(request: McpRequest) -> str:
-    """Return the client's session id, for a MemoryId in the ``server_arguments`` of an MCP server.
+    """Return the id of the client's session, as a MemoryId for the ``server_arguments`` of an MCP server.
 
     ``request`` is the ``ServerRequestContext`` of the package ``mcp``. Over stdio, each client has its own
     process and a random id. Over HTTP it is the id that the server gave the session; each client knows only

@@ -229,7 +229,7 @@ class McpTools:
             )
 
     def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        """Remove and return the connection to the MCP server and its thread, so that they can be closed."""
+        """Remove the connection to the MCP server and its thread from this object, and return both."""
         state = self._connection, self._loop, self._thread
         self._connection = self._loop = self._thread = None
         return state
@@ -237,7 +237,10 @@ class McpTools:
     # --- Tools for a call ---
 
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
-        """Return the MCP server's current tools, or an awaitable of them for an async service method."""
+        """Return the tools that the MCP server has now.
+
+        Returns an awaitable of them for an async service method.
+        """
         if invocation is not None and invocation.plan.is_async:
             return self._await(self._tools_for(invocation, is_async=True))
         return self._block_on(self._tools_for(invocation, is_async=False))
@@ -274,7 +277,7 @@ class McpTools:
         return is_chosen and not any(fnmatchcase(name, pattern) for pattern in self._exclude)
 
     def _tool(self, server_tool: ServerTool) -> Tool:
-        """Convert a tool of the MCP server to a Tool, reusing the cached one if the tool has not changed."""
+        """Convert a tool of the MCP server to a Tool; an unchanged tool is converted only once."""
         from .connection import without_control_characters
 
         cached = self._tool_cache.get(server_tool.name)
@@ -339,7 +342,7 @@ class McpTools:
         return text_of_resource(await self._open_connection().read(uri))
 
     def _tool_name(self, name: str) -> str:
-        """Shorten a tool name and replace characters, so that all model providers accept the name."""
+        """Return a shortened tool name with only characters that all model providers accept."""
         return re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self._prefix}{name}")[:64]
 
     def _blocking(self, tool: Tool) -> Tool:
@@ -356,7 +359,7 @@ class McpTools:
         return self._block_on(self._open_connection().resources())
 
     async def alist_resources(self) -> list[Resource]:
-        """Return the MCP server's resources asynchronously, as objects of the package ``mcp``."""
+        """Return the MCP server's resources, as objects of the package ``mcp``; async version."""
         return await self._await(self._open_connection().resources())
 
     def read_resource(self, uri: str) -> list[str | Media]:
@@ -368,7 +371,7 @@ class McpTools:
         return self._block_on(self._read_resource(uri))
 
     async def aread_resource(self, uri: str) -> list[str | Media]:
-        """Return a resource's contents asynchronously, like ``read_resource(uri)``."""
+        """Return the contents of a resource; async version of ``read_resource``."""
         return await self._await(self._read_resource(uri))
 
     def list_prompts(self) -> list[Prompt]:
@@ -376,7 +379,7 @@ class McpTools:
         return self._block_on(self._open_connection().prompts())
 
     async def alist_prompts(self) -> list[Prompt]:
-        """Return the MCP server's prompts with their arguments, asynchronously."""
+        """Return the MCP server's prompts with their arguments; async version of ``list_prompts``."""
         return await self._await(self._open_connection().prompts())
 
     def get_prompt(self, name: str, /, **arguments: str) -> list[Message]:
@@ -387,7 +390,7 @@ class McpTools:
         return self._block_on(self._get_prompt(name, arguments))
 
     async def aget_prompt(self, name: str, /, **arguments: str) -> list[Message]:
-        """Return the messages of an MCP prompt asynchronously, like ``get_prompt(name, **arguments)``."""
+        """Return the messages of an MCP prompt; async version of ``get_prompt``."""
         return await self._await(self._get_prompt(name, arguments))
 
     async def _read_resource(self, uri: str) -> list[str | Media]:
@@ -407,7 +410,7 @@ class McpTools:
             raise McpServerError(f"{self._name}: the prompt {name} cannot be used: {error}") from error
 
     async def _for_program(self, work: Awaitable[T], what: str) -> T:
-        """Await a request made by the program rather than the model, converting errors to McpServerError."""
+        """Await a request that the program makes; errors become McpServerError instead of ToolException."""
         try:
             return await work
         except TimeoutError as error:

@@ -166,7 +166,7 @@ def captures_content() -> bool:
 
 
 def provider_and_model(name: str) -> tuple[str, str]:
-    """Split a model name such as ``azure:NAME`` into OpenTelemetry's provider name and ``NAME``."""
+    """Split a model name such as ``azure:NAME`` into OpenTelemetry's name of the provider and ``NAME``."""
     provider, _, model = name.partition(":")
     return _PROVIDERS.get(provider, provider), model or name
 
@@ -256,7 +256,7 @@ def error_type(error: BaseException) -> str:
 
 
 def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
-    """Convert an event of a service call to an OpenTelemetry span event; return None for other events."""
+    """Return the OpenTelemetry span event for an event of a service call; None for events without one."""
     match effect:
         case Sleep(seconds):
             return BACKOFF, {"seconds": seconds}

@@ -212,7 +212,7 @@ class TracedCall:
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
-        """Execute one step of a service call, inside a span if the step is a model request or tool call."""
+        """Execute one effect of a service call; model requests and tool calls get a span."""
         match effect:
             case CallModel():
                 return (yield from self._trace_request(effect))
@@ -411,13 +411,13 @@ class TracedRows:
         self.context = AttachedContext(set_span_in_context(self._span, parent))
 
     def count(self, outcome: str) -> None:
-        """Count a finished row; the outcome is "answered", "cached" or "error"."""
+        """Count a finished row by its outcome: "answered", "cached" or "error"."""
         self._signals.row_counter.add(1, {**self._call_name, names.ROW_OUTCOME: outcome})
 
     def end(
         self, *, rows: int, errors: int, cached: int, cost: float, error: BaseException | None = None
     ) -> None:
-        """End the span with the totals of the run; ``error`` is the reason if the run ended early."""
+        """End the span, and record the totals of the run and the error if the run ended early."""
         self._span.set_attributes(
             {
                 names.ROW_COUNT: rows,
@@ -535,7 +535,7 @@ class TracedModel:
             self._stop()
 
     def _start(self, request: ChatRequest, *, stream: bool) -> Context:
-        """Start a model request's span; return an OpenTelemetry context in which the span is current."""
+        """Start the span of a model request, and return an OpenTelemetry context with this span."""
         own_name, other_model = self._model.name, request.options.model
         # Only the name of the model is replaced. The provider of the model object remains.
         if other_model is not None:
@@ -655,7 +655,9 @@ def log_errors() -> Iterator[None]:
 
 
 def set_error(span: Span, error: BaseException, *, content: bool) -> None:
-    """Mark a span as failed; the error message is included only if message contents may be recorded.
+    """Mark a span as failed.
+
+    The error message is included only if message contents may be recorded.
 
     The error message may quote prompts or replies, so it counts as message content.
     """

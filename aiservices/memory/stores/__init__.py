@@ -103,7 +103,7 @@ def read_messages(store: object, conversation: str, rows: Iterable[str | bytes])
 def newest_messages(
     older: Sequence[Message], newest: tuple[Message, ...], version: int, *, is_complete: bool
 ) -> StoredConversation:
-    """Return a conversation's newest messages, and its system message even if that is older."""
+    """Return the newest messages of a conversation, and always its system message."""
     system_messages = [one for one in older if isinstance(one, SystemMessage)]
     if not system_messages or any(isinstance(one, SystemMessage) for one in newest):
         return StoredConversation(newest, version, is_complete)

@@ -124,7 +124,7 @@ class RedisChatMemoryStore:
         return store_errors(self, action, conversation, self._exceptions.RedisError, self._is_temporary)
 
     def _is_temporary(self, error: Exception) -> bool:
-        """Return True if an exception means that Redis is temporarily unreachable, so a retry may help."""
+        """Return True if Redis cannot be reached at the moment, so that a retry may help."""
         package = self._exceptions
         refused = (package.AuthenticationError, package.AuthorizationError)
         return isinstance(error, (package.ConnectionError, package.TimeoutError)) and not isinstance(

@@ -122,7 +122,7 @@ class SqlAlchemyChatMemoryStore:
         return int(connection.execute(query).scalar() or 0)
 
     def _claim(self, connection: Connection, conversation: str, expected: int) -> int:
-        """Lock a conversation's database row until the commit, by writing a new version number to it.
+        """Lock the database row of a conversation by writing a new version number to it.
 
         Raises MemoryConflictError if its version is not ``expected``.
         """
@@ -159,7 +159,7 @@ _Statement = TypeVar("_Statement", "Select[Any]", "Update", "Delete")
 
 
 def _in_conversation(statement: _Statement, table: Table, conversation: str) -> _Statement:
-    """Limit an SQL statement to the rows of one conversation."""
+    """Add a condition to an SQL statement that selects the rows of one conversation."""
     return statement.where(table.c.conversation == conversation)
 
 
@@ -181,7 +181,7 @@ def _tables(sql: Any, tables: MetaData, prefix: str) -> tuple[Table, Table]:
 
 
 def _engine(sql: Any, url: str) -> Any:
-    """Return the engine for a database URL.
+    """Return the SQLAlchemy engine for a database URL.
 
     Raises DefinitionError for a URL that SQLAlchemy cannot read, and MissingExtraError without the driver.
     """

@@ -57,7 +57,7 @@ _REFUSED_OPTIONS: dict[str, RefusedOptions] = {}
 
 
 def refused_options_at(server: str) -> RefusedOptions:
-    """Return the record of options that a server's models have refused, shared by the whole process.
+    """Return the options that models of a server have refused; all clients of the process share them.
 
     ``server`` is the API with its address.
     """
@@ -65,7 +65,7 @@ def refused_options_at(server: str) -> RefusedOptions:
 
 
 def has_member(request: HttpRequest, name: str) -> bool:
-    """Return True if the JSON body of a request has a key, in snake case or in camel case."""
+    """Return True if the JSON body of a request has a key; snake case and camel case are equal."""
     body = request.body.lower().replace(b"_", b"")
     return b'"%s":' % name.replace("_", "").encode() in body
 
@@ -106,7 +106,7 @@ class ApiDialect(ABC):
         """Raise UnsupportedRequestError if an option is set that the provider's API does not support."""
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        """Return how to fix a request that the provider refused; "" if unknown.
+        """Return advice on how to fix a request that the provider refused; "" if unknown.
 
         "drop state" means that the provider refused the state of earlier messages, such as encrypted
         reasoning. A dialect that has learned to leave out what was refused returns "send again".
@@ -170,7 +170,7 @@ def _as_json_value(value: object) -> object:
 
 
 def safe_name(name: str) -> str:
-    """Shorten the name of a tool or JSON Schema, and replace characters that providers reject."""
+    """Return the name of a tool or JSON Schema in a form that providers accept."""
     return _NOT_IN_NAMES.sub("_", name)[:64] or "answer"
 
 
@@ -199,7 +199,7 @@ _VALUES = re.compile(r"(?:(?:supported|allowed) values|must be one of|expected o
 
 
 def learn_refusal(error: ModelError, request: HttpRequest, model: str, refused: RefusedOptions) -> bool:
-    """Remember the options that a model refused in a request; return False if the error names none.
+    """Record the options that a model refused in a request; return False if the error names none.
 
     Only an error that says that an option is not supported counts. One about a wrong value, such as a
     temperature of 5, is the error of the caller.
@@ -231,7 +231,7 @@ def _sends(request: HttpRequest, member: str) -> bool:
 def accepted_options(
     options: ChatOptions, refused: Mapping[str, tuple[str, ...]]
 ) -> tuple[ChatOptions, tuple[str, ...]]:
-    """Return the options without those that the model refuses, and notes on the changes."""
+    """Return the options without those that the model refuses, and a note about each change."""
     changes: dict[str, str | None] = {}
     notes = []
     for name, values in refused.items():
@@ -249,6 +249,9 @@ def accepted_options(
 
 
 def _nearest_effort(effort: str, accepted: tuple[str, ...]) -> str:
-    """Return the highest accepted reasoning effort up to the requested one, or else the lowest accepted."""
+    """Return the accepted reasoning effort that is nearest to the requested one.
+
+    It is the highest up to the requested one, or else the lowest.
+    """
     lower = [one for one in accepted if _EFFORTS.index(one) <= _EFFORTS.index(effort)]
     return lower[-1] if lower else accepted[0]

@@ -83,7 +83,7 @@ class AiohttpResponse:
         return self._raw.content.iter_any()
 
     async def aclose(self) -> None:
-        """Keep the HTTP connection for other requests if the response was read completely, else close it."""
+        """Keep the HTTP connection open for other requests if the whole body was read, else close it."""
         rest = self._raw.content
         try:
             if not rest.at_eof():
@@ -247,7 +247,7 @@ class AsyncHttpClient:
 
 
 def _in_thread(sign: Signer | None) -> AsyncSigner | None:
-    """Return an asynchronous function that signs a request in a thread, because signing may fetch a token."""
+    """Return an async function that signs a request in a thread, because signing may block."""
     if sign is None:
         return None
 
@@ -274,7 +274,7 @@ async def _body(response: ClientResponse) -> bytes:
 
 
 async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:
-    """Yield the body of a large HTTP request in pieces, restarting the timeout before each one.
+    """Yield the body of a large HTTP request in pieces; each piece restarts the timeout.
 
     The timeout after the last piece limits the wait for the headers of the response.
 

@@ -112,7 +112,7 @@ def key_function_credentials(
     model_name: str,
     source: str = "the function for the API key",
 ) -> Credentials:
-    """Return credentials that authorize each request with a key from a user-supplied function.
+    """Return credentials whose API key comes from a function of the user, called for each request.
 
     Args:
         get_key: Returns the key. It may block, for example to fetch a token, or be asynchronous.
@@ -169,7 +169,7 @@ class Secrets:
         self._older: dict[str, None] = {}
 
     def add_headers(self, headers: Mapping[str, str]) -> None:
-        """Remember the secrets in a signed request's headers, so that errors and logs can hide them."""
+        """Add the secrets in a signed request's headers, so that errors and logs can hide them."""
         for name, value in headers.items():
             if value not in self._recent and is_secret_header(name):
                 if len(self._recent) >= _MAX_SECRETS:
@@ -294,7 +294,7 @@ class BaseUrl:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values in the query of a base URL, which may be secrets such as API keys."""
+        """The values in the URL's query, which may be secrets such as API keys."""
         return tuple(value for _, value in parse_qsl(self.parts.query))
 
     def url(self, path: str) -> str:
@@ -340,7 +340,10 @@ def redirect_url(url: str, response: HttpResponse) -> str:
 
 
 def _to_ascii(url: str) -> SplitResult:
-    """Parse a URL after encoding its non-ASCII characters, or raise ValueError if it is invalid."""
+    """Return the parts of a URL with its non-ASCII characters encoded.
+
+    Raises ValueError if the URL is invalid.
+    """
     parts = urlsplit(url)
     host, number = parts.netloc, parts.port
     if not host.isascii() and parts.hostname:  # an international name, such as bücher.example
@@ -441,7 +444,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _LoopEntry(Generic[T]):
-    """A cached object that belongs to one event loop, with the async generator that will close it.
+    """An object cached for one event loop, and the async generator that will close the object.
 
     Attributes:
         value: The object.

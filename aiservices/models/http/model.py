@@ -70,7 +70,9 @@ class HttpClient(Protocol[R_co]):
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> R_co:
-        """Send an HTTP POST request and return the response, or raise one of the listed ``failures``.
+        """Send an HTTP POST request and return the response.
+
+        Raises one of the exceptions in ``failures``.
 
         Args:
             request: The request.
@@ -86,7 +88,7 @@ class ClientSource(Protocol):
 
     @property
     def account(self) -> str:
-        """A hash of the API key; "" if it is unknown."""
+        """A hash of the API key, to tell accounts of a provider apart; "" if the key is unknown."""
         ...
 
     def sync_client(self) -> HttpClient[SyncResponse]:
@@ -130,7 +132,7 @@ class HttpClients:
 
     @property
     def account(self) -> str:
-        """A hash of the API key; "" without a key, or if a function returns the key."""
+        """A hash of the API key; "" if there is no key, or if a function supplies it."""
         try:
             secrets = self._credentials().secrets
         except ModelError:  # the first request reports it
@@ -138,7 +140,10 @@ class HttpClients:
         return hashlib.blake2b("\0".join(secrets).encode(), digest_size=8).hexdigest() if secrets else ""
 
     def sync_client(self) -> HttpClient[SyncResponse]:
-        """Return the HTTP client for blocking calls, or raise ModelConnectionError if creating it fails."""
+        """Return the HTTP client for blocking calls.
+
+        Raises ModelConnectionError if it cannot be created.
+        """
         client = self._sync_client
         if client is None:
             # without the lock, because a process that is forked meanwhile would wait for it forever
@@ -273,7 +278,7 @@ class HttpChatModel(PickledByArguments):
 
     @property
     def account(self) -> str:
-        """A hash of the API key, to recognize models that share rate limits; "" if the key is unknown."""
+        """A hash of the API key, by which models with shared rate limits are recognized; "" if unknown."""
         return self._clients.account
 
     def __repr__(self) -> str:
@@ -322,7 +327,7 @@ class HttpChatModel(PickledByArguments):
             response.close()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Asynchronously send a chat request and yield the pieces of the reply, or raise a ModelError."""
+        """Send a chat request and yield the pieces of the reply; async version of ``stream``."""
         call = self._start(await self._clients.async_client(), request, stream=True)
         try:
             response = await call.post(unread=True)
@@ -351,7 +356,7 @@ class HttpChatModel(PickledByArguments):
         return self._write(request, stream=stream)[1]
 
     async def aread(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
-        """Asynchronously send any HTTP request to this model's server, and yield the pieces of the response.
+        """Send any HTTP request to this model's server, and yield the pieces of the response.
 
         The credentials of the model are sent with it. Raises a ModelError for an error status, and if the
         connection fails.
@@ -514,7 +519,10 @@ class _Call(Generic[R]):
     logs: bool
 
     def post(self, *, unread: bool) -> R:
-        """Send the HTTP request and return the response; with ``unread``, return it without its body."""
+        """Send the HTTP request and return the response.
+
+        With ``unread=True``, the body has not been read yet.
+        """
         timeout = self.settings.options.timeout
         return self.client.post(self.request, timeout, unread=unread, deadline=self.deadline)
 
@@ -563,7 +571,7 @@ class _Call(Generic[R]):
             raise self._errors().unusable_reply(error, reader.body) from error
 
     def raise_unless_finished(self, reader: StreamReader, error: Exception) -> None:
-        """Raise a ModelError for a broken connection, unless the streamed reply was already complete."""
+        """Raise a ModelError for a broken connection if the streamed reply is not complete."""
         if not reader.finished:
             failure = self.failure(error)
             failure.body = reader.text

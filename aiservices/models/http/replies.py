@@ -221,7 +221,10 @@ class ErrorMapper:
         )
 
     def broken_stream(self, text: str) -> ModelConnectionError:
-        """Return the error for a streamed reply that ended too early; ``text`` is the part that arrived."""
+        """Return the error for a streamed reply that ended too early.
+
+        ``text`` is the part that arrived.
+        """
         return ModelConnectionError(
             self._message(
                 f"the stream ended after {len(text)} characters, before the reply was complete; try again"
@@ -263,7 +266,7 @@ class ErrorMapper:
         return f"check {self.address_setting}"
 
     def _connection_problem(self, chain: list[BaseException]) -> str:
-        """Describe for an error message why an HTTP connection failed, and what to do about it."""
+        """Return text for an error message: why an HTTP connection failed, and what to do."""
         for link in chain:
             if isinstance(link, ProxyError):
                 return f"the proxy failed ({link}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
@@ -343,7 +346,10 @@ class ErrorMapper:
 
 
 def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[ModelError], str, str, bool]:
-    """Map an HTTP error status to an exception class, a reason, advice, and whether a retry may help."""
+    """Return the exception class, the reason and the advice for an HTTP error status.
+
+    Also returns whether a retry may help.
+    """
     if status == 401:
         return AuthenticationError, "the key is not accepted", key_advice, False
     if status == 403:

@@ -271,7 +271,7 @@ _CLIENTS: WeakSet[SyncHttpClient] = WeakSet()
 
 
 def _forget_connections() -> None:
-    """Drop the HTTP connections in a forked process without closing them, because the parent uses them."""
+    """Drop the HTTP connections in a forked process; they stay open for the parent process."""
     import ctypes  # late, because few processes fork
 
     for client in tuple(_CLIENTS):
@@ -296,7 +296,9 @@ class _Body:
         self._size = 0
 
     def add(self, piece: bytes) -> int:
-        """Store a piece of the response body; return its length, or 0 to make libcurl abort the download.
+        """Store a piece of the response body, and return its length.
+
+        Returns 0 to make libcurl abort the download.
 
         The end of a long error is dropped, because no message needs it.
         """
@@ -439,7 +441,7 @@ class _StreamConnection(_Connection):
         self._multi.setopt(pycurl.M_MAXCONNECTS, 1)
 
     def start(self, timeout: float, deadline: float | None) -> tuple[int, Headers]:
-        """Send the prepared HTTP request; return the status and headers of the response.
+        """Send the prepared HTTP request, and return the status and the headers of the response.
 
         Args:
             timeout: The seconds for each wait.
@@ -537,7 +539,7 @@ class _Poll:
             self._poll.register(descriptor, reading | writing)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
-        """Wait until sockets are ready; return them with their events as libcurl flags."""
+        """Wait until sockets are ready, and return a list of sockets with their events as libcurl flags."""
         seconds = max(seconds, 0.0)
         if self._poll is not None:
             return [

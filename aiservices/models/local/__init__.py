@@ -101,7 +101,7 @@ def unload_runtime(settings: RuntimeSettings) -> None:
 
 
 class _Server(Protocol):
-    """Type hints for the server class of the package xllamacpp, which has none itself."""
+    """The type hints of the server class of the package xllamacpp, which has no type hints."""
 
     listening_address: str
 
@@ -176,7 +176,10 @@ class Runtime:
         return {"grammar": grammar} if self._compiles(grammar) else {"response_format": response_format}
 
     def _tool_call_grammar(self, constraint: ReplyConstraint) -> str:
-        """Return a llama.cpp grammar for tool calls, allowing any JSON object if a schema is unsupported."""
+        """Return a llama.cpp grammar for tool calls.
+
+        If a schema is not supported, the arguments may be any JSON object.
+        """
         grammar = tool_call_grammar(constraint, lambda tool: tool.parameters)
         if self._compiles(grammar):
             return grammar
@@ -190,7 +193,7 @@ class Runtime:
         return tool_call_grammar(constraint, self._supported_parameters)
 
     def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
-        """Return the JSON Schema of a tool's arguments, or a schema for any object if it is unsupported."""
+        """Return the JSON Schema of a tool's arguments; any object if llama.cpp does not support it."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:
@@ -256,7 +259,7 @@ def _import_xllamacpp() -> Any:
 
 @contextmanager
 def _short_spin_wait() -> Iterator[None]:
-    """Context manager that sets an environment variable to make idle OpenMP threads use little CPU."""
+    """Context manager that makes idle OpenMP threads use little CPU, by an environment variable."""
     # The OpenMP library reads the variable once, when it is loaded. With its default, one other busy process
     # made a call 50 times slower (0.4 s became 25 s). With 1000 turns the call stays below 1 s, and on an
     # idle machine it is as fast as before.
@@ -357,7 +360,7 @@ class LocalChatModel(PickledByArguments):
         return builder.reply()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Send a chat request to the embedded llama.cpp model in a thread; cancellation stops the model."""
+        """Send a chat request to the embedded model in a thread; cancelling the task stops the model."""
         job, builder = self._job(request)
         async with aclosing(arun_job(job)) as chunks:
             async for chunk in chunks:
@@ -377,7 +380,7 @@ class LocalChatModel(PickledByArguments):
         yield ReplyDelta(reply=builder.reply())
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        """Asynchronously send a chat request to the embedded llama.cpp model and stream the reply.
+        """Send a chat request to the embedded model and stream the reply; async version of ``stream``.
 
         Closing the iterator stops the model.
         """
@@ -443,7 +446,10 @@ class Job:
         self._thread: threading.Thread | None = None
 
     def start(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
-        """Start a thread that runs the model request and passes each chunk of the reply to ``deliver``."""
+        """Start a thread that runs the model request.
+
+        It passes each chunk of the reply to ``deliver``.
+        """
         # A daemon thread, because a stream that is left open must not keep the interpreter from exiting;
         # _stop_all_jobs stops it then.
         self._thread = threading.Thread(

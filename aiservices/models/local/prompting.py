@@ -186,7 +186,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """The allowed content of a llama.cpp reply: the answer format and the tools that may be called.
+    """What a llama.cpp reply may contain: an answer in some format, calls of some tools, or both.
 
     Attributes:
         response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
@@ -219,7 +219,7 @@ def callable_tools(request: ChatRequest) -> Tooling | None:
 
 
 def reply_constraint(request: ChatRequest) -> ReplyConstraint:
-    """Determine the answer format and the tool calls that llama.cpp's reply to a request may contain.
+    """Return what llama.cpp's reply to a request may contain: the answer format and the tools.
 
     Raises BadRequestError if the request requires a call of a tool that it does not offer.
     """
@@ -250,7 +250,7 @@ def _response_format(response_format: ResponseFormat | None) -> JsonObject | Non
 
 
 def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the names of tools that were repeatedly called with equal arguments and gave equal results.
+    """Return the names of tools that were called again with equal arguments and results.
 
     Only calls after the last user message count. A small model repeats such a call endlessly, although it
     learns nothing from it. So the next reply must not call these tools.
@@ -302,7 +302,7 @@ def tool_call_grammar(
 
 
 def _json_rule(schema: JsonObject) -> str:
-    """Return a grammar rule for JSON that matches a schema, as a part of a llama.cpp grammar."""
+    """Return the rule of a llama.cpp grammar that matches JSON of a schema."""
     return "%json " + json.dumps({**with_time_patterns(schema), "x-guidance": _JSON_LAYOUT})
 
 
@@ -383,7 +383,7 @@ class ReplyBuilder:
         return None
 
     def _add_text(self, text: str, reasoning: str) -> ReplyDelta | None:
-        """Add the text of a chunk to the reply; return the new part of the reply, or None if it is empty."""
+        """Add the text of a chunk to the reply, and return the part of the reply that is new, or None."""
         delta = ReplyDelta(text) if self._tool_calls is None else self._tool_calls.add(text) or ReplyDelta()
         self._text.append(delta.text)
         self._reasoning.append(reasoning)
@@ -455,11 +455,11 @@ class ToolCallReader:
         return ReplyDelta(tool_calls=tuple(deltas)) if deltas else None
 
     def remaining_text(self) -> str:
-        """Return the unparsed rest of a reply that ended inside a marker: ``Answ`` instead of ``Answer:``."""
+        """Return the rest of a reply that ended inside a marker, such as ``Answ`` of ``Answer:``."""
         return "" if self._calls or self._is_answer else self._unread
 
     def _next_delta(self) -> ToolCallDelta | None:
-        """Return the next part of a streamed tool call; None if more text is needed or there is no call."""
+        """Return the next part of a tool call, or None if there is none yet."""
         if self._name is not None:
             return self._next_arguments()
         opening = _CALL_OPENING.match(self._unread)
@@ -494,7 +494,7 @@ class ToolCallReader:
 
 
 def _may_begin_with(text: str, mark: str) -> bool:
-    """Return True if partial text begins, or may still begin, with a marker such as ``Answer:``."""
+    """Return True if text begins with a marker such as ``Answer:``, or may do so when more text arrives."""
     return text.startswith(mark) or mark.startswith(text)
 
 

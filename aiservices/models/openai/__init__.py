@@ -103,7 +103,7 @@ class OpenAiModel(HttpChatModel):
     @classmethod
     @abstractmethod
     def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
-        """Return the features that a server's model supports, judging by the model's name."""
+        """Return the features of a server's model; the model's name decides."""
 
     @property
     def endpoint(self) -> str:

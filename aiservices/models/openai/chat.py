@@ -144,7 +144,7 @@ class ChatDialect(ApiDialect):
         return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
 
     def _notes(self, settings: CallSettings) -> tuple[str, ...]:
-        """Return notes on the options that are left out because the model refuses them."""
+        """Return notes about options that are not sent because the model refuses them."""
         refused = self._refused.get(settings.model)
         return accepted_options(settings.options, refused)[1] if refused else ()
 
@@ -237,7 +237,7 @@ def _mark_for_cache(written: list[JsonObject], lifetime: str) -> None:
 
 
 def _returned_members(state: JsonObject, members: JsonObject, names: Sequence[str]) -> JsonObject:
-    """Return fields of an earlier model message that the provider wants back, such as the reasoning."""
+    """Return fields of an earlier model message that the provider needs again, such as its reasoning."""
     returned = {name: state[name] for name in (*_RETURNED, *names) if name in state}
     extra = state.get("extra_content_of_calls")  # of Gemini, through a server that speaks OpenAI's API
     if extra:
@@ -252,7 +252,7 @@ def _returned_members(state: JsonObject, members: JsonObject, names: Sequence[st
 def _with_state(
     message: AiMessage, data: JsonObject, calls: Sequence[JsonObject], provider: str, model: str
 ) -> AiMessage:
-    """Return a copy of a model's message with the original fields that its provider may want back later."""
+    """Return a copy of a model's message that also stores fields which the provider may need again."""
     state = {name: data[name] for name in _STATE_MEMBERS if data.get(name)}
     if isinstance(data.get("content"), list):
         state["content"] = data["content"]
@@ -488,7 +488,7 @@ class ChatStreamReader(EventStreamReader):
         return ReplyDelta(text, reasoning, tool_calls=call_deltas)
 
     def _keep_state(self, delta: JsonObject) -> None:
-        """Collect streamed fields, such as reasoning, that the provider may want back in later requests."""
+        """Collect streamed fields that the provider may need again in later requests."""
         for name in ("reasoning_content", "reasoning"):
             if isinstance(delta.get(name), str):
                 self._state[name] = self._state.get(name, "") + delta[name]
@@ -514,7 +514,7 @@ class ChatStreamReader(EventStreamReader):
             yield delta
 
     def _completed_call(self, position: int) -> Iterator[ToolCallDelta]:
-        """Yield the final delta of a tool call whose arguments are complete."""
+        """Yield the delta that ends a tool call whose arguments are complete."""
         (call,) = _calls_of(self._calls[position : position + 1])
         if is_json_object(call.arguments):
             yield ToolCallDelta(position, call.name, "", call)

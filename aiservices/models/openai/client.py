@@ -212,19 +212,19 @@ class Endpoint:
 
     @property
     def returned(self) -> tuple[str, ...]:
-        """The fields of a message with reasoning that the server needs back in later requests."""
+        """The fields of a model's message that the server needs again in later requests."""
         if self.preset is not None:
             return self.preset.returned
         return ("reasoning",) if self.provider == "ollama" else ()
 
     @property
     def requires_reasoning(self) -> bool:
-        """True if the server rejects earlier tool calls that are sent back without the model's reasoning."""
+        """True if the server needs the model's reasoning to accept earlier tool calls."""
         return self.preset is not None and self.preset.requires_reasoning
 
     @property
     def cache_marks(self) -> bool:
-        """True if the server caches a prompt up to marked messages, so that requests must contain marks."""
+        """True if requests must mark the messages up to which the server caches a prompt."""
         return self.preset is not None and self.preset.cache_marks
 
     @property
@@ -445,12 +445,15 @@ class SdkClients:
 
     @property
     def account(self) -> str:
-        """A hash of the API key, to recognize models that share rate limits; "" if the key is unknown."""
+        """A hash of the API key, to tell accounts of a provider apart; "" if the key is unknown."""
         key = self._api_key or ""
         return hashlib.blake2b(key.encode(), digest_size=8).hexdigest() if key else ""
 
     def sync_client(self) -> SdkClient:
-        """Return the openai SDK client for blocking calls, or raise AuthenticationError without a key."""
+        """Return the openai SDK client for blocking calls.
+
+        Raises AuthenticationError without a key.
+        """
         if self._user_client is not None:
             return SdkClient(self._user_client)
         self._refuse_other_kind("client", "OpenAI", self._user_async_client)
@@ -460,7 +463,10 @@ class SdkClients:
             return SdkClient(self._own_client)
 
     async def async_client(self) -> SdkClient:
-        """Return the openai SDK client for the running event loop, or raise AuthenticationError."""
+        """Return the openai SDK client for the running event loop.
+
+        Raises AuthenticationError without a key.
+        """
         if self._user_async_client is not None:
             return SdkClient(self._user_async_client)
         self._refuse_other_kind("async_client", "AsyncOpenAI", self._user_client)
@@ -546,7 +552,9 @@ class SdkClient(NamedTuple):
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> Any:
-        """Send an HTTP POST request with the openai SDK; return the response, or an awaitable for it.
+        """Send an HTTP POST request with the openai SDK.
+
+        Returns the response, or an awaitable for an async client.
 
         The HTTP library limits each wait for the server. So a blocking call checks the deadline itself when a
         piece of the body arrives; an asynchronous call is cancelled at its deadline.

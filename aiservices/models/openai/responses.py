@@ -137,7 +137,7 @@ class ResponsesDialect(ApiDialect):
         return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
 
     def _notes(self, settings: CallSettings) -> tuple[str, ...]:
-        """Return notes on the options that are left out because the model refuses them."""
+        """Return notes about options that are not sent because the model refuses them."""
         refused = self._refused.get(settings.model)
         return accepted_options(settings.options, refused)[1] if refused else ()
 
@@ -226,7 +226,7 @@ def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
 
 
 def _with_image(item: JsonObject, images: Iterator[Image]) -> JsonObject:
-    """Put a message's image data back into a response item that was stored without the image."""
+    """Return a response item with the image data that was left out when the item was stored."""
     if item.get("type") != _IMAGE_CALL or not item.get("result"):
         return item
     image = next(images, None)

@@ -354,7 +354,9 @@ class AnthropicDialect(ApiDialect):
 
 
 class RequestParts:
-    """Translates a request's options and tools for one version of Claude, leaving out rejected options.
+    """Translates a request's options and tools for one version of Claude.
+
+    Options that this version rejects are left out.
 
     Args:
         settings: The settings of the request.
@@ -550,7 +552,10 @@ def _assistant_blocks(message: AiMessage) -> list[JsonObject]:
 
 
 def arguments_object(arguments: str) -> JsonObject:
-    """Parse a tool call's arguments to a JSON object; any other text is wrapped in an object."""
+    """Parse the arguments of a tool call as a JSON object.
+
+    Other text is put into an object.
+    """
     try:
         value = from_json(arguments or "{}")
     except ValueError:
@@ -559,7 +564,7 @@ def arguments_object(arguments: str) -> JsonObject:
 
 
 def safe_call_id(call_id: str) -> str:
-    """Shorten the id of a tool call to 64 letters, digits, ``_`` and ``-``, as Anthropic's API requires.
+    """Return the id of a tool call in the form that Anthropic's API requires.
 
     Other providers may use longer ids and other characters. Different ids stay different.
     """

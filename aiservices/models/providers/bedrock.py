@@ -392,7 +392,9 @@ class ConverseDialect(ApiDialect):
 
 
 class _RequestParts:
-    """Translates a request's options and tools for one Bedrock model, leaving out rejected options.
+    """Translates a request's options and tools for one Bedrock model.
+
+    Options that the model rejects are left out.
 
     Attributes:
         max_tokens: The limit of the reply.
@@ -705,7 +707,7 @@ class FrameDecoder:
 
 
 def _headers(data: bytes) -> dict[str, str]:
-    """Parse the headers of an event in Amazon's binary stream; all their values must be strings."""
+    """Parse the headers of an event in Amazon's binary stream; other values than strings are errors."""
     headers, position = {}, 0
     while position < len(data):
         end = position + 1 + data[position]

@@ -178,7 +178,7 @@ class DecisionChatModel(HttpChatModel):
         return self._join(parts, replies)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Asynchronously ask a request's multiple-choice questions; each option gets a probability."""
+        """Ask a request's multiple-choice questions; async version of ``complete``."""
         parts = self._parts(request)
         if len(parts) == 1:
             return await super().acomplete(request)
@@ -190,11 +190,11 @@ class DecisionChatModel(HttpChatModel):
         return self._join(parts, replies)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Send a request's questions, and yield the complete reply; decision endpoints do not stream."""
+        """Send a request's questions, and yield the complete reply, as there is no streaming."""
         yield from whole_reply_deltas(self.complete(request))
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Asynchronously send a request's questions, and yield the complete reply when it has arrived."""
+        """Send a request's questions, and yield the complete reply; async version of ``stream``."""
         for delta in whole_reply_deltas(await self.acomplete(request)):
             yield delta
 
@@ -212,7 +212,10 @@ class DecisionChatModel(HttpChatModel):
         return [replace(request, response_format=part) for part in _split(answer_format, limit)]
 
     def _join(self, parts: Sequence[ChatRequest], replies: Sequence[ChatReply]) -> ChatReply:
-        """Join the replies to the parts of a split request; ``raw`` becomes a JSON array of their bodies."""
+        """Join the replies to the parts of a split request.
+
+        ``raw`` becomes a JSON array of their bodies.
+        """
         questions: list[Question] = []
         answers: list[Sequence[float] | None] = []
         usage: Usage | None = None
@@ -262,13 +265,13 @@ class DecisionDialect(ApiDialect):
     def _members(
         self, questions: Sequence[Question]
     ) -> tuple[JsonObject, dict[str, Callable[[Sequence[Message]], object]]]:
-        """Return the constant JSON fields of a request, and functions that compute the other fields."""
+        """Return the JSON fields that all requests have in common, and functions for the other fields."""
 
     @abstractmethod
     def read_answers(
         self, data: JsonObject, questions: Sequence[Question]
     ) -> Iterator[Sequence[float] | None]:
-        """Yield the probabilities of the options of each question; None for a question that was refused."""
+        """Yield the probabilities of the options of each question; None for a refused question."""
 
     def _read_usage(self, usage: JsonObject) -> Usage:
         cached, generated = usage.get("input_tokens_details"), usage.get("output_tokens_details")
@@ -343,7 +346,7 @@ class DecisionDialect(ApiDialect):
 
 
 def _labels(question: Question, *, typed: bool = False) -> list[str | bool]:
-    """Return a unique label for each option of a question, by which the request and reply refer to it.
+    """Return a unique label for each option of a question; requests and replies contain the labels.
 
     A string is its own label, unless it is blank, begins or ends with a space or has control characters,
     which some endpoints reject. With ``typed``, true and false are labels too.
@@ -367,7 +370,7 @@ def _labels(question: Question, *, typed: bool = False) -> list[str | bool]:
 
 
 def _free_label(option: AnswerOption, used: set[str]) -> str:
-    """Return a unique label for an answer option, with a number appended if the label is taken."""
+    """Return a label for an answer option, with a number if another option has the same label."""
     value = option.value
     if value is None:
         text = _NONE_OF_THESE
@@ -386,7 +389,7 @@ def _clean(text: str) -> str:
 
 
 def _described(label: str | bool, option: AnswerOption) -> str:
-    """Return a label followed by the description of its option, for APIs without a description field."""
+    """Return a label with the description of its option, for APIs without a field for descriptions."""
     return f"{label}: {option.description}" if option.description else str(label)
 
 
@@ -405,7 +408,10 @@ def _yes_no_probabilities(question: Question, probability: object) -> list[float
 def _option_probabilities(
     question: Question, probabilities: Sequence[tuple[object, object]], keys: Sequence[object]
 ) -> list[float]:
-    """Return the probabilities from a reply in the order of the options; ``keys`` are the options' keys."""
+    """Return the probabilities in a reply in the order of the options.
+
+    ``keys`` are the keys of the options in the reply.
+    """
     # As JSON, because true and 1 are equal in Python.
     by_key = {json.dumps(key): probability for key, probability in probabilities}
     expected = [json.dumps(key) for key in keys]
@@ -656,7 +662,10 @@ class SystemOneDecisions(DecisionDialect):
         return [image.base64 if self._images == "base64" else image.address for image in images]
 
     def _text(self, parts: Sequence[str | Media], images: list[Image]) -> str:
-        """Join a message's parts into one string; add images to ``images``, with a marker in the string."""
+        """Join a message's parts into one string.
+
+        Images are added to ``images``, and the string has a marker for each.
+        """
         texts = []
         for part in parts:
             if isinstance(part, str):

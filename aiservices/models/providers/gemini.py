@@ -458,7 +458,7 @@ def _system_instruction(messages: Sequence[Message]) -> JsonObject | None:
 
 
 def _continuation_token(messages: Sequence[Message], provider: str) -> str | None:
-    """Return the token that makes Gemini continue its last message if that was interrupted."""
+    """Return the token with which Gemini continues its last, interrupted message."""
     last = messages[-1] if messages else None
     parts = (last.parts_for(provider) if isinstance(last, AiMessage) else None) or ({},)
     token: str | None = parts[-1].get(_CONTINUATION)
@@ -507,7 +507,7 @@ def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[
 
 
 def _with_data(part: JsonObject, media: Sequence[Media]) -> JsonObject:
-    """Put a message's media back into a part of a Gemini reply that was stored without media."""
+    """Return a part of a Gemini reply with the media that were left out when it was stored."""
     index = part[_DATA].get("index") if _DATA in part else None
     if index is None:
         return part
@@ -610,7 +610,10 @@ def _server_tool_runs(parts: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:
 
 
 def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert Gemini's token counts to a Usage object that counts reasoning as output, or None."""
+    """Convert Gemini's token counts to a Usage object; reasoning counts as output.
+
+    Returns None without token counts.
+    """
     if not usage or "promptTokenCount" not in usage:
         return None
     thoughts = usage.get("thoughtsTokenCount") or 0
@@ -708,7 +711,7 @@ class GeminiStreamReader(EventStreamReader):
         return None if delta == ReplyDelta() else delta
 
     def _add(self, part: JsonObject) -> None:
-        """Add a part of a streamed Gemini reply, joining it to the previous part if both are plain text."""
+        """Add a part of a streamed Gemini reply; plain text is joined to the text before it."""
         last = self._parts[-1] if self._parts else {}
         if last.keys() == part.keys() and part.keys() <= {"text", "thought"} and "text" in part:
             self._parts[-1] = {**last, "text": last["text"] + part["text"]}
