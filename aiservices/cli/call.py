@@ -293,6 +293,9 @@ def _service(record: BatchRecord) -> BatchService:
     return batch_service(model, record.path, record.headers, _MAX_WAIT)
 
 
+# --- Calling a method once ---
+
+
 T = TypeVar("T")
 _NO_DETAILS = (
     "the details of the call are unknown: the program created the service, and the method does not return a "

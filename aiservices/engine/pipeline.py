@@ -401,6 +401,9 @@ def _identity(awaitable: Awaitable[None]) -> Awaitable[None]:
     return awaitable
 
 
+# --- Further tokens for answers with the same beginning ---
+
+
 _MAX_ROUNDS = 4  # the maximum number of tokens that options may have in common
 _MAX_REQUESTS = 16  # the maximum number of further requests for one reply
 

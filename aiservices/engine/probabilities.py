@@ -31,198 +31,6 @@ from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import ChatReply, TokenLogprob
 from .output_format import OutputFormat
 
-FORMAT = 1
-_SMALLEST = 1e-6  # no probability is 0 or 1: examples cannot prove that
-Kind: TypeAlias = Literal["none", "platt", "temperature", "isotonic"]
-
-
-def logit(probability: float) -> float:
-    """Return the logarithm of the odds of a probability."""
-    clipped = min(max(probability, _SMALLEST), 1 - _SMALLEST)
-    return math.log(clipped / (1 - clipped))
-
-
-def sigmoid(value: float) -> float:
-    """Convert log-odds (the logarithm of the odds) to a probability."""
-    if value >= 0:
-        return 1 / (1 + math.exp(-value))
-    odds = math.exp(value)
-    return odds / (1 + odds)
-
-
-@dataclass(frozen=True, slots=True)
-class Calibrator:
-    """Corrects the probabilities that a model gives for the possible answers to one question.
-
-    Attributes:
-        kind: "platt" (a slope and an offset for the logit of the second of two answers), "temperature" (an
-            inverse temperature, and an offset for each answer), "isotonic" (steps for the probability of
-            the second of two answers), or "none".
-        parameters: The numbers of the correction. For "isotonic", the limits of the steps and their values.
-    """
-
-    kind: Kind = "none"
-    parameters: tuple[float, ...] = ()
-
-    def apply(self, probabilities: Sequence[float]) -> tuple[float, ...]:
-        """Return the corrected probabilities of the possible answers, which add up to 1."""
-        match self.kind:
-            case "platt":
-                slope, offset = self.parameters
-                second = sigmoid(slope * logit(probabilities[1]) + offset)
-                return _clipped((1 - second, second))
-            case "isotonic":
-                count = len(self.parameters) // 2
-                step = bisect_right(self.parameters[1:count], probabilities[1])
-                second = self.parameters[count + step]
-                return _clipped((1 - second, second))
-            case "temperature":
-                factor, *offsets = self.parameters
-                logs = [
-                    factor * math.log(max(share, _SMALLEST)) + offset
-                    for share, offset in zip(probabilities, offsets, strict=True)
-                ]
-                highest = max(logs)
-                return _clipped([math.exp(value - highest) for value in logs])
-            case _:
-                return tuple(probabilities)
-
-
-def _clipped(shares: Sequence[float]) -> tuple[float, ...]:
-    total = sum(shares)
-    clipped = [min(max(share / total, _SMALLEST), 1 - _SMALLEST) for share in shares]
-    total = sum(clipped)
-    return tuple(share / total for share in clipped)
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationEntry:
-    """The correction for the probabilities of one answer of a method, and how accurate the answers are.
-
-    Attributes:
-        method: The method, ``Service.method``.
-        path: The JSON path of the answer.
-        question: The SHA-256 hash of the prompt and the description of the answer.
-        options: The possible answers as JSON values.
-        source: Where the probabilities came from, such as "logprobs".
-        model: The model, as its replies name it.
-        n: The number of labelled examples.
-        calibrator: The correction of the probabilities.
-        before: Measures of the probabilities as they were: "brier", "log_loss", "auroc", "ece" and
-            "ece_if_perfect".
-        after: The same measures of the corrected probabilities, each from a correction that was fitted
-            without the example.
-        threshold: The probability from which an answer is accepted: its "value", the promised "error" and
-            "confidence", the "coverage" and the "upper" bound of the error; None if no threshold keeps it.
-        made: The date.
-    """
-
-    method: str
-    path: str
-    question: str
-    options: tuple[Any, ...]
-    source: str
-    model: str
-    n: int
-    calibrator: Calibrator
-    before: Mapping[str, float | None] = field(default_factory=dict)
-    after: Mapping[str, float | None] = field(default_factory=dict)
-    threshold: Mapping[str, float] | None = None
-    made: str = ""
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Corrections for the answer probabilities of a service, applied by ``create(calibration=…)``.
-
-    Attributes:
-        entries: The calibrations of single answers.
-        on_mismatch: What happens if a reply comes from another model or source: "error", or "raw" to use its
-            probabilities as they are.
-    """
-
-    entries: tuple[CalibrationEntry, ...]
-    on_mismatch: Literal["error", "raw"] = "error"
-
-    def __post_init__(self) -> None:
-        if self.on_mismatch not in ("error", "raw"):
-            message = f'on_mismatch is {self.on_mismatch!r}; it must be "error" or "raw"'
-            raise DefinitionError([DefinitionProblem("Calibration", message)])
-
-    @classmethod
-    def read(cls, path: str | Path, *, on_mismatch: Literal["error", "raw"] = "error") -> Calibration:
-        """Read calibrations from a JSON file; raise DefinitionError if the file is missing or damaged."""
-        try:
-            data = json.loads(Path(path).read_text("utf-8"))
-            if data["format"] != FORMAT:
-                raise ValueError(f"it has the format {data['format']!r}, this version reads {FORMAT}")
-            entries = tuple(map(_entry_from_dict, data["calibrations"]))
-        except OSError as error:
-            problem = f"it cannot be read: {error.strerror or error}"
-            raise DefinitionError([DefinitionProblem(str(path), problem)]) from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            problem = f"it is not a calibration file: {reason}"
-            raise DefinitionError([DefinitionProblem(str(path), problem)]) from error
-        return cls(entries, on_mismatch)
-
-    def write(self, path: str | Path) -> None:
-        """Write the calibrations to a JSON file, keeping the other calibrations that it already contains."""
-        target = Path(path)
-        others = Calibration.read(target).entries if target.exists() else ()
-        merged = {_key(entry): entry for entry in (*others, *self.entries)}
-        data = {"format": FORMAT, "calibrations": [asdict(merged[key]) for key in sorted(merged)]}
-        target.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-    def find(self, method: str, path: str) -> tuple[CalibrationEntry, ...]:
-        """Return the calibrations for an answer, one for each model and source of probabilities."""
-        return tuple(entry for entry in self.entries if (entry.method, entry.path) == (method, path))
-
-    def __str__(self) -> str:
-        return "\n".join(map(_entry_text, self.entries)) or "no calibrations"
-
-
-def _key(entry: CalibrationEntry) -> tuple[str, str, str, str]:
-    return entry.method, entry.path, entry.model, entry.source
-
-
-def _entry_from_dict(data: Mapping[str, Any]) -> CalibrationEntry:
-    entry = CalibrationEntry(**data)
-    calibrator = Calibrator(data["calibrator"]["kind"], tuple(data["calibrator"]["parameters"]))
-    entry = replace(entry, calibrator=calibrator, options=tuple(data["options"]))
-    if calibrator.kind not in get_args(Kind):
-        raise ValueError(f"the kind {calibrator.kind!r} is unknown")
-    shares = [1 / len(entry.options)] * len(entry.options)
-    if not math.isclose(sum(calibrator.apply(shares)), 1):  # also fails for a wrong number of parameters
-        raise ValueError(f"the parameters of {entry.method} {entry.path} are wrong")
-    return entry
-
-
-def _entry_text(entry: CalibrationEntry) -> str:
-    lines = [
-        f"{entry.method} {entry.path}: {entry.n} examples, {entry.model}, {entry.source}",
-        f"  calibration: {entry.calibrator.kind}",
-    ]
-    for name, label in (
-        ("brier", "Brier score"),
-        ("log_loss", "log loss"),
-        ("auroc", "AUROC"),
-        ("ece", "calibration error"),
-        ("ece_if_perfect", "  of perfect probabilities"),
-    ):
-        before, after = entry.before.get(name), entry.after.get(name)
-        if before is not None and after is not None:
-            lines.append(f"  {label:28} {before:.3f} -> {after:.3f}")
-    if entry.threshold is None:
-        lines.append("  threshold: none keeps the error below the limit; label more examples")
-    else:
-        lines.append(
-            "  threshold: {value:.2f} answers {coverage:.0%} with an error of at most {error:.0%} "
-            "(confidence {confidence:.0%}, bound {upper:.1%})".format_map(entry.threshold)
-        )
-    return "\n".join(lines)
-
-
 _SPACES = b" \t\r\n"
 _ENDS = b",]} \t\r\n"  # what may follow a JSON value
 YES_NO = ((False, False), (True, True))  # the possible answers to a yes/no question
@@ -900,3 +708,198 @@ def _rewritten(text: str, changes: Sequence[tuple[Leaf, Leaf]]) -> str:
 def _missing(text: str, paths: Sequence[str]) -> OutputParsingError:
     message = "its probabilities cannot be read from this reply"
     return OutputParsingError(text, [Problem(path, message) for path in paths])
+
+
+# --- Calibration ---
+
+
+FORMAT = 1
+_SMALLEST = 1e-6  # no probability is 0 or 1: examples cannot prove that
+Kind: TypeAlias = Literal["none", "platt", "temperature", "isotonic"]
+
+
+def logit(probability: float) -> float:
+    """Return the logarithm of the odds of a probability."""
+    clipped = min(max(probability, _SMALLEST), 1 - _SMALLEST)
+    return math.log(clipped / (1 - clipped))
+
+
+def sigmoid(value: float) -> float:
+    """Convert log-odds (the logarithm of the odds) to a probability."""
+    if value >= 0:
+        return 1 / (1 + math.exp(-value))
+    odds = math.exp(value)
+    return odds / (1 + odds)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrator:
+    """Corrects the probabilities that a model gives for the possible answers to one question.
+
+    Attributes:
+        kind: "platt" (a slope and an offset for the logit of the second of two answers), "temperature" (an
+            inverse temperature, and an offset for each answer), "isotonic" (steps for the probability of
+            the second of two answers), or "none".
+        parameters: The numbers of the correction. For "isotonic", the limits of the steps and their values.
+    """
+
+    kind: Kind = "none"
+    parameters: tuple[float, ...] = ()
+
+    def apply(self, probabilities: Sequence[float]) -> tuple[float, ...]:
+        """Return the corrected probabilities of the possible answers, which add up to 1."""
+        match self.kind:
+            case "platt":
+                slope, offset = self.parameters
+                second = sigmoid(slope * logit(probabilities[1]) + offset)
+                return _clipped((1 - second, second))
+            case "isotonic":
+                count = len(self.parameters) // 2
+                step = bisect_right(self.parameters[1:count], probabilities[1])
+                second = self.parameters[count + step]
+                return _clipped((1 - second, second))
+            case "temperature":
+                factor, *offsets = self.parameters
+                logs = [
+                    factor * math.log(max(share, _SMALLEST)) + offset
+                    for share, offset in zip(probabilities, offsets, strict=True)
+                ]
+                highest = max(logs)
+                return _clipped([math.exp(value - highest) for value in logs])
+            case _:
+                return tuple(probabilities)
+
+
+def _clipped(shares: Sequence[float]) -> tuple[float, ...]:
+    total = sum(shares)
+    clipped = [min(max(share / total, _SMALLEST), 1 - _SMALLEST) for share in shares]
+    total = sum(clipped)
+    return tuple(share / total for share in clipped)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationEntry:
+    """The correction for the probabilities of one answer of a method, and how accurate the answers are.
+
+    Attributes:
+        method: The method, ``Service.method``.
+        path: The JSON path of the answer.
+        question: The SHA-256 hash of the prompt and the description of the answer.
+        options: The possible answers as JSON values.
+        source: Where the probabilities came from, such as "logprobs".
+        model: The model, as its replies name it.
+        n: The number of labelled examples.
+        calibrator: The correction of the probabilities.
+        before: Measures of the probabilities as they were: "brier", "log_loss", "auroc", "ece" and
+            "ece_if_perfect".
+        after: The same measures of the corrected probabilities, each from a correction that was fitted
+            without the example.
+        threshold: The probability from which an answer is accepted: its "value", the promised "error" and
+            "confidence", the "coverage" and the "upper" bound of the error; None if no threshold keeps it.
+        made: The date.
+    """
+
+    method: str
+    path: str
+    question: str
+    options: tuple[Any, ...]
+    source: str
+    model: str
+    n: int
+    calibrator: Calibrator
+    before: Mapping[str, float | None] = field(default_factory=dict)
+    after: Mapping[str, float | None] = field(default_factory=dict)
+    threshold: Mapping[str, float] | None = None
+    made: str = ""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Corrections for the answer probabilities of a service, applied by ``create(calibration=…)``.
+
+    Attributes:
+        entries: The calibrations of single answers.
+        on_mismatch: What happens if a reply comes from another model or source: "error", or "raw" to use its
+            probabilities as they are.
+    """
+
+    entries: tuple[CalibrationEntry, ...]
+    on_mismatch: Literal["error", "raw"] = "error"
+
+    def __post_init__(self) -> None:
+        if self.on_mismatch not in ("error", "raw"):
+            message = f'on_mismatch is {self.on_mismatch!r}; it must be "error" or "raw"'
+            raise DefinitionError([DefinitionProblem("Calibration", message)])
+
+    @classmethod
+    def read(cls, path: str | Path, *, on_mismatch: Literal["error", "raw"] = "error") -> Calibration:
+        """Read calibrations from a JSON file; raise DefinitionError if the file is missing or damaged."""
+        try:
+            data = json.loads(Path(path).read_text("utf-8"))
+            if data["format"] != FORMAT:
+                raise ValueError(f"it has the format {data['format']!r}, this version reads {FORMAT}")
+            entries = tuple(map(_entry_from_dict, data["calibrations"]))
+        except OSError as error:
+            problem = f"it cannot be read: {error.strerror or error}"
+            raise DefinitionError([DefinitionProblem(str(path), problem)]) from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            problem = f"it is not a calibration file: {reason}"
+            raise DefinitionError([DefinitionProblem(str(path), problem)]) from error
+        return cls(entries, on_mismatch)
+
+    def write(self, path: str | Path) -> None:
+        """Write the calibrations to a JSON file, keeping the other calibrations that it already contains."""
+        target = Path(path)
+        others = Calibration.read(target).entries if target.exists() else ()
+        merged = {_key(entry): entry for entry in (*others, *self.entries)}
+        data = {"format": FORMAT, "calibrations": [asdict(merged[key]) for key in sorted(merged)]}
+        target.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+    def find(self, method: str, path: str) -> tuple[CalibrationEntry, ...]:
+        """Return the calibrations for an answer, one for each model and source of probabilities."""
+        return tuple(entry for entry in self.entries if (entry.method, entry.path) == (method, path))
+
+    def __str__(self) -> str:
+        return "\n".join(map(_entry_text, self.entries)) or "no calibrations"
+
+
+def _key(entry: CalibrationEntry) -> tuple[str, str, str, str]:
+    return entry.method, entry.path, entry.model, entry.source
+
+
+def _entry_from_dict(data: Mapping[str, Any]) -> CalibrationEntry:
+    entry = CalibrationEntry(**data)
+    calibrator = Calibrator(data["calibrator"]["kind"], tuple(data["calibrator"]["parameters"]))
+    entry = replace(entry, calibrator=calibrator, options=tuple(data["options"]))
+    if calibrator.kind not in get_args(Kind):
+        raise ValueError(f"the kind {calibrator.kind!r} is unknown")
+    shares = [1 / len(entry.options)] * len(entry.options)
+    if not math.isclose(sum(calibrator.apply(shares)), 1):  # also fails for a wrong number of parameters
+        raise ValueError(f"the parameters of {entry.method} {entry.path} are wrong")
+    return entry
+
+
+def _entry_text(entry: CalibrationEntry) -> str:
+    lines = [
+        f"{entry.method} {entry.path}: {entry.n} examples, {entry.model}, {entry.source}",
+        f"  calibration: {entry.calibrator.kind}",
+    ]
+    for name, label in (
+        ("brier", "Brier score"),
+        ("log_loss", "log loss"),
+        ("auroc", "AUROC"),
+        ("ece", "calibration error"),
+        ("ece_if_perfect", "  of perfect probabilities"),
+    ):
+        before, after = entry.before.get(name), entry.after.get(name)
+        if before is not None and after is not None:
+            lines.append(f"  {label:28} {before:.3f} -> {after:.3f}")
+    if entry.threshold is None:
+        lines.append("  threshold: none keeps the error below the limit; label more examples")
+    else:
+        lines.append(
+            "  threshold: {value:.2f} answers {coverage:.0%} with an error of at most {error:.0%} "
+            "(confidence {confidence:.0%}, bound {upper:.1%})".format_map(entry.threshold)
+        )
+    return "\n".join(lines)

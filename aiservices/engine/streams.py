@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from output_parsers.streaming.reader import ItemListParser
 
 
+# --- Events for listeners ---
+
+
 @dataclass(slots=True)
 class CallStarted:
     """An event for listeners: a service method was called.
@@ -198,6 +201,9 @@ class CallFailed:
 
     invocation: Invocation
     error: BaseException
+
+
+# --- Streams ---
 
 
 T = TypeVar("T")

@@ -742,6 +742,9 @@ def _undo_record(run: ToolRun, error: Exception | None, state: CallState) -> Flo
     return changed
 
 
+# --- Undoing tool calls ---
+
+
 def _run_of(done: UndoableCall, state: CallState) -> ToolRun:
     """Return the record of a tool call; create it if other calls of the same reply are still running."""
     call = done.call

@@ -47,6 +47,8 @@ from .guard import (
     texts_in,
 )
 
+# --- User messages ---
+
 
 class InputGuardrails:
     """Middleware that checks the user message with guard functions, one after the other.
@@ -139,6 +141,9 @@ def find_user_text(invocation: Invocation) -> UserText | None:
             text = message.text.replace(INSTRUCTIONS_MARK, placeholder)
             return UserText(text, position, placeholder)
     return None
+
+
+# --- Answers ---
 
 
 # --- Splitting a streamed text into parts ---
@@ -697,6 +702,9 @@ def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[o
         return replace(answer, value=reading.value, coercions=reading.coercions, messages=messages)
     messages = (*messages[:-1], reply.message) if messages else ()
     return replace(answer, value=reading.value, reply=reply, coercions=reading.coercions, messages=messages)
+
+
+# --- Tool calls ---
 
 
 # Gets the arguments, a text or the result, and the tool call. Any, because their types depend on the tool.

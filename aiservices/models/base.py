@@ -372,6 +372,9 @@ class Rest:
         return f"{self._name} was skipped: it rests for {seconds:.0f} seconds after {failures} in a row"
 
 
+# --- Several models as one ---
+
+
 class FallbackChatModel(PickledByArguments):
     """A chat model that sends each request to several models in turn until one answers.
 
@@ -592,6 +595,9 @@ async def _aclosing(deltas: AsyncIterator[ReplyDelta]) -> AsyncIterator[AsyncIte
         close = getattr(deltas, "aclose", None)
         if close is not None:
             await close()
+
+
+# --- A model that follows a script ---
 
 
 ScriptedReply: TypeAlias = str | ChatReply | Exception

@@ -53,27 +53,6 @@ if TYPE_CHECKING:
     from .messages import ChatReply, ToolCall, Usage
 
 
-class Strategy(StrEnum):
-    """A way of requesting structured output from a model, for example with a JSON Schema or a tool.
-
-    JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
-    OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.
-    GRAMMAR: the schema constrains the tokens that are generated; the prompt contains a short description.
-    JSON_MODE: the provider guarantees only that the answer is a JSON object; the prompt describes the value.
-    PROMPT: only the prompt asks for JSON that matches the schema.
-    DECISION: the request asks questions with fixed answers, and the reply has a probability for each answer.
-    TEXT: the text of the reply is the value.
-    """
-
-    JSON_SCHEMA = "json_schema"
-    OUTPUT_TOOL = "output_tool"
-    GRAMMAR = "grammar"
-    JSON_MODE = "json_mode"
-    PROMPT = "prompt"
-    DECISION = "decision"
-    TEXT = "text"
-
-
 # How a request that a provider refused can succeed the next time; "" if that is unknown.
 Remedy: TypeAlias = Literal["", "drop state", "send again"]
 
@@ -128,6 +107,27 @@ def total_usage(own: Usage | None, inner_calls: Sequence[InnerCall]) -> Usage | 
 def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceError:
     """Recreate a pickled exception without calling ``__init__``."""
     return cls.__new__(cls, *args)
+
+
+class Strategy(StrEnum):
+    """A way of requesting structured output from a model, for example with a JSON Schema or a tool.
+
+    JSON_SCHEMA: the request contains the JSON Schema, and the provider makes sure that the answer matches it.
+    OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.
+    GRAMMAR: the schema constrains the tokens that are generated; the prompt contains a short description.
+    JSON_MODE: the provider guarantees only that the answer is a JSON object; the prompt describes the value.
+    PROMPT: only the prompt asks for JSON that matches the schema.
+    DECISION: the request asks questions with fixed answers, and the reply has a probability for each answer.
+    TEXT: the text of the reply is the value.
+    """
+
+    JSON_SCHEMA = "json_schema"
+    OUTPUT_TOOL = "output_tool"
+    GRAMMAR = "grammar"
+    JSON_MODE = "json_mode"
+    PROMPT = "prompt"
+    DECISION = "decision"
+    TEXT = "text"
 
 
 class AttemptPurpose(Enum):

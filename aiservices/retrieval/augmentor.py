@@ -32,6 +32,9 @@ from ..structured import SideQuestion
 from ..tools.tool import Tool, ToolRun, tool, tools_of
 from .content import Content, Query, Retriever, call_effect, call_flow, check_contents, last_user_position
 
+# --- Rewriting queries and merging results ---
+
+
 T = TypeVar("T")
 
 
@@ -306,6 +309,9 @@ def _distinct(rankings: Rankings) -> list[Content]:
         for content in ranking:
             contents.setdefault(content.key, content)
     return list(contents.values())
+
+
+# --- The interceptor ---
 
 
 _TEMPLATE = "{{user_message}}\n\nAnswer using the following information:\n{{information}}"

@@ -36,6 +36,8 @@ from ..service.compile import ReturnShape
 from ..service.decisions import answers_of
 from ..service.methods import ServiceMethod, service_method_of
 
+# --- The results of a run ---
+
 
 class RowsError(AiServiceError):
     """Raised if ``map_rows`` cannot read a table, cannot write a file, or must stop early."""
@@ -224,6 +226,9 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+# --- Binding rows to a method ---
 
 
 _SHAPES = {

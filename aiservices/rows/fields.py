@@ -539,6 +539,9 @@ def _free_name(name: str, used: set[str]) -> str:
     return new
 
 
+# --- Converting rows to Arrow columns ---
+
+
 BATCH_ROWS = 10_000  # the rows of a row group in Parquet
 _BATCH_CHARACTERS = 1 << 26  # rows with long texts are written earlier
 

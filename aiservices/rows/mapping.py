@@ -484,6 +484,9 @@ def _path(path: str | PathLike[str] | None) -> Path | None:
     return None if path is None else Path(path)
 
 
+# --- Estimates ---
+
+
 _Z = 1.96  # 95 % of a normal distribution
 
 

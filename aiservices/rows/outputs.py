@@ -491,6 +491,9 @@ def _pandas_column(column: Any, index: object) -> Any:
     return column.to_pandas().set_axis(index)
 
 
+# --- Review of uncertain answers ---
+
+
 _INDEX = re.compile(r"\[\d+\]")
 _ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "reviewed answer"
 

@@ -611,6 +611,9 @@ class _RecordedCalls:
         return effect if self._model_for is None else effect._replace(model=self._model_for(effect.model))
 
 
+# --- A whole run ---
+
+
 class Engine(Protocol):
     """The interface of engines, which process the rows of ``map_rows``, for example in batches or on Ray.
 

@@ -610,6 +610,9 @@ async def _awaited(started: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+# --- Previewing a request ---
+
+
 _ROLE_NAMES: dict[type, str] = {
     SystemMessage: "system",
     UserMessage: "user",

@@ -284,6 +284,9 @@ def _item_problems(setting: str, items: Sequence[object]) -> Iterator[str]:
             )
 
 
+# --- The decorator options ---
+
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 

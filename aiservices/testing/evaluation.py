@@ -369,6 +369,9 @@ def _calibration_problems(
             yield f"{name} is {value!r}; it must be between 0 and 1"
 
 
+# --- Calibration ---
+
+
 def _call_all(bound: ServiceMethod, cases: Sequence[Case[Any]], max_concurrency: int) -> Flow[list[_Called]]:
     drive = arun if bound.plan.returns.is_async else run
     runs = tuple([Run(partial(_call_with, drive, bound, case)) for case in cases])

@@ -417,6 +417,9 @@ def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, 
     return position, comma
 
 
+# --- Exact JSON first, then repairs ---
+
+
 _FIRST_PIECE, _GROWTH = 64, 8  # characters of the first piece, and the factor for the next one
 _LONGEST_WORD = len("-Infinity")
 _UNTERMINATED = "Unterminated string"  # in the message of json.JSONDecodeError

@@ -438,6 +438,9 @@ def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[C
     ]
 
 
+# --- Finding the parser for a type ---
+
+
 def parser_for(output_type: TypeForm[T]) -> TypeParser[T]:
     """Return the parser for a Python type.
 

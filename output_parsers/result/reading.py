@@ -332,6 +332,9 @@ def _field_names(cls: object) -> Sequence[str] | None:
     return None if attrs_fields is None else [field.name for field in attrs_fields]
 
 
+# --- Results of parsing JSON ---
+
+
 # The deepest nesting that is accepted. It is deeper than any realistic answer, and shallow enough for the
 # recursive functions that validate the value afterwards.
 DEPTH = 500

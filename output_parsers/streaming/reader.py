@@ -237,6 +237,9 @@ class PlainTextReader:
         return self._buffer.prefix() if self._buffer.pieces else None
 
 
+# --- The items of a list ---
+
+
 # Objects that are not in a list may be separated by commas or by the markers of a Markdown list.
 _BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 

@@ -546,6 +546,9 @@ def _unexpected_property(cursor: Cursor) -> EncodingError:
     return EncodingError(cursor.path, "no property of this name is expected")
 
 
+# --- Unions ---
+
+
 class UnionCodec(Codec):
     """The codec of a union: converts values that fit one of several JSON Schemas (branches) for strict mode.
 

@@ -360,6 +360,9 @@ class MarkdownJsonDictParser(DictParser):
 XmlElement: TypeAlias = "dict[str, str | list[XmlElement] | None]"
 
 _ELEMENT_NAME = r"[^\W\d][\w.:-]*+"
+# --- XML ---
+
+
 _MARKUP = re.compile(
     rf"""<(?:(?P<comment>!--)|(?P<data>!\[CDATA\[)|(?P<instruction>\?)|(?P<declaration>![A-Za-z\[])
     |/(?P<closed>{_ELEMENT_NAME})\s*+>

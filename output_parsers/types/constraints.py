@@ -25,6 +25,8 @@ from .node import Definitions, JsonSchema, Node
 from .scalars import FloatNode
 from .target import Target, TypeExpression, type_name
 
+# --- Types that pydantic reads ---
+
 
 class PydanticNode(Node[object]):
     """Reads a value with pydantic in strict mode, so that pydantic converts nothing silently.
@@ -126,6 +128,9 @@ def problems_of(error: ValidationError, cursor: Cursor) -> list[Problem]:
             message = message[:1].lower() + message[1:]
         problems.append(Problem(part.path, message, describe_value(details["input"])))
     return problems
+
+
+# --- Constraints ---
 
 
 CONSTRAINTS_IN_WORDS = {

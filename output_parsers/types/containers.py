@@ -346,6 +346,9 @@ def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Nod
     return node
 
 
+# --- Unions ---
+
+
 _MAX_KINDS = 20  # of values in a message
 # A union with this many levels is a definition in the JSON Schema if it repeats: a schema in which each level
 # repeats the one below grows exponentially. Unions with fewer levels stay in place, which models read better.

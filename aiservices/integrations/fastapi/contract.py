@@ -545,6 +545,9 @@ def server_argument_problems(
     return problems
 
 
+# --- Server-sent events ---
+
+
 _EMPTY_SNAPSHOT = '{"value":null,"done":false}'
 
 

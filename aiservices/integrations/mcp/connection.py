@@ -636,6 +636,9 @@ async def await_on_loop(work: Coroutine[object, object, T], loop: asyncio.Abstra
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
+# --- Converting contents ---
+
+
 _UNKNOWN_TYPE = "application/octet-stream"
 # The C0 and C1 control characters and DEL, except newline and tab. They can change what a terminal shows.
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Delete, Engine, MetaData, Select, Table, Update
 
 
+# --- SQLAlchemy ---
+
+
 class SqlAlchemyChatMemoryStore:
     """A store for conversations in a database that SQLAlchemy supports.
 
@@ -201,6 +204,9 @@ def _engine(sql: Any, url: str) -> Any:
             f"pip install {package}, or name another driver in the URL"
         )
         raise MissingExtraError(message, name=package) from None
+
+
+# --- SQLite ---
 
 
 # AUTOINCREMENT never reuses a number, not even after rows were deleted. So the last number of a conversation

@@ -247,6 +247,9 @@ def _gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB"
 
 
+# --- Downloading weights ---
+
+
 # Called with the name of the current step, the amount that is done and the whole amount.
 Progress = Callable[[str, int, int], None]
 # Opens one piece of a file.

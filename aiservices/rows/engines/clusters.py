@@ -63,6 +63,9 @@ from .workers import (
     worker_for,
 )
 
+# --- Spark ---
+
+
 _JOBS_PER_WORKER = 2  # so that a worker does not wait for the next one
 _JAVA = 17
 _SESSION = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
@@ -220,6 +223,9 @@ class _ChunkFunction:
                 yield pa.RecordBatch.from_arrays([pa.array([done], pa.binary())], ["done"])
 
 
+# --- Ray ---
+
+
 _QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
 _CHUNKS_PER_WORKER = 2  # so that a worker does not wait for the next one
 
@@ -364,6 +370,9 @@ class _RayPool:
         """Stop all actors."""
         for actor in self._actors:
             self._ray.kill(actor)
+
+
+# --- User-defined functions ---
 
 
 _DEFAULT_CONCURRENCY = 64
