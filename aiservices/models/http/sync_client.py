@@ -542,15 +542,13 @@ class _Poll:
         """Wait until sockets are ready, and return a list of sockets with their events as libcurl flags."""
         seconds = max(seconds, 0.0)
         if self._poll is not None:
-            return [
-                (
-                    descriptor,
-                    (pycurl.CSELECT_IN if events & select.POLLIN else 0)
-                    | (pycurl.CSELECT_OUT if events & select.POLLOUT else 0)
-                    | (pycurl.CSELECT_ERR if events & ~(select.POLLIN | select.POLLOUT) else 0),
-                )
-                for descriptor, events in self._poll.poll(seconds * 1000)
-            ]
+            sockets = []
+            for descriptor, events in self._poll.poll(seconds * 1000):
+                mask = pycurl.CSELECT_IN if events & select.POLLIN else 0
+                mask |= pycurl.CSELECT_OUT if events & select.POLLOUT else 0
+                mask |= pycurl.CSELECT_ERR if events & ~(select.POLLIN | select.POLLOUT) else 0
+                sockets.append((descriptor, mask))
+            return sockets
         reading = [number for number, action in self._actions.items() if action & pycurl.POLL_IN]
         writing = [number for number, action in self._actions.items() if action & pycurl.POLL_OUT]
         if not (reading or writing):  # select does not wait without sockets on Windows
