@@ -1,4 +1,4 @@
-"""The steps of a service call, such as a model request, and the functions that execute these steps.
+"""Effects, which are the steps of a service call such as a model request, and the functions that run them.
 
 A flow is a generator that does no input or output itself. It yields an effect, such as ``CallModel``. The
 driver performs the effect, and sends the outcome or throws the error into the generator. So everything above
@@ -56,7 +56,7 @@ _MIN_PER_PIECE = 4
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A step of a service call that runs a function.
+    """An effect (a step of a service call) that runs a function.
 
     Attributes:
         function: Takes no arguments. In async calls it may be async.
@@ -76,7 +76,7 @@ class Run:
 
 
 class CallModel(NamedTuple):
-    """A step of a service call that sends a request to a language model.
+    """An effect (a step of a service call) that sends a request to a language model.
 
     Attributes:
         model: The model.
@@ -107,7 +107,7 @@ class CallModel(NamedTuple):
 
 
 class Gather(NamedTuple):
-    """A step of a service call that runs several other steps at the same time.
+    """An effect (a step of a service call) that runs several other effects at the same time.
 
     Attributes:
         effects: The effects. Their outcomes are in the same order.
@@ -119,7 +119,7 @@ class Gather(NamedTuple):
 
 
 class GatherFlows(NamedTuple):
-    """A step of a service call that runs several flows at the same time, such as the tools of a reply.
+    """An effect (a step of a service call) that runs several flows at the same time.
 
     Events that the flows emit are reported at once. Replies of models are not streamed. When a flow raises an
     error, the others are closed, and the step raises this error.
@@ -138,7 +138,7 @@ class GatherFlows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """A step of a service call that reports an event to listeners and streams.
+    """An effect (a step of a service call) that reports an event to listeners and streams.
 
     Attributes:
         event: The event.
@@ -151,7 +151,7 @@ class Emit:
 
 
 class Sleep(NamedTuple):
-    """A step of a service call that waits for some seconds.
+    """An effect (a step of a service call) that waits for some seconds.
 
     Attributes:
         seconds: The seconds to wait.

@@ -267,7 +267,7 @@ class _FormatFactory:
 
     @cached_property
     def _constrained_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The JSON Schema for servers that constrain replies to a schema, with notes about changes."""
+        """The JSON Schema for servers that force replies to match it, with notes on how it was changed."""
         if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
             return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
         return self._strict_schema

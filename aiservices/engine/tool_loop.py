@@ -280,7 +280,7 @@ def _with_choice(
 def request_model(
     invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None, early: EarlyCalls | None = None
 ) -> Flow[ModelResponse]:
-    """Send a chat request; if it fails, retry, use a simpler output format, or try a fallback model.
+    """Send a chat request. After a failure, retry, use a simpler output format, or try the next model.
 
     Every request becomes an attempt in the state of the call and counts against its budget. ``early`` starts
     tools while a reply is streamed, and discards them if another request follows. Raises ModelError if no

@@ -1,4 +1,4 @@
-"""Guard functions, which check messages, answers and tool calls; their verdicts; the built-in guards."""
+"""Guard functions, which check messages, answers and tool calls, and the built-in guards."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ _MAX_ATTEMPTS = 3
 
 
 class _Rejection(NamedTuple):
-    """The name of a guard function that rejected the model's answer, its verdict, and the text it checked."""
+    """The rejection of an answer: the name of the guard function, its verdict, and the checked text."""
 
     guard: str
     verdict: Reprompt

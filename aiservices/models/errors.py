@@ -14,7 +14,7 @@ AiServiceError
 ├── MemoryConflictError        another process changed the conversation during the call
 ├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
 ├── MemoryStoreError           the store of the conversations failed
-├── RowsError                  the rows of a table cannot be read or written (defined in rows.binding)
+├── RowsError                  the rows of a table cannot be read or written (defined in rows.row)
 ├── MissingExtraError          a package of an extra is not installed (also an ImportError)
 ├── FinishError                the model stopped before its answer was complete
 │   ├── RefusalError           it refused to answer

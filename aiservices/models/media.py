@@ -161,7 +161,7 @@ class _MediaBase:
 
     @property
     def address(self) -> str:
-        """The URL of the image, audio or file, or a data URL that contains its data."""
+        """The URL of the media, or a data URL with its bytes."""
         return self.url or f"data:{self.media_type};base64,{self.base64}"
 
     def __str__(self) -> str:

@@ -354,7 +354,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
 
 
 def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
-    """Return a copy of a model request effect with a moderation check; return None for other effects."""
+    """Add a moderation check to a model request; return None for an effect that is not a request."""
     if isinstance(effect, CallModel):
         return effect._replace(checks=(*effect.checks, check.effect()))
     if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):

@@ -157,7 +157,7 @@ class ToolSearch:
 
 
 class _SearchOfCall:
-    """The tools that can be found in one service call, and the search functions that the model calls.
+    """The tools and search functions of a ToolSearch in one service call.
 
     Attributes:
         owner: The ToolSearch.

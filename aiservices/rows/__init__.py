@@ -1,8 +1,8 @@
 """Call a service method for each row of a table; an interrupted run can be resumed."""
 
-from .binding import Progress, Row, RowError, RowsError, Summary
 from .engines import BatchEngine, RayEngine, SparkEngine, Udf, UdfSettings, as_udf
 from .mapping import AsyncRows, Estimate, Range, Rows, RowSettings, amap_rows, estimate, map_rows
+from .row import Progress, Row, RowError, RowsError, Summary
 
 __all__ = [
     "AsyncRows",

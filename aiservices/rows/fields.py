@@ -60,7 +60,7 @@ from output_parsers.types.scalars import (
 )
 
 from ..models.errors import DefinitionError, DefinitionProblem
-from .binding import RowsError
+from .row import RowsError
 from .tables import Table, pyarrow
 
 _PREFIX = "answer_"

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .binding import RowsError
+from .row import RowsError
 
 try:
     import fcntl

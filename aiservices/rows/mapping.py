@@ -43,8 +43,8 @@ from ..models.errors import (
 )
 from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
-from .binding import Progress, Row, Summary, content_id, duration_text, map_method, with_columns
 from .outputs import Review, ReviewedAnswers, answer_columns, check_output, output_fields, to_dataframe
+from .row import Progress, Row, Summary, content_id, duration_text, map_method, with_columns
 from .runner import Engine, Job, Runner, RunSettings, answer_of
 from .tables import Table, open_table
 

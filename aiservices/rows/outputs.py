@@ -26,7 +26,6 @@ from output_parsers.result.reading import Json, Leniency, dump_json
 from ..engine.probabilities import Adjustment
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from ..service.decisions import answers_of
-from .binding import MappedMethod, Row, RowsError, content_id
 from .fields import (
     BATCH_ROWS,
     AnswerColumn,
@@ -40,6 +39,7 @@ from .fields import (
     output_fields,
     utf8_text,
 )
+from .row import MappedMethod, Row, RowsError, content_id
 from .tables import Table, pyarrow
 
 __all__ = [

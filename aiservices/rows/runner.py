@@ -51,7 +51,9 @@ from ..models.limits import Limits
 from ..models.messages import ChatReply, reply_from_json, reply_to_json
 from ..models.requests import request_hash
 from ..service.methods import result_of
-from .binding import (
+from .journal import Journal, temporary_folder
+from .outputs import Fields, Review, ReviewedAnswers, open_output
+from .row import (
     EntryReader,
     MappedMethod,
     Progress,
@@ -64,8 +66,6 @@ from .binding import (
     error_entry,
     work_of,
 )
-from .journal import Journal, temporary_folder
-from .outputs import Fields, Review, ReviewedAnswers, open_output
 from .tables import Table, open_table
 
 # Errors after which no other row can succeed.

@@ -27,7 +27,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel
 
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
-from .binding import RowsError
+from .row import RowsError
 
 # --- Reading files ---
 

@@ -613,7 +613,7 @@ class _NoValueParser:
 
 
 class _ImageParser(NamedTuple):
-    """Marks methods that return images, which are taken from the reply and not parsed from its text.
+    """Marks methods that return images, which are taken from the reply without parsing text.
 
     Attributes:
         several: True for a list of images.
@@ -934,7 +934,7 @@ def _result_type(tool: Tool) -> Any:
 
 
 def _may_be(result_type: object, answer_type: object) -> bool:
-    """Return True if values of one type can be instances of another type, or if that is unknown."""
+    """Return False only if no value of one type can be an instance of another type."""
     try:
         result, answer = Target.of(result_type), Target.of(answer_type)
     except UnsupportedTypeError:

@@ -491,7 +491,7 @@ class SideQuestion:
 
 
 def state_within(outer: CallState) -> CallState:
-    """Return the state of a call that runs inside another service call, whose budget it uses.
+    """Return the state of a call that shares the budget of the service call around it.
 
     The requests of the other call do not count as attempts at the answer of this one.
     """

@@ -101,7 +101,7 @@ class Toolbox:
 
     @property
     def declared(self) -> tuple[Tool, ...]:
-        """The tools that are known before a call, including those of providers that know their tools."""
+        """The tools that are known before a call."""
         inner = [one.toolbox.declared for one in self.providers if _has_toolbox(one)]
         return (*self.tools.values(), *chain.from_iterable(inner))
 

@@ -52,7 +52,7 @@ _rule_of = attrgetter("rule")
 
 
 class _Span(NamedTuple):
-    """The position of a JSON value in a reply, and of the Markdown code block around it, if any.
+    """The position of a JSON value in a reply and, if there is one, of the code block around the value.
 
     Attributes:
         start: The index of the first character.

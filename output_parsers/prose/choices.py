@@ -24,7 +24,7 @@ class NoMatch(ValueError):
 
 
 class Choice(NamedTuple, Generic[T]):
-    """A value that a model may choose, with its label and the other spellings that are accepted.
+    """A value that a model may choose, with its label and other accepted spellings.
 
     Attributes:
         label: The text that prompts show.

@@ -1,4 +1,4 @@
-"""The results and errors of parsing text, and regular expressions that are compiled at their first use."""
+"""The results of parsing text, and the function ``lazy_regex``."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 @dataclass(slots=True, eq=False)
 class ObjectStore:
-    """The complete fields of an object that is still being streamed; fields are only added.
+    """The complete fields of an object that is still being streamed.
 
     Attributes:
         fields: The names that members can have; None if any name is possible.
@@ -157,7 +157,7 @@ class PartialObject:
 
 
 class ListStore:
-    """The complete items of a list that is still being streamed; items are only added.
+    """The complete items of a list that is still being streamed.
 
     Attributes:
         items: The items.
@@ -278,7 +278,7 @@ _LIST_SLOTS = frozenset(PartialList.__slots__)
 
 
 def plain(value: object) -> Json:
-    """Convert a view of a partly streamed value, or any other value, to dicts, lists and scalars."""
+    """Convert a partly streamed value to dicts, lists and scalars."""
     cls = type(value)
     if cls in _SCALARS:
         return value
@@ -613,7 +613,7 @@ class MemberBuilder(Builder, ABC):
 
 
 class ObjectPlan(NamedTuple):
-    """A plan for converting streamed JSON objects to instances of one class, or to dicts.
+    """Describes how streamed JSON objects become instances of one class, or dicts.
 
     Attributes:
         fields: The names of the fields; None if any key is possible.
@@ -741,7 +741,7 @@ class ObjectBuilder(MemberBuilder):
 
 
 class ListPlan(NamedTuple):
-    """How to convert streamed JSON arrays to lists, sets or tuples of one type.
+    """Describes how streamed JSON arrays become lists, sets or tuples of one type.
 
     Attributes:
         first: The specs of the first items, as in a tuple.

@@ -168,7 +168,7 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return how to build tuples of one type from streamed JSON arrays."""
+        """Return the ListPlan for a tuple type."""
         specs = tuple(map(self.spec, node.items))
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -179,7 +179,7 @@ class BuilderFactory:
         return ListPlan(specs, None, make)
 
     def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return how to build lists or sets of one type from streamed JSON arrays."""
+        """Return the ListPlan for a list or set type."""
         make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -192,7 +192,7 @@ class BuilderFactory:
         return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
 
     def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return a plan for building dicts of one type from streamed JSON objects."""
+        """Return the ObjectPlan for a dict type."""
         value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
@@ -210,7 +210,7 @@ class BuilderFactory:
         return ObjectPlan(None, {}, find_spec, make, extra="forbid")
 
     def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return how to build instances of a record class, such as a dataclass, from a streamed object."""
+        """Return the ObjectPlan for a record class, such as a dataclass."""
         record, nodes = node.spec, node.nodes
         # The validator of a field may change its value, so the text of the field is not shown.
         hidden = validated_fields(node)

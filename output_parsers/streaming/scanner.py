@@ -128,7 +128,7 @@ class IncrementalScanner:
         return ScanState(stack, partial_member=self._partial_member)
 
     def _wait(self, position: int) -> int:
-        """Record that scanning needs more text, and return the position at which it will continue."""
+        """Record that more text is needed, and return the position at which scanning will continue."""
         self._needs_more = True
         return position
 
@@ -197,7 +197,7 @@ class IncrementalScanner:
         return position
 
     def _scan_inexact(self, text: str, position: int) -> int:
-        """Scan one JSON token that is invalid, or that continues in the next chunk."""
+        """Scan one JSON token that is invalid or incomplete."""
         position = skip_blank(text, position)
         if position == len(text):
             return self._wait(position)

@@ -310,7 +310,7 @@ class DecodeCursor:
         self._add(DeviationKind.MISMATCH, message, value, changes_shape)
 
     def unencoded(self, message: str, value: Json) -> None:
-        """Record that a value has the form of the original JSON Schema, not of the one that was sent."""
+        """Record that a value fits the original JSON Schema instead of the schema that was sent."""
         self._add(DeviationKind.UNENCODED, message, value, changes_shape=False)
 
     def fail(self, message: str, value: Json, kind: DeviationKind = DeviationKind.ERROR) -> None:

@@ -182,7 +182,7 @@ class TupleCodec(Codec):
         return self._decode_items(match_keys(encoded, keys, cursor, closed=True), cursor)
 
     def _decode_items(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
-        """Convert the object that the model wrote, with keys such as ``item_0``, to the items of a tuple."""
+        """Convert an object with keys such as ``item_0``, which the model wrote, to the items of a tuple."""
         items: list[Json] = []
         has_gap = False  # an item was left out, so no further item may follow
         for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
@@ -342,7 +342,7 @@ class Absence(Enum):
 
 
 class ObjectProperty(NamedTuple):
-    """A property that a JSON Schema declares, and the codec that converts its value for strict mode.
+    """A declared property of a JSON Schema, with the codec for its value.
 
     Attributes:
         codec: The codec of its value.
@@ -358,7 +358,7 @@ class ObjectProperty(NamedTuple):
 
 
 class FreeProperties(NamedTuple):
-    """The strict-mode form of properties that a JSON Schema allows but does not declare.
+    """The strict-mode form of an object's undeclared properties: a list of key-value pairs.
 
     Attributes:
         name: The key under which the model writes them, as a list of pairs.

@@ -116,7 +116,7 @@ _SIZE_LIMITS = [
 
 
 def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Return the Encoding of a JSON Schema that converts it in any case, even if that is not necessary."""
+    """Return the Encoding of a JSON Schema, without checking if the schema could be sent unchanged."""
     log = FindingLog()
     # each step builds the codecs again, because a smaller enum or depth changes them everywhere
     for size_limits in _SIZE_LIMITS:
@@ -218,7 +218,7 @@ def _schema_with_definitions(root: Codec) -> JsonSchema:
 
 
 def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
-    """Return a function that converts a strict-mode reply back, and that collects its mistakes."""
+    """Return a function that converts a strict-mode reply back and collects the mistakes in the reply."""
 
     def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
         # the encoded position has its own cursor, so that steps recorded there do not become coercions
@@ -285,7 +285,7 @@ _SCALAR_KEYWORDS = frozenset(("type", "description"))
 
 
 def is_supported(schema: JsonSchema | bool, profile: Profile) -> bool:
-    """Return True if a provider supports all of a JSON Schema, so that it can be sent unchanged.
+    """Return True if a JSON Schema can be sent to the provider unchanged.
 
     This is a quick check for the usual schemas of records. It returns False for anything it does not know.
     """

@@ -322,7 +322,7 @@ class NullableCodec(Codec):
 
     @cached_property
     def inner(self) -> Codec:
-        """The strict-mode converter (codec) of an optional property's value, wrapped if null is ambiguous.
+        """The codec (strict-mode converter) for the value of an optional property.
 
         Use it only when all definitions are known.
         """

@@ -594,7 +594,7 @@ def property_schema(schema: Mapping[str, Any], name: str) -> JsonSchema | bool:
 
 
 def _pattern_schema(schema: JsonSchema, pattern: str) -> JsonSchema | bool:
-    """Return the JSON Schema under ``patternProperties`` that has a given pattern.
+    """Return the JSON Schema that ``patternProperties`` has for a given pattern.
 
     The values may have to fit more schemas, because other patterns may match the same keys.
     """

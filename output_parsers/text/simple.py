@@ -307,7 +307,7 @@ def _csv_items(text: str) -> list[str]:
 
 
 def _csv_item(text: str, position: int, index: int) -> tuple[str, bool, int]:
-    """Return the CSV item that begins at a position, True if it is quoted, and the position after it."""
+    """Read the CSV item at a position; return the item, whether it is quoted, and the position after it."""
     start = _end(_SPACE, text, position)
     if text.startswith('"', start):
         quoted = _QUOTED.match(text, start)

@@ -290,7 +290,7 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
 
 
 def _exclude_all(keywords: JsonSchema, lower: str, upper: str) -> bool:
-    """Return True if a lower and an upper bound contradict each other, so that no value is valid."""
+    """Return True if no value satisfies both a lower and an upper bound."""
     low, high = keywords[lower], keywords[upper]
     try:
         return bool(low > high or (low == high and (lower.startswith("ex") or upper.startswith("ex"))))

@@ -319,7 +319,7 @@ _KEY_RULES = ("number as text", "text for a value that is not text", "member by 
 
 
 def _key_readings(key: str) -> list[Json]:
-    """List the values that a JSON object key may mean: ``"1"`` may mean the string or the number 1.
+    """Return the possible meanings of a JSON key: ``"1"`` may be the string or the number 1.
 
     It is always text, and for ``1`` or ``true`` also a number or a boolean.
     """

@@ -673,7 +673,7 @@ class ObjectNode(Node[object]):
         return self.make({**extra, **values}, data, cursor)
 
     def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
-        """Return the field of a class that a JSON key refers to, and True if the key is spelled exactly.
+        """Return the field that a JSON key refers to, and True if the key is spelled exactly.
 
         The field is None if the key does not refer to a field.
         """

@@ -202,7 +202,7 @@ def schema_type(
 
 
 def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, object]) -> str:
-    """Return a key that is the same for equal JSON Schema definitions, so that pydantic merges them.
+    """Return a key for a JSON Schema definition; equal definitions have equal keys.
 
     Pydantic merges definitions with the same reference, and numbers definitions with the same name but
     different references. With the hash, equal definitions of several methods become one component.

@@ -1,4 +1,4 @@
-"""Check for which host, and from which web page, a request comes, and answer with a problem if not allowed.
+"""Reject HTTP requests to unknown host names, and requests from web pages of other origins.
 
 This module needs Starlette only.
 """

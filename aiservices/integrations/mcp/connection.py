@@ -1,4 +1,4 @@
-"""A connection to an MCP server, the event loop on which it runs, and the conversion of MCP contents.
+"""Connect to an MCP server, and convert MCP contents to this library's text and media.
 
 MCP contents are converted to this library's text, media and messages, and back. The package ``mcp`` is
 imported only when it is used, so this module can be imported without it.
@@ -328,7 +328,7 @@ class Connection:
 
     @property
     def announces_changes(self) -> bool:
-        """True if the MCP server announces, or may announce, changes of its tool list."""
+        """False if the MCP server never announces changes of its tool list."""
         tools = None if self._client is None else self._client.server_capabilities.tools
         return tools is None or bool(tools.list_changed)
 

@@ -132,7 +132,7 @@ class HttpClients:
 
     @property
     def account(self) -> str:
-        """A hash of the API key; "" if there is no key, or if a function supplies it."""
+        """A hash of the API key; "" without a key, or if a function supplies the key."""
         try:
             secrets = self._credentials().secrets
         except ModelError:  # the first request reports it

@@ -659,7 +659,7 @@ def _location(headers: Mapping[str, str]) -> str:
 
 
 def _cause_chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, its cause, the cause of its cause, and so on.
+    """Yield an exception and the whole chain of its causes.
 
     In an exception group, the first member counts as the cause. The context of an error is left out: it may
     be an error that the caller was handling. The HTTP libraries drop the cause in one case, but keep it as an

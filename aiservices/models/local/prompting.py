@@ -141,7 +141,7 @@ def _with_system_message(
 
 
 def _tool_instructions(tooling: Tooling, messages: Sequence[Message]) -> str:
-    """Return the part of the system message that tells the model which tools it can call, and how."""
+    """Return the part of the system message that lists the tools and explains how to call them."""
     tools = "\n".join(_tool_line(tool) for tool in tooling.tools)
     if tooling.choice != "auto":
         return f"You can call functions:\n{tools}\n\nCall one now: reply with\n{_CALL_EXAMPLE}"
@@ -383,7 +383,7 @@ class ReplyBuilder:
         return None
 
     def _add_text(self, text: str, reasoning: str) -> ReplyDelta | None:
-        """Add the text of a chunk to the reply, and return the part of the reply that is new, or None."""
+        """Add the text of a chunk to the reply; return the new part of the reply, or None if it is empty."""
         delta = ReplyDelta(text) if self._tool_calls is None else self._tool_calls.add(text) or ReplyDelta()
         self._text.append(delta.text)
         self._reasoning.append(reasoning)

@@ -702,7 +702,7 @@ class FrameDecoder:
         return events
 
     def end(self) -> list[bytes]:
-        """Return no events at the end of the stream; an incomplete event there is discarded."""
+        """Return an empty list: an incomplete event at the end of the stream is discarded."""
         return []
 
 

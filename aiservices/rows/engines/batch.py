@@ -33,8 +33,8 @@ from ...models.errors import (
 from ...models.http.model import HttpChatModel
 from ...models.messages import Usage
 from ...models.requests import ChatRequest
-from ..binding import Progress, Row, RowsError
 from ..journal import Journal
+from ..row import Progress, Row, RowsError
 from ..runner import Job, RowFailure, Runner, RunTrace
 from .batch_services import (
     BatchRequest,
@@ -321,7 +321,7 @@ class BatchFolder:
                 path.unlink()
 
     def path(self, record: BatchRecord, suffix: Literal["json", "requests", "responses"]) -> Path:
-        """Return the path of a batch's file for its state, its requests or its responses."""
+        """Return the path of a batch's file: the one with its state, its requests or its responses."""
         return self._folder / f"{record.name}.{suffix}"
 
     def save(self, record: BatchRecord, state: State) -> None:

@@ -19,7 +19,7 @@ from ...models.http.model import HttpChatModel
 from ...models.openai import OpenAiChatModel, OpenAiResponsesModel
 from ...models.providers.anthropic import AnthropicChatModel
 from ...models.providers.gemini import GeminiChatModel
-from ..binding import RowsError
+from ..row import RowsError
 
 T = TypeVar("T")
 _MB = 2**20

@@ -33,7 +33,9 @@ from ...models.errors import (
 )
 from ...models.limits import Limits
 from ...service.settings import check_keywords
-from ..binding import (
+from ..fields import Fields, answer_columns, output_fields
+from ..journal import Journal
+from ..row import (
     EntryReader,
     MappedMethod,
     Progress,
@@ -43,8 +45,6 @@ from ..binding import (
     map_method,
     with_columns,
 )
-from ..fields import Fields, answer_columns, output_fields
-from ..journal import Journal
 from ..runner import Job, RunTrace
 from ..tables import batch_rows, open_table, pyarrow
 from .permissions import PermissionAddress, PermissionServer
@@ -63,10 +63,12 @@ from .workers import (
     worker_for,
 )
 
+_CHUNKS_PER_WORKER = 2  # so that a worker does not wait for the next one
+
+
 # --- Spark ---
 
 
-_JOBS_PER_WORKER = 2  # so that a worker does not wait for the next one
 _JAVA = 17
 _SESSION = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
@@ -180,7 +182,7 @@ class _SparkPool:
     """Sends each chunk of rows to Spark as a separate job."""
 
     def __init__(self, spark: Any, spec: bytes, workers: int) -> None:
-        self.slots = workers * _JOBS_PER_WORKER
+        self.slots = workers * _CHUNKS_PER_WORKER
         self.lost = _failures()
         self._spark = spark
         self._function = _ChunkFunction(spec)
@@ -227,7 +229,6 @@ class _ChunkFunction:
 
 
 _QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
-_CHUNKS_PER_WORKER = 2  # so that a worker does not wait for the next one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from ...models.errors import BudgetExceededError, ModelError, ModelTimeoutError
 from ...models.limits import REFUSED, RESET_HEADERS, Limiter, Limits, text_length
 from ...models.messages import ChatReply, ReplyDelta, Usage
 from ...models.requests import ChatRequest
-from ..binding import RowsError
+from ..row import RowsError
 
 _CONNECT_SECONDS = 10.0
 # When the connection to a machine that does not answer ends; a system may lack some of these options.
@@ -188,7 +188,7 @@ class PermissionClient:
         self._is_lost = False
 
     async def ask(self, model: ChatModel, request: ChatRequest, wait: float) -> int | None:
-        """Wait until a request may be sent, and return its number; return None if that takes too long.
+        """Wait until a request may be sent, and return the request's number; None if the wait is too long.
 
         Raises BudgetExceededError, and RowsError if the server cannot be reached.
         """

@@ -36,8 +36,8 @@ from ...models.base import ChatModel
 from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least
 from ...models.limits import Limits
 from ...models.messages import Usage
-from ..binding import MappedMethod, Progress, Row, RowError, RowsError, map_method, work_of
 from ..journal import Journal, decode_line, done_line, encode_line, reply_line
+from ..row import MappedMethod, Progress, Row, RowError, RowsError, map_method, work_of
 from ..runner import Job, RowFailure, RowOutcome, Runner, RunSettings, RunTrace, answer_row
 from .permissions import PermissionAddress, PermissionClient, PermissionServer, PermittedChatModel
 

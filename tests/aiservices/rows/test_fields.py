@@ -18,8 +18,8 @@ import pytest
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, HttpUrl, RootModel
 
 from aiservices import DefinitionError
-from aiservices.rows.binding import RowsError
 from aiservices.rows.fields import AnswerColumns, answer_columns, output_fields
+from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
 from output_parsers import Decision, ParserRegistry, Scale, parser_for
 

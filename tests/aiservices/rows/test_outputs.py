@@ -30,8 +30,8 @@ from hypothesis import given, strategies as st
 from aiservices import DefinitionError
 from aiservices.models.errors import MissingExtraError
 from aiservices.rows import fields as fields_module
-from aiservices.rows.binding import RowsError
 from aiservices.rows.outputs import Fields, Output, answer_columns, open_output, output_fields, to_dataframe
+from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
 from output_parsers import Decision
 
@@ -315,7 +315,7 @@ def test_an_output_that_is_aborted_leaves_the_older_file(tmp_path: Path, ending:
 def test_a_full_disk_is_an_error_that_leaves_no_file(tmp_path: Path, ending: str) -> None:
     program = f"""
 import resource, signal
-from aiservices.rows.binding import RowsError
+from aiservices.rows.row import RowsError
 from aiservices.rows.outputs import answer_columns, open_output, output_fields
 from aiservices.rows.tables import open_table
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -34,7 +34,7 @@ from pydantic import BaseModel
 
 from aiservices import DefinitionError
 from aiservices.models.errors import MissingExtraError
-from aiservices.rows.binding import RowsError
+from aiservices.rows.row import RowsError
 from aiservices.rows.tables import Table, open_table
 
 ROWS = [{"id": 1, "text": "good"}, {"id": 2, "text": None}]
