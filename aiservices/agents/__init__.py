@@ -58,6 +58,9 @@ from .message import (
     with_system_texts,
 )
 
+__all__ = ["HookHandle", "Msg", "ReActAgent", "Round"]
+
+
 T = TypeVar("T")
 _NO_OPTIONS = ChatOptions()
 _DEFAULT_TOOL_ERRORS = ToolErrors()
@@ -732,6 +735,3 @@ def _resolve(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
     if "$ref" not in schema:
         return schema
     return definitions.schemas[schema["$ref"].rpartition("/")[2]]
-
-
-__all__ = ["HookHandle", "Msg", "ReActAgent", "Round"]

@@ -172,7 +172,7 @@ def _row_settings(method: object, output: str, settings: MapSettings) -> RowSett
 
 
 def _prices(method: object, *, required: bool) -> Prices | None:
-    """Return the published prices of the provider's models, or None if they are not needed and unknown."""
+    """Return the published prices of the provider's models; None if they are unknown and not needed."""
     provider = plan_of(method).call.model.name.partition(":")[0]
     try:
         return PublishedPrices(_PRICE_LISTS.get(provider, provider))

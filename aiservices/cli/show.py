@@ -117,7 +117,7 @@ def show(target_name: str, model: str | None, argument_texts: Sequence[str], *, 
 
 
 def _make_service(target: ServiceTarget, model: str | None) -> tuple[object, _DefaultModel | None]:
-    """Create the service as the command ``call`` does; return it with the default model, if that is used.
+    """Create the service as the command ``call`` does, and return it with the default model or None.
 
     If ``call`` would have no model, the service is created with a substitute model, since nothing is sent.
     """

@@ -88,7 +88,7 @@ class Account(Protocol):
         ...
 
     def price_of(self, *names: str) -> Price | None:
-        """Return a model's price, looked up under each of its names, or None if no name has a price."""
+        """Return the price for the first of a model's names that has one; None if no name has a price."""
         ...
 
     def limit_remaining(self, remaining: Remaining) -> Remaining:
@@ -364,7 +364,7 @@ class SharedBudget:
             self._calls.append(call)
 
     def price_of(self, *names: str) -> Price | None:
-        """Return a model's price, looked up under each of its names, or None if no name has a price."""
+        """Return the price for the first of a model's names that has one; None if no name has a price."""
         return self._limits.price_of(*names)
 
     def add(self, usage: Usage, budget: Budget, *models: str, share: float = 1.0) -> None:

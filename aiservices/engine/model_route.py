@@ -342,8 +342,6 @@ class ModelFailover:
     ) -> float | None:
         """Choose the model to ask after a failed request, and return the seconds to wait before.
 
-        Returns None if no model is left.
-
         Returns None if no model can be asked again.
         """
         failed = self.current

@@ -179,7 +179,7 @@ def _wrong_interceptor(invocation: Invocation, message: str) -> DefinitionError:
 
 
 def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
-    """Run a service call, and add its record to the outer call and to budgets that keep records."""
+    """Run a service call, and give its record to the outer call and to budgets that keep such records."""
     state = invocation.state
     if state.inner is not None:  # a side question shares the state of its call, which has a record already
         return (yield from flow)

@@ -246,7 +246,7 @@ def _same_json(one: object, other: object) -> bool:
 
 
 class SharedToken(NamedTuple):
-    """An alternative to a token of the reply, with which several possible answers begin.
+    """An alternative to a token of the reply; more than one possible answer begins with it.
 
     Attributes:
         position: The position of the token that it wrote instead.
@@ -294,7 +294,7 @@ def with_continuation(reply: ChatReply, shared: SharedToken, following: TokenLog
 
 
 class PossibleAnswers(NamedTuple):
-    """The values to choose from at one place in a return type, such as the members of an Enum field.
+    """The values that a bool, Enum, Literal or Decision in a return type can have.
 
     Attributes:
         options: The JSON value and the Python value of each; empty for a ``Decision[list[…]]`` as a whole.
@@ -310,7 +310,7 @@ class PossibleAnswers(NamedTuple):
 
 
 def answer_options(node: Node[object]) -> dict[str, PossibleAnswers]:
-    """Map the JSON path of each bool, Enum, Literal and Decision in a type to its possible answers.
+    """Return a dict from JSON paths of bool, Enum, Literal and Decision values to their possible answers.
 
     Paths of list items contain ``[]``. Each member of a ``Decision[list[…]]`` has its own path. Values inside
     unions and recursive types are left out.
@@ -473,7 +473,7 @@ _INDEX = re.compile(r"\[\d+\]")
 
 
 class Adjustment(NamedTuple):
-    """The calibrations and the threshold to apply to the probabilities of one answer of a method.
+    """The calibrations and the threshold that are applied to the probabilities of one answer.
 
     Attributes:
         method: The method, for error messages.
@@ -675,7 +675,7 @@ def _public(path: str, prefix: str) -> str:
 
 
 def _paths_by_decision(probabilities: Mapping[str, Probabilities]) -> dict[str, list[str]]:
-    """Map each answer's path to the paths of its probabilities, one for each option of a list."""
+    """Return a dict from the JSON path of each answer to the JSON paths of its probabilities."""
     paths: dict[str, list[str]] = {}
     for path, one in probabilities.items():
         paths.setdefault(path if one.leaf.list_path is None else one.leaf.list_path, []).append(path)
@@ -685,7 +685,7 @@ def _paths_by_decision(probabilities: Mapping[str, Probabilities]) -> dict[str, 
 def _adjust(
     probabilities: Probabilities, entry: CalibrationEntry | None, threshold: float | None
 ) -> Probabilities:
-    """Apply a calibration and a threshold to the probabilities, and change the answer accordingly."""
+    """Apply a calibration and a threshold to an answer's probabilities, and change the answer to match."""
     leaf, shares = probabilities.leaf, probabilities.shares
     if entry is not None and entry.calibrator.kind != "none":
         shares = entry.calibrator.apply(shares)

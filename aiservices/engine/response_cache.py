@@ -1,4 +1,4 @@
-"""A cache of model replies, from which repeated requests are answered without sending them again."""
+"""A cache of model replies, so that a repeated request is not sent to the model again."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class ResponseCache(PickledByArguments):
             return None
 
     def put(self, key: str, reply: ChatReply) -> None:
-        """Store a reply under a key; errors of the store are logged and not raised."""
+        """Store a reply under a key; log storage errors instead of raising them."""
         data = json.dumps({"format": _FORMAT, "reply": reply_to_json(reply)}, ensure_ascii=False).encode()
         try:
             self._store.put(key, data if self._encrypt is None else self._encrypt(data))
@@ -222,7 +222,7 @@ class _CachedCall:
 
 
 def _digest(model: ChatModel, request: ChatRequest, *, votes: bool) -> str | None:
-    """Return the hash of a model request, or None if its reply must not be cached."""
+    """Return a hash that identifies a model request, or None if the reply must not be cached."""
     inner = unwrap_model(model)
     options = request.options
     if isinstance(inner, HttpChatModel):

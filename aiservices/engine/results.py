@@ -1,4 +1,4 @@
-"""The results of a service call: one class for the caller and one for interceptors (middleware)."""
+"""``Result``, which a service call returns, and ``Answer``, which interceptors (middleware) receive."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Result(Generic[T_co]):
         yield from self._summary()
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
+        """Return an HTML table of the most important details, for display in notebooks."""
         rows = "".join(
             f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in self._summary()
         )
@@ -134,7 +134,7 @@ class Result(Generic[T_co]):
         return made
 
     def to_json(self) -> str:
-        """Return the JSON text of ``to_dict``."""
+        """Return the data of ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @property
@@ -189,7 +189,7 @@ def _to_jsonable(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer that a service call passes to interceptors, with its value, reply and messages.
+    """The answer of a service call as interceptors see it: the value, the model's reply and the messages.
 
     Attributes:
         value: The typed value.

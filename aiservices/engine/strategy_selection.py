@@ -1,4 +1,4 @@
-"""Select the strategies for requesting structured output, such as JSON Schema, for a type and a model."""
+"""Select how to request a typed value from a model, for example with a JSON Schema or an output tool."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .output_format import (
 
 
 class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised when the return type or model does not support the requested strategy (see ``Strategy``)."""
+    """Raised when a return type or a model does not support the requested Strategy, such as JSON Schema."""
 
 
 def select_strategies(
@@ -232,7 +232,7 @@ class _FormatFactory:
     def _make_record_tool(
         self, record: TypeParser[object], option: StrategyOption, reasons: tuple[str, ...]
     ) -> OutputFormat:
-        """Return an output format for a type like ``Answer | str``: a tool call or a plain-text reply."""
+        """Return the output format for a type such as ``Answer | str``, with a tool call or text as reply."""
         factory = _FormatFactory(record, self._capabilities, partial_values=False, is_streamed=True)
         made = factory.make(option, reasons)
         read = tool_or_text_reader(record, made.tooling.choice if made.tooling else "", self._parser)
@@ -240,7 +240,7 @@ class _FormatFactory:
 
     @cached_property
     def _record_parser(self) -> TypeParser[Any] | None:
-        """The parser for the record class in a union with str, such as ``Answer | str``, or None.
+        """The parser for the record ``Answer`` in a return type such as ``Answer | str``, or None.
 
         It is used only together with the user's tools, because the model may then answer with text. Otherwise
         the model must call the tool, and the tool's arguments must be able to express a string.
@@ -267,7 +267,7 @@ class _FormatFactory:
 
     @cached_property
     def _constrained_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
-        """The JSON Schema for servers that force replies to match it, with notes on how it was changed."""
+        """The JSON Schema for servers that force replies to match a schema, with notes about changes."""
         if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
             return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
         return self._strict_schema

@@ -212,7 +212,7 @@ _NOTHING = object()
 
 
 class FieldCompleted(NamedTuple):
-    """An event of a stream: a field of the object, or an item of the list, is now complete.
+    """An event of a stream: a field of the streamed object, or an item of the streamed list, is complete.
 
     Attributes:
         name: The name of the field, or the index of the item.
@@ -322,7 +322,7 @@ class StreamState(Generic[T]):
                     yield FieldCompleted(name, _field_value(value, name))
 
     def check_not_over(self) -> None:
-        """Raise an error if a stream is read again although it failed, was closed or was read to the end."""
+        """Raise an error if the stream has failed, ended or been closed: it can be read only once."""
         if self.error is not None:
             raise self.error
         if self.is_over:
@@ -340,7 +340,10 @@ class StreamState(Generic[T]):
             hide_library_frames(error)
 
     def final_result(self) -> Result[T]:
-        """Return a stream's result or raise its error; raise StreamConsumedError if it was closed early."""
+        """Return the stream's result, or raise the error that ended the stream.
+
+        Raises StreamConsumedError if the stream was closed before the answer was complete.
+        """
         if self.error is not None:
             raise self.error
         if self.result is None:
@@ -368,7 +371,10 @@ def _is_complete(value: object, part: str | int) -> bool:
 
 
 def _field_names(value: Any) -> list[str]:
-    """Return the field names of a dict, dataclass or model object; an empty list for other values."""
+    """Return the field names of a dict, a dataclass, a pydantic model or a similar object.
+
+    Returns an empty list for other values.
+    """
     if isinstance(value, dict) or _is_partial(value):
         return list(value)
     if is_dataclass(value):
@@ -526,7 +532,7 @@ class ChunkSource(Protocol):
     """The interface of objects that convert stream events to text chunks or list items for the user."""
 
     def chunks(self, event: object) -> Iterator[object]:
-        """Yield the text chunks or list items that an event of a streamed call has completed."""
+        """Yield the text chunks or list items that are complete after the given event of a stream."""
         ...
 
 
@@ -550,7 +556,7 @@ class TextChunks:
 
 
 class ItemStream:
-    """Yields each item of a streamed list when complete, for methods that return ``Iterator[Item]``."""
+    """Yields each item of a streamed list as soon as it is complete, for methods with ``Iterator[Item]``."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
@@ -654,6 +660,6 @@ async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[obje
 
 
 def _called_tool(delta: ReplyDelta) -> str:
-    """Return the name of the first tool call in a part of a streamed reply, or ""."""
+    """Return the name of the first tool that a part of a streamed reply calls; "" if it calls none."""
     calls = delta.tool_calls or (delta.reply.message.tool_calls if delta.reply is not None else ())
     return next((call.name for call in calls), "")

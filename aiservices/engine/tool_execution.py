@@ -130,7 +130,7 @@ class ToolInvocation:
             raise ToolError(f"{self.invocation.plan.qualname}: {message}", call=self.call) from error
 
     def with_arguments(self, **changes: Any) -> ToolInvocation:
-        """Return a copy in which some arguments are changed or added."""
+        """Return a copy of the tool call in which some arguments are changed or added."""
         return replace(self, arguments={**self.arguments, **changes})
 
     def answer(self, result: Any) -> ToolRun:
@@ -181,7 +181,7 @@ def prepare_call(
 
 
 def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict[str, object]:
-    """Return the values of the parameters that the model does not see.
+    """Return the arguments of a tool that the program sets instead of the model, such as the user name.
 
     Raises ToolError if the service call lacks one of these values.
     """
@@ -506,7 +506,7 @@ _MAX_CHECKS = 10  # the maximum number of repetitions if checks keep changing th
 
 
 class ToolInterceptor(Protocol):
-    """A generator function that wraps each of the model's tool calls, like an Interceptor for service calls.
+    """A generator function that runs around each tool call of the model, like middleware.
 
     It may change the arguments before it proceeds (``call.with_arguments``), return a run without proceeding
     (``call.answer``, ``call.refuse``), proceed again, and change the run. Because it is a generator, it works
@@ -547,7 +547,7 @@ class ToolCheck(Protocol):
 
 
 def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> list[str]:
-    """Return the names of async interceptors and tools, which blocking methods cannot use."""
+    """Return the names of async parts, such as guard functions, that a blocking method cannot await."""
     all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
     names = [name for one in all_interceptors for name in getattr(one, "async_parts", ())]
     names += [
@@ -559,7 +559,7 @@ def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> li
 
 
 def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
-    """Run a tool call inside the interceptors of the service and of the tool.
+    """Run a tool call through the tool interceptors (middleware) of the service and of the tool.
 
     The service's interceptors are the outer ones. Raises ToolError if the arguments that the interceptors
     pass on do not fit the tool or differ from those that a person approved, and ApprovalRequiredError if the
@@ -648,7 +648,7 @@ def checked_call(call: ToolInvocation, checks: Sequence[ToolCheck]) -> Flow[Tool
 
 
 def _written_or_none(call: ToolInvocation) -> str | None:
-    """Return the arguments as JSON text, or None if they cannot be written as JSON."""
+    """Return a tool call's arguments as JSON text, or None if they do not fit the tool."""
     try:
         return call.written_arguments()
     except ToolError:

@@ -226,7 +226,10 @@ class EarlyCalls:
         return flows
 
     def _may_start(self, index: int) -> bool:
-        """Return True if a call's tool starts early, and no limit would be exceeded."""
+        """Return True if a tool call may start before the reply is complete.
+
+        Its tool must have ``start_early``, and the limits must allow one more call.
+        """
         state, limits = self._invocation.state, self._toolbox.limits
         tool = self._toolbox.tools.get(self._calls[index].name)
         return (
@@ -250,11 +253,14 @@ class EarlyCalls:
         return all(call in calls for call in self._started)
 
     def ids(self) -> set[str]:
-        """Return the ids of the started calls."""
+        """Return the ids of the tool calls that have started."""
         return {call.id for call in self._started}
 
     def discard(self) -> Flow[None]:
-        """Stop and report the started calls, and discard their results, because the reply is not used."""
+        """Stop the tool calls that have started, and discard their results because the reply is not used.
+
+        Listeners get a ToolFinished event for each call that had not finished.
+        """
         running, started = self.running, self._started
         running.close()
         self._calls, self._started, self.running = [], [], RunningFlows()
@@ -268,7 +274,7 @@ class EarlyCalls:
 def _with_choice(
     request: ChatRequest, choice: str, toolbox: Toolbox, invocation: Invocation
 ) -> tuple[ChatRequest, str | None]:
-    """Set the tool choice in requests of the first round, and remove it from those of later rounds."""
+    """Keep the tool choice for the first round of tool calls, and remove it for later rounds."""
     if invocation.state.tool_rounds:
         return replace(request, options=replace(request.options, tool_choice=None)), None
     problems = tool_choice_problems(request.options, toolbox, invocation.plan.qualname)
@@ -419,7 +425,7 @@ def _no_probabilities(invocation: Invocation, model: ModelState) -> Probabilitie
 
 
 def _use_next_model(failover: ModelFailover, error: ModelError, state: CallState) -> Flow[None]:
-    """Prepare the next attempt after an error, or raise the error if no model is left to try."""
+    """Choose the model for the next attempt, or raise the error if no further attempt is possible."""
     wait = failover.after_failure(error, may_retry=state.may_retry(), seconds_left=state.seconds_left)
     if wait is None:
         raise error
@@ -467,7 +473,7 @@ def _start_failover(invocation: Invocation) -> ModelFailover:
 
 
 def _price_problems(invocation: Invocation) -> list[DefinitionProblem]:
-    """Return an error for each model of an inner call without a price if an outer call limits cost."""
+    """Return an error for each model without a price in an inner call, if an outer call limits cost."""
     state, problems = invocation.state, list[DefinitionProblem]()
     for account in state.enclosing:
         if not isinstance(account, EnclosingCall) or account.invocation.state.budget.money is None:
@@ -486,7 +492,7 @@ def _price_problems(invocation: Invocation) -> list[DefinitionProblem]:
 
 
 def _time_is_over(state: CallState) -> BudgetExceededError | None:
-    """Return a BudgetExceededError if the time limit of the service call is over, else None."""
+    """Return a BudgetExceededError if the time limit of the service call has passed, else None."""
     left = state.seconds_left
     return None if left is None or left > 0 else state.exceeded()
 
@@ -532,7 +538,7 @@ def _final_reply(response: ModelResponse) -> ChatReply | None:
 
 
 def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessage:
-    """Give each tool call in a model's message a unique id.
+    """Return a model's message in which each tool call has a unique id.
 
     Some servers send no ids, or the same ids in every reply.
     """
@@ -652,7 +658,7 @@ def _check_can_wait(error: ApprovalRequiredError, tool: Tool, invocation: Invoca
 
 
 def _raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> None:
-    """Raise a tool's error if it must end the service call; other errors are reported to the model.
+    """Raise a tool's error if the error must end the service call instead of being sent to the model.
 
     A call ends if a key or a definition is wrong, if the budget of the outer call is used up, or if a
     suspended inner call cannot be resumed.
@@ -666,7 +672,7 @@ def _raise_if_final(error: Exception, state: CallState, *, is_resumed: bool) -> 
 
 
 def _messages_of(runs: Sequence[ToolRun], invocation: Invocation, messages_sent: int) -> list[ToolMessage]:
-    """Return the messages that send the results of a round of tools to the model.
+    """Return the messages that send the results of tool calls to the model.
 
     If an inner call waits for an approval, the service call is suspended with the results of the other tools.
     """
@@ -741,7 +747,7 @@ def _check_waiting(
 
 
 def _with_checked_arguments(one: ToolInvocation, checked: ToolInvocation, state: CallState) -> ToolInvocation:
-    """Replace the arguments in the model's message if a check has changed them."""
+    """Write a tool call's arguments to the model's message if a check has changed the arguments."""
     if checked.arguments is one.arguments:
         return one
     arguments = checked.written_arguments()
@@ -807,7 +813,7 @@ def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun,
 
 
 def current_toolbox(base: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
-    """Return the tools for the next request of a call, asking the tool providers in ``base`` if necessary.
+    """Return the toolbox for the next model request, including tools from the tool providers in ``base``.
 
     Each provider is asked before the first request. Providers with ``dynamic = True`` are asked again before
     each later one: their new tools are added, and a tool with a known name stays unchanged. Raises

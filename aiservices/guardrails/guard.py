@@ -154,7 +154,7 @@ GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdi
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A guard function with its name; it checks either the text or the typed value of an answer.
+    """A guard function with its name and what it checks: the text or the typed value.
 
     Attributes:
         function: Gets the text or the value, and the invocation (of a tool the ToolInvocation); returns a
@@ -247,7 +247,7 @@ def guard_verdict(
 def guard_failure(
     name: str, stage: Stage, invocation: Invocation, error: Exception, subject: object = ""
 ) -> GuardrailError:
-    """Convert an exception that a guard function raised to a GuardrailError."""
+    """Return the GuardrailError to raise for an exception from a guard function."""
     reason = f"{type(error).__name__}: {error}"
     message = f"{invocation.plan.qualname}: the {stage} guard {name} failed: {reason}"
     text = subject if isinstance(subject, str) else ""

@@ -601,7 +601,10 @@ def answer_text(answer: Answer, invocation: Invocation) -> str:
 def _rewritten_answer(
     answer: Answer, verdict: Rewritten, on: Subject, guard: GuardFunction, invocation: Invocation
 ) -> Answer:
-    """Replace an answer's text or value with the one from a guard function, or raise GuardrailError."""
+    """Return a copy of an answer with the new text or value that a guard function has returned.
+
+    Raises GuardrailError if the new text or value does not fit the return type.
+    """
     try:
         if on == "value":
             return _with_value(answer, verdict.new, invocation)
@@ -636,7 +639,7 @@ def _with_value(answer: Answer, value: object, invocation: Invocation) -> Answer
 
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
-    """Return the output format of the reply that contains the answer; None if a tool result is the answer."""
+    """Return the output format of the reply, or None if the answer differs from the reply."""
     output_format = invocation.state.output_format
     if output_format is None or answer.tool_run is not None:
         return None

@@ -35,6 +35,15 @@ from ..models.openai.client import Endpoint, SdkClients, sdk_failures
 if TYPE_CHECKING:
     from openai import OpenAI
 
+__all__ = [
+    "Moderation",
+    "ModerationError",
+    "ModerationRan",
+    "ModerationResult",
+    "Moderator",
+    "OpenAiModerator",
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModerationResult:
@@ -50,7 +59,7 @@ class ModerationResult:
 
 
 class Moderator(Protocol):
-    """The interface of moderation services, which return one result for each string, in order.
+    """The interface of moderation services, which return one result for each checked text.
 
     ``moderate`` may be async if all methods of the service are async. It also gets images and other media of
     the messages if the moderator has the attribute ``media_types``, a tuple such as ``(Image,)``.
@@ -158,7 +167,7 @@ class Moderation:
         return answer
 
     def _user_contents(self, invocation: Invocation) -> tuple[str | Media, ...]:
-        """Return the text and media of the user messages, or raise ModerationError for unchecked media."""
+        """Return the text and media of the user messages; raise ModerationError for unsupported media."""
         contents: list[str | Media] = []
         for message in invocation.request.messages:
             if not isinstance(message, UserMessage):
@@ -310,7 +319,7 @@ class _FlowClosed(GeneratorExit):
 
 
 def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: Invocation) -> Flow[Answer]:
-    """Run a moderation check during the first model request, and raise an error if the check blocks.
+    """Moderate content during the first model request, and raise an error if the content is rejected.
 
     If the check blocks the reply, the flow still emits the event that records the request in the call state.
     Then it is closed before it goes on.
@@ -468,13 +477,3 @@ def _moderation_result(result: Any) -> ModerationResult:
     if not isinstance(flagged, bool):
         raise ValueError(f"flagged is {flagged!r}")
     return ModerationResult(flagged=flagged, categories=tuple(name for name, flag in flags.items() if flag))
-
-
-__all__ = [
-    "Moderation",
-    "ModerationError",
-    "ModerationRan",
-    "ModerationResult",
-    "Moderator",
-    "OpenAiModerator",
-]

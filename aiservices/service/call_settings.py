@@ -152,7 +152,7 @@ _ORDER = {
 def merged_interceptors(
     interceptors: Sequence[Interceptor], added: Sequence[Interceptor]
 ) -> tuple[Interceptor, ...]:
-    """Return the interceptors of a service and of a method; those of the method replace the same kind."""
+    """Return a service's interceptors, with those of the method added or in place of the same kind."""
     if not interceptors:
         return tuple(added)
     of_method: dict[str | None, list[Interceptor]] = {}

@@ -182,8 +182,6 @@ class ServiceMethod(NamedTuple):
 def service_method_of(method: object) -> ServiceMethod:
     """Return the ServiceMethod object of a generated method.
 
-    Raises TypeError for other functions.
-
     Raises TypeError for other objects.
     """
     service_method = getattr(method, SERVICE_METHOD, None)

@@ -38,6 +38,9 @@ from ..models.messages import ToolMessage
 from ..tools.tool import Tool, ToolException, ToolSource, tool, tools_of
 from ..tools.toolbox import Toolbox, ToolLimits, make_toolbox
 
+__all__ = ["ScriptSettings", "Skill", "Skills"]
+
+
 # --- One skill: the folder with its file SKILL.md ---
 
 _FILE_NAMES = ("SKILL.md", "skill.md")
@@ -401,7 +404,7 @@ class Skills:
         tools: Mapping[str, Sequence[ToolSource]] = _NO_TOOLS,
         scripts: ScriptSettings | None = None,
     ) -> Skills:
-        """Read skills from folders; each folder, or each of its subfolders, contains a file SKILL.md.
+        """Read skills from folders that contain a file SKILL.md, or that have subfolders with one.
 
         The other arguments are those of the class. Needs the extra ``skills``.
 
@@ -523,6 +526,3 @@ def _content_of(path: Path, relative: str) -> str | Media:
         raise ToolException(f"{relative} is not a text.") from error
     except OSError as error:
         raise ToolException(f"{relative} cannot be read: {error.strerror}.") from error
-
-
-__all__ = ["ScriptSettings", "Skill", "Skills"]

@@ -55,6 +55,9 @@ from ..service.settings import check_keywords, check_types
 from ..tools.tool import ToolSource
 from ..tools.toolbox import ToolLimits, plan_toolbox, tool_choice_problems
 
+__all__ = ["Structured", "StructuredModel", "structured"]
+
+
 T = TypeVar("T")
 V = TypeVar("V")
 StrategyName: TypeAlias = Strategy | Literal["json_schema", "function_calling", "json_mode"] | str
@@ -370,7 +373,7 @@ def _plan_examples(
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """The models to try in order, and the type of the answers that they are asked for.
+    """The models to try in order, and the type of their answers.
 
     ``offers_tools`` is True if the models may also call tools.
     """
@@ -520,6 +523,3 @@ def _perform_hidden(effect: Effect) -> Flow[object]:
     if isinstance(effect, Emit):
         effect = replace(effect, streamed=False)
     return (yield from without_streaming(effect))
-
-
-__all__ = ["Structured", "StructuredModel", "structured"]

@@ -64,6 +64,9 @@ from ..service.create import create
 from ..service.methods import plan_of
 from ..structured import hide_from_stream
 
+__all__ = ["PartAnswered", "ResponseMode", "SynthesisPrompts", "Synthesizer"]
+
+
 T_co = TypeVar("T_co", covariant=True)
 _LINE = "---------------------"
 
@@ -810,6 +813,3 @@ class TaskFlows:
                     if task is not asyncio.current_task():
                         task.cancel()
                 raise
-
-
-__all__ = ["PartAnswered", "ResponseMode", "SynthesisPrompts", "Synthesizer"]

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+__all__ = ["ANTHROPIC", "GEMINI", "LLAMA_CPP", "OPENAI", "PROFILES", "VLLM", "Limits", "Profile"]
+
 
 class Limits(NamedTuple):
     """A provider's size limits for a JSON Schema.
@@ -155,6 +157,3 @@ VLLM = Profile(
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {profile.name: profile for profile in (OPENAI, GEMINI, ANTHROPIC, LLAMA_CPP, VLLM)}
 )
-
-
-__all__ = ["ANTHROPIC", "GEMINI", "LLAMA_CPP", "OPENAI", "PROFILES", "VLLM", "Limits", "Profile"]

@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class Snapshot(Generic[T]):
-    """The typed value of the part of a streamed reply that has arrived; later text does not change it.
+    """The typed value of a streamed reply so far. A snapshot never changes.
 
     Attributes:
         done: True if the value is complete.

@@ -400,7 +400,7 @@ class RootFinder:
         self._skipped = ""  # the beginning of the text before the answer
 
     def find(self, text: str, position: int) -> tuple[int, bool]:
-        """Return the position at which the JSON begins, and True if its bracket has arrived.
+        """Return the position at which the JSON begins, and whether its opening bracket has arrived.
 
         If the bracket has not arrived yet, the position is that of the first character that is still needed,
         and the second value is False.

@@ -718,7 +718,7 @@ def is_identity(codec: Codec) -> bool:
 
 
 def decode_alike(one: Codec, other: Codec, compared: set[_Pair] | None = None) -> bool:
-    """Return True if two codecs decode every reply that fits both to equal values."""
+    """Return True if two codecs give equal values for each reply that both accept."""
     compared = set() if compared is None else compared
     one, other = _resolved(one), _resolved(other)
     pair = (id(one), id(other))
@@ -733,7 +733,7 @@ def decode_alike(one: Codec, other: Codec, compared: set[_Pair] | None = None) -
 
 
 def _single_branches_decode_alike(one: Codec, other: Codec, compared: set[_Pair]) -> bool:
-    """Return True if two codecs, which are not unions, decode every reply that fits both to equal values."""
+    """Return True if two codecs that are not unions give equal values for each reply that both accept."""
     if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
@@ -755,7 +755,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: set[_Pair]
 
 
 def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: set[_Pair]) -> bool:
-    """Return True if two codecs decode every object that both accept to equal values."""
+    """Return True if two codecs give equal values for each object that both accept."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
     lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))
@@ -804,7 +804,7 @@ def _are_disjoint(one: Codec, other: Codec, compared: frozenset[_Pair]) -> bool:
 
 
 def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] | None:
-    """Return the codecs of an object's properties, its required keys, and True if other keys are allowed."""
+    """Return an object's property codecs, its required keys, and whether other keys are allowed."""
     if isinstance(codec, WrapperCodec):
         return {codec.key: codec.inner}, frozenset((codec.key,)), False
     if isinstance(codec, TupleCodec):

@@ -33,6 +33,15 @@ from ..streaming.reader import PartialReader
 from ..text.simple import TextReply, reply_text
 from ..types.target import Target
 
+__all__ = [
+    "JsonOutputKeyToolsParser",
+    "JsonOutputToolsParser",
+    "ParsedToolCall",
+    "PydanticToolsParser",
+    "ToolCallLike",
+]
+
+
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -527,12 +536,3 @@ class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
 def _tool_name(tool: object) -> str:
     title = getattr(tool, "model_config", {}).get("title")
     return title if isinstance(title, str) else Target.of(tool).name
-
-
-__all__ = [
-    "JsonOutputKeyToolsParser",
-    "JsonOutputToolsParser",
-    "ParsedToolCall",
-    "PydanticToolsParser",
-    "ToolCallLike",
-]

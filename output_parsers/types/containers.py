@@ -357,7 +357,7 @@ _HINT_LEVELS = 4  # of unions in unions that a hint for the prompt writes in ful
 
 
 class _Fit(NamedTuple):
-    """A member of a union type that fits the data, with the parsed value and the conversions it needed."""
+    """The result of reading data as one member of a union: a value, and the conversions needed."""
 
     option: Node[object]
     value: object

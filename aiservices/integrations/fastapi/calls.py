@@ -80,7 +80,7 @@ def log_problem(
 
 
 class ApprovalSettings(NamedTuple):
-    """Settings that let HTTP clients approve tool calls, with a key that signs the data of waiting calls.
+    """Settings for the approval of tool calls over HTTP: a signing key, a store and an expiry time.
 
     Attributes:
         key: The secret that signs states. By default it is random, so a state can be resumed only by the
@@ -350,7 +350,7 @@ async def iterate(
 
 
 async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
-    """Await work in a thread to its end, even if the waiting task is cancelled.
+    """Wait until work in a thread has ended, even if the waiting task is cancelled.
 
     A generator that is running in a thread cannot be closed.
     """

@@ -114,7 +114,7 @@ class Argument(NamedTuple):
 
 
 class QueryParameter(NamedTuple):
-    """A query parameter with which a GET request passes an argument, or one field of a record.
+    """A query parameter of a GET request, for an argument or for one field of a record argument.
 
     Attributes:
         name: The parameter's name in the query string.
@@ -239,7 +239,7 @@ class Method:
 
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
-        """A service method's required parameters that the server, not the HTTP client, must set."""
+        """The names of required parameters that the server must set, because HTTP clients cannot."""
         parameters = self.signature.parameters
         return tuple(
             name for name in self.server_parameters if parameters[name].default is inspect.Parameter.empty
@@ -523,7 +523,7 @@ def caller_problems(
 def server_argument_problems(
     contracts: Sequence[Contract], server_arguments: Collection[str]
 ) -> list[DefinitionProblem]:
-    """Return an error for each parameter that neither callers nor the server set, and for unknown names."""
+    """Return an error for each parameter without a value and each unknown name in ``server_arguments``."""
     # With several services, a setting applies to every service that has the name.
     methods = [method for contract in contracts for method in contract.methods.values()]
     parameters = {name for method in methods for name in method.server_parameters}

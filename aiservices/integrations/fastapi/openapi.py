@@ -120,7 +120,7 @@ def _return_annotation(method: Method) -> str:
 
 
 def query_parameters(method: Method) -> list[JsonObject]:
-    """Return OpenAPI descriptions of a service method's arguments as query parameters for GET requests."""
+    """Return the OpenAPI descriptions of the query parameters of a service method's GET endpoint."""
     return [
         {
             "name": parameter.name,
@@ -167,7 +167,7 @@ def problem_schema() -> JsonSchema:
 
 
 class SchemaType:
-    """Base class of types for FastAPI whose JSON Schema in the OpenAPI document is set directly."""
+    """Base class for types with a custom JSON Schema in FastAPI's OpenAPI document."""
 
     core: CoreSchema
 
@@ -182,7 +182,7 @@ def schema_type(
     validate: Callable[[object], object] | None = None,
     components: Mapping[str, JsonSchema] | None = None,
 ) -> type[SchemaType]:
-    """Create a class for FastAPI that has the given JSON Schema in the OpenAPI document.
+    """Create a type that FastAPI's OpenAPI document describes by the given JSON Schema.
 
     ``service`` distinguishes definitions with the same name in different services. ``validate`` converts the
     values; without it every value is accepted. ``components`` maps the names of further schemas to add to the

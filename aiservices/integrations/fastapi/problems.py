@@ -251,7 +251,7 @@ def _kind_of(error: Exception) -> ProblemKind:
 
 
 def _retry_after(error: ModelError | None) -> float | None:
-    """Return the seconds to wait before a retry, or None if the provider did not say.
+    """Return the seconds to wait before a retry, or None if the time is not known.
 
     For a rate limit error without a waiting time, return one second.
     """

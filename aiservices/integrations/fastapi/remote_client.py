@@ -172,13 +172,13 @@ def _problems_of_settings(
 
 
 def _init_without_arguments(self: object) -> None:
-    """The ``__init__`` of an HTTP client class; does nothing."""
+    """Do nothing: this is the ``__init__`` method of a generated HTTP client class."""
 
 
 def _remote_method(
     stub: Callable[..., object], method: Method, path: str, transport: Transport, omit: Collection[str]
 ) -> Any:
-    """Return a function that implements an interface method with an HTTP request."""
+    """Return a function that implements an interface method by sending an HTTP request."""
     is_async = method.returns.is_async
     dump_arguments = method.dump_arguments
     send = _sender(method, transport, is_async=is_async)
@@ -281,7 +281,7 @@ async def _aiterate(method: Method, path: str, transport: Transport, body: str) 
 
 
 class Transport:
-    """Sends a remote client's HTTP requests, blocking or asynchronously.
+    """Sends a remote client's HTTP requests, with a blocking or an async HTTP client.
 
     It has one blocking HTTP client, and one async HTTP client per event loop.
     """
@@ -490,7 +490,7 @@ def _item_error(data: JsonObject) -> object:
 
 
 class RemoteServiceError(AiServiceError):
-    """Raised for an error of a remote service that has no more specific exception class.
+    """Raised for a remote service's error if no more specific exception class exists.
 
     Attributes:
         problem: The problem that the service sent; None if something else answered, for example the login of

@@ -92,7 +92,7 @@ def _is_allowed_host(host: str, allowed_hosts: Collection[str]) -> bool:
 
 
 def _is_same_origin(method: str, headers: Headers) -> bool:
-    """Return False if the request comes from a browser showing a web page of another origin.
+    """Return False if a web page of another origin sent the request, unless a user followed a link.
 
     Links on other sites are allowed, because a GET request never calls a model on this server.
     """

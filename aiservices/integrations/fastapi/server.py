@@ -272,7 +272,7 @@ def contract_of_provider(
     parsers: Sequence[ParserFactory],
     server_arguments: Mapping[str, object],
 ) -> Contract:
-    """Return a Contract, which describes to HTTP clients the service that a FastAPI dependency returns."""
+    """Return the description (Contract) of the service that a FastAPI dependency returns."""
     return contract_of(
         interface or type(provider.service), parsers=parsers, server_arguments=tuple(server_arguments)
     )
@@ -742,7 +742,7 @@ def _json_of_argument(
 
 
 def _json_of_query(query: QueryParams, parameter: QueryParameter, wrong_values: list[WrongPart]) -> str:
-    """Convert a query parameter's values to JSON text, and add mistakes to a list.
+    """Convert a query parameter's values to JSON text, and add an error for each invalid value.
 
     Strings are quoted. If a list has only one value, this value may be the JSON text of the whole list.
     """

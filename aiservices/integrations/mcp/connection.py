@@ -133,7 +133,7 @@ async def elicit(ask: AskUser, server: str, params: ElicitRequestParams) -> Elic
 
 
 class McpSampling(Protocol):
-    """The service interface through which an MCP server's requests reach a model."""
+    """The interface of the service that sends an MCP server's messages to a model."""
 
     async def reply(
         self, history: Annotated[Sequence[Message], History], message: UserMessage, options: ChatOptions
@@ -152,7 +152,10 @@ class Sampler:
         self._service = create(McpSampling, model)
 
     async def reply(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Send an MCP server's messages to the model, or raise ValueError for unsupported messages."""
+        """Send an MCP server's messages to the model, and return the reply.
+
+        Raises ValueError for unsupported messages.
+        """
         from mcp_types import CreateMessageResult, TextContent
 
         if params.tools or params.tool_choice:
@@ -328,7 +331,7 @@ class Connection:
 
     @property
     def announces_changes(self) -> bool:
-        """False if the MCP server never announces changes of its tool list."""
+        """True if the MCP server may announce changes of its tool list."""
         tools = None if self._client is None else self._client.server_capabilities.tools
         return tools is None or bool(tools.list_changed)
 

@@ -49,6 +49,9 @@ from .prompting import (
 )
 from .weights import resolve_weights
 
+__all__ = ["LocalChatModel"]
+
+
 _NO_OPTIONS = ChatOptions()
 # Weights that never decided to call a tool, measured with twelve questions.
 _TOO_SMALL_FOR_TOOLS = ("smollm2",)
@@ -343,9 +346,6 @@ async def arun_job(job: Job) -> AsyncGenerator[JsonObject, None]:
             yield item
     finally:
         job.stop()
-
-
-__all__ = ["LocalChatModel"]
 
 
 # --- The llama.cpp servers ---

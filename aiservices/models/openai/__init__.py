@@ -21,6 +21,9 @@ from .responses import ResponsesDialect
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
+__all__ = ["OpenAiChatModel", "OpenAiResponsesModel"]
+
+
 _LOGGER = logging.getLogger("aiservices.openai")
 _NO_OPTIONS = ChatOptions()
 
@@ -201,6 +204,3 @@ class OpenAiResponsesModel(OpenAiModel):
         # OpenAI's models call the tool image_generation
         makes_images = endpoint.address.startswith("https://api.openai.com")
         return replace(endpoint.capabilities, image_output=True) if makes_images else endpoint.capabilities
-
-
-__all__ = ["OpenAiChatModel", "OpenAiResponsesModel"]
