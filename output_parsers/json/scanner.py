@@ -141,7 +141,7 @@ class Scanner:
         return ParsedJson(value, tuple(starmap(Repair, self.repairs.items())), position)
 
     def _advance(self, position: int) -> tuple[Json, int]:
-        """Parse broken JSON up to the next nested value, or to the end of the current object or array.
+        """Parse JSON up to the next nested or broken value, or to the end of the outermost object or array.
 
         Return the container that was closed last, and the new position. The container is the whole value if
         no other container is open.
@@ -173,7 +173,7 @@ class Scanner:
         return value, position
 
     def _read_plain_run(self, frame: _Frame, position: int) -> int:
-        """Parse fields or items of JSON that have no mistakes; return the index after the last one."""
+        """Parse the valid JSON fields or items at ``position``; return the index after the last one."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]" and not frame.is_comma_free:  # then a comma is a mistake
@@ -284,7 +284,10 @@ class Scanner:
         self.repairs.setdefault("missing comma", position)
 
     def _is_one_item_per_line(self, position: int) -> bool:
-        """Return True if the array item at ``position`` is on a different line from the previous item."""
+        """Return True if an array item is on its own line, indented like the previous line.
+
+        The previous line must not contain a comma.
+        """
         before, _, indent = self.text[max(0, position - 200) : position].rpartition("\n")
         line = before.rpartition("\n")[2]
         has_indent = line.startswith(indent) and not indent.strip() and not line[len(indent) :][:1].isspace()

@@ -258,7 +258,7 @@ class _StringEndFinder:
             raise _ambiguous_quotes(self.start - 1)
 
     def _check_code(self, quote: int, bracket: str) -> None:
-        """Raise JsonSyntaxError if a string seems to contain JSON, because its closing quote may be missing.
+        """Raise JsonSyntaxError if JSON inside a string suggests that the string's closing quote is missing.
 
         In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket`` is the last bracket before
         the inner quote.
@@ -271,7 +271,7 @@ class _StringEndFinder:
                 raise _ambiguous_quotes(self.start - 1)
 
     def _check_is_text(self, quote: int) -> None:
-        """Raise JsonSyntaxError if an unescaped quote inside a JSON string may be its closing quote."""
+        """Raise JsonSyntaxError if an unescaped quote in a JSON string may end the string."""
         text = self.text
         before = text[max(self.start, quote - _WINDOW) : quote]
         # With only a separator before it, the quote may be the opening quote of the next string.
@@ -504,7 +504,7 @@ def _parse_unusual_number(match: re.Match[str], position: int) -> int | Decimal:
 
 
 def _check_unquoted(text: str, words: str, position: int, end: int) -> None:
-    """Raise JsonSyntaxError if unquoted text in JSON cannot be a string, or cannot end at this position."""
+    """Raise JsonSyntaxError if unquoted text in JSON is not clearly a string that ends at ``end``."""
     following = text[end : end + 1]
     spaced = end > position + len(words)
     if words == "undefined":

@@ -185,7 +185,10 @@ class SchemaCheck:
                 self._resolve_references(value, f"{pointer}/{_escape_pointer(key)}", resolver)
 
     def _resolve(self, reference: str, pointer: str, resolver: Any) -> object:
-        """Return the part of the JSON Schema that a ``$ref`` leads to, or raise InvalidSchemaError."""
+        """Return the part of the JSON Schema that a ``$ref`` points to.
+
+        Raises InvalidSchemaError if the ``$ref`` does not point to a schema.
+        """
         from referencing.exceptions import Unresolvable
 
         self.references.append(reference)
@@ -208,7 +211,7 @@ class SchemaCheck:
         pointers: dict[int, str] = {}
 
         def size(part: object, pointer: str) -> int:
-            """Count a schema and its subschemas for the same value, such as those under allOf."""
+            """Count a schema and all subschemas that check the same value, such as those under allOf."""
             if not isinstance(part, dict):
                 return 1
             if id(part) not in sizes:
@@ -245,7 +248,10 @@ class SchemaCheck:
     # --- Patterns, which may come from elsewhere and must not take exponential time ---
 
     def _compile_patterns(self, part: JsonSchema, pointer: str) -> None:
-        """Compile the regular expressions in a part of the JSON Schema, or raise InvalidSchemaError."""
+        """Compile the regular expressions in a part of the JSON Schema.
+
+        Raises InvalidSchemaError if one of them is not supported.
+        """
         by_pattern = part.get("patternProperties")
         # jsonschema applies its own patterns to find unevaluated properties, also those of other parts
         self._conflicting |= {"patternProperties", "unevaluatedProperties"} & part.keys()
@@ -309,7 +315,7 @@ class SchemaCheck:
         yield ValidationError(NO_ALTERNATIVE, context=errors)
 
     def _cached(self, keyword: str, check: KeywordCheck) -> KeywordCheck:
-        """Wrap a ``$ref`` check with a cache, so that it runs only once per value during a validation.
+        """Return a version of a ``$ref`` check that runs only once per value during a validation.
 
         Without the cache, a chain of definitions that each refer twice to the next takes exponential time.
         """
@@ -331,7 +337,7 @@ class SchemaCheck:
         return check_once
 
     def is_extra(self, key: str, schema: JsonSchema) -> bool:
-        """Return True if an object schema does not allow a key by its properties or patterns."""
+        """Return True if neither ``properties`` nor ``patternProperties`` of a schema covers a key."""
         patterns = schema.get("patternProperties", {})
         return key not in schema.get("properties", {}) and not any(self._matches(p, key) for p in patterns)
 
@@ -362,7 +368,7 @@ class SchemaCheck:
             return False
 
     def problems(self, value: object, cursor: Cursor) -> list[Problem]:
-        """Validate a JSON value against the JSON Schema, and return a list of its problems.
+        """Validate a JSON value against the JSON Schema, and return a list of the problems found.
 
         The paths of the problems begin at ``cursor``.
         """
@@ -387,7 +393,7 @@ _REFERENCE_RESULTS: ContextVar[dict[object, tuple[object, list[Any]]]] = Context
 
 @contextmanager
 def _one_validation() -> Generator[None]:
-    """Context manager that caches the checks of each ``$ref`` while one JSON value is validated.
+    """Cache the results of ``$ref`` checks while a ``with`` block validates one JSON value.
 
     Raises RecursionError if the value is nested too deeply.
     """
@@ -424,7 +430,10 @@ def _copied(error: Any) -> Any:
 
 
 def _parts_of_same_value(schema: JsonSchema, pointer: str) -> Iterator[tuple[object, str]]:
-    """Return the subschemas for the value of a JSON Schema itself, such as those under anyOf."""
+    """Yield the subschemas that check the same value as a JSON Schema, such as those under anyOf.
+
+    Each subschema comes with its JSON pointer.
+    """
     for key in _IN_PLACE & schema.keys():
         value = schema[key]
         if isinstance(value, list):
@@ -441,7 +450,7 @@ _PATTERN_ESCAPES = {r"\0": r"\x00", r"\<": "<", r"\>": ">", r"\Z": r"\z"}
 
 
 def _compile_pattern(pattern: str) -> SchemaValidator:
-    """Compile a JSON Schema pattern into a validator for strings that runs in linear time.
+    """Compile a JSON Schema pattern into a string validator that runs in linear time.
 
     Raises ValueError for look-around, back references and invalid patterns.
     """
@@ -477,7 +486,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
 
 
 def _distinct_options(options: list[object]) -> Iterator[tuple[int, object]]:
-    """Yield the options of an anyOf with their indexes; of equal options, only the first."""
+    """Yield the options of an anyOf with their indexes, leaving out duplicates."""
     first = {repr(option): index for index, option in reversed(list(enumerate(options)))}
     return ((index, options[index]) for index in sorted(first.values()))
 
@@ -524,7 +533,7 @@ def _check_keywords(part: object, pointer: str, name: str) -> None:
 
 
 def _similar_keyword(key: str, value: object) -> str | None:
-    """Return the JSON Schema keyword that was meant by a misspelt key such as ``minLenght``, or None.
+    """Return the JSON Schema keyword that a misspelt key such as ``minLenght`` resembles, or None.
 
     The key's value must fit the keyword: ``{"note": "x"}`` does not mean ``not``.
     """
@@ -586,7 +595,7 @@ def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Probl
 
 
 def _alternatives_problems(error: Any, cursor: Cursor, check: SchemaCheck) -> Iterator[Problem]:
-    """Yield the problems of a value that fits no anyOf or oneOf option, compared with the closest option.
+    """Yield the reasons why a value does not fit the closest option of an anyOf or oneOf.
 
     If no option is clearly closest, yield one problem about all options.
     """
@@ -700,7 +709,7 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
 
 
 def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> object:
-    """Return JSON data that is valid under a JSON Schema; if it is not, convert it with ``align``.
+    """Convert JSON data with ``align``, unless the data is already valid under a JSON Schema.
 
     A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
     """
@@ -886,7 +895,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a parser for any JSON, and record that the type hint does not describe it."""
+        """Return a parser that accepts any JSON, and record that the hint for prompts is incomplete."""
         self.hint_is_complete = False
         return JsonNode()
 
@@ -980,7 +989,7 @@ class SchemaTree:
 
 
 def _hint_size(node: Node[object], sizes: dict[int, int]) -> int:
-    """Count the parts in the type hint that a parser node shows in prompts.
+    """Count the types in the hint that prompts show for a parser node.
 
     ``sizes`` holds the counts known so far.
     """
@@ -1008,5 +1017,8 @@ _SCALARS: dict[str, type[Node[object]]] = {
 
 
 def _class_name(name: str) -> str:
-    """Convert the title of a JSON Schema to a class name without punctuation."""
+    """Replace punctuation in the name of a JSON Schema: ``order-item`` becomes ``order item``.
+
+    Names are cut to 60 characters.
+    """
     return re.sub(r"\W+", " ", name).strip()[:60]

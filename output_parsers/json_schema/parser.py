@@ -1,4 +1,4 @@
-"""Create parsers from JSON Schemas written as dicts, also inside OpenAI or Anthropic definitions."""
+"""Create parsers from JSON Schemas, including schemas inside OpenAI functions or Anthropic tools."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
 
 
 def check_schema(schema: Mapping[str, object], name: str) -> None:
-    """Raise InvalidSchemaError, with ``name`` in its message, if a JSON Schema is invalid."""
+    """Raise InvalidSchemaError if a JSON Schema is invalid; the message contains ``name``."""
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
     try:
@@ -159,7 +159,7 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 
 
 def named_schema(definition: Mapping[str, object]) -> NamedSchema:
-    """Extract the JSON Schema from a dict, which may also be a tool or a response format.
+    """Extract the JSON Schema from a dict: a plain schema, a tool definition or a response format.
 
     These dicts are read, with the name and the description of the schema:
 
@@ -245,7 +245,7 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
 
 
 def _move_references(part: object) -> Any:
-    """Rewrite each ``$ref`` of a JSON Schema that becomes a definition of another schema."""
+    """Rewrite each ``$ref`` in a JSON Schema for the schema's new place under ``$defs``."""
     if isinstance(part, list):
         return [_move_references(item) for item in part]
     if not isinstance(part, dict):
@@ -318,7 +318,7 @@ def _closed(schema: Mapping[str, object]) -> JsonSchema:
 
 
 def _with_null_defaults(part: object, check: SchemaCheck) -> Any:
-    """Return a copy of a JSON Schema in which optional properties that accept null have the default null.
+    """Copy a JSON Schema, and give the default null to optional properties that accept null.
 
     Strict modes require every property, so a model writes null for a missing property. With this default,
     the null is kept.

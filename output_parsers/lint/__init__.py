@@ -1,4 +1,4 @@
-"""Show which parts of a type or a JSON Schema a provider's strict mode does not support.
+"""Find the parts of a type or JSON Schema that a provider's strict mode does not support.
 
 ``lint(Person, "openai")`` returns findings such as
 ``Person.tags: uniqueItems: not sent; enforced when read``.

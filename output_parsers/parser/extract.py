@@ -52,7 +52,7 @@ _rule_of = attrgetter("rule")
 
 
 class _Span(NamedTuple):
-    """The position of a JSON value in a reply and, if there is one, of the code block around the value.
+    """The position of a JSON value in a reply, and the start of the code block or text around the value.
 
     Attributes:
         start: The index of the first character.
@@ -102,7 +102,7 @@ class ReplyText(NamedTuple):
         return _JSON_START.match(self.text.lstrip(" \t\r\n`~").removeprefix("json").lstrip()) is not None
 
     def read_whole(self) -> Candidate | None:
-        """Parse the whole model reply as valid JSON; return None if it is not valid.
+        """Parse the whole reply as JSON, without repairs; return None if the reply is not valid JSON.
 
         Raises ValidationFailure for JSON with a key that appears twice or with half a surrogate pair.
         """
@@ -126,7 +126,7 @@ class ReplyText(NamedTuple):
         return "the JSON is broken"
 
     def find_candidates(self) -> list[Candidate]:
-        """Find all JSON values in the reply that may be the answer and are not inside other JSON values.
+        """Return the outermost JSON values in the reply that may be the answer.
 
         For JSON Lines, the list of all values is a candidate too.
 
@@ -327,7 +327,7 @@ def _is_end_of_line(text: str, start: int, end: int) -> bool:
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
-    """Return True if the words next to a JSON value in a reply reject it, as in "the answer is not {...}"."""
+    """Return True if words next to a JSON value reject the value, as in "the answer is not {...}"."""
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
     return before is not None or _DENIED_AFTER.match(text, end) is not None
 
@@ -465,7 +465,7 @@ def _strip(text: str) -> str:
 
 
 def _closing_bracket(text: str, start: int) -> int | None:
-    """Return the index after the bracket that closes the one at ``start``, or None."""
+    """Return the index after the bracket that closes the one at ``start``; None if no bracket does."""
     depth = 0
     for token in _BRACKETS.finditer(text, start):
         mark = token[0]

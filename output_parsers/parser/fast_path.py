@@ -33,7 +33,7 @@ _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
 def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | None = None) -> _Reader | None:
-    """Return a fast parser for valid JSON of a type.
+    """Compile a fast parser that converts valid JSON to values of one type, without repairs.
 
     It returns NOT_EXACT for other text.
 
@@ -247,7 +247,7 @@ def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
 
 
 def _record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a pydantic model, or of a dataclass without custom code.
+    """Return the pydantic-core schema of a record class, such as a pydantic model or a dataclass.
 
     The model must not contain plain dataclasses, because pydantic has already resolved them itself.
     """
@@ -275,7 +275,7 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
 
 
 def _made_record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a class whose objects a separate function creates."""
+    """Return the pydantic-core schema of a non-pydantic record class, such as a NamedTuple."""
     spec = node.spec
     schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
     if spec.arguments is not None and not node.counts_own_keys:

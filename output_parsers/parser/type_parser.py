@@ -97,7 +97,7 @@ class TypeParser(Generic[T]):
 
     @property
     def target(self) -> Target:
-        """The Python type that this parser reads, with its annotations."""
+        """The Python type that this parser reads, with the metadata from ``Annotated``."""
         return self._target
 
     @cached_property
@@ -245,7 +245,7 @@ class TypeParser(Generic[T]):
         return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
 
     def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
-        """Parse a reply's only JSON value exactly, ignoring the text around it.
+        """Parse a reply's only JSON value without repairs, ignoring the text around the value.
 
         Returns NOT_EXACT if that fails.
         """
@@ -322,7 +322,7 @@ class TypeParser(Generic[T]):
         return self._read_only(candidates, cursor)
 
     def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
-        """Return the only JSON value in a reply that fits the type; equal values count once.
+        """Return the only JSON value in a reply that fits the type, as a value of the type.
 
         Equal values count as one. Raises ValidationFailure if different values fit the type. If no
         candidate fits, the failure with the fewest problems is raised.
@@ -425,7 +425,7 @@ class _DifferentAnswers(ValidationFailure):
 
 
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the JSON values after a reply's last code block, which may correct the answer in it.
+    """Return the JSON values after the last code block; they may correct the answer in the code block.
 
     An object that shares no key with the objects in the block is not a correction.
     """

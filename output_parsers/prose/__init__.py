@@ -33,7 +33,7 @@ class TextParseError(ValueError):
 
 
 def join_rules(*rules: str | None) -> str | None:
-    """Return the names of parsing rules, each once, separated by commas; None without names."""
+    """Join the names of parsing rules with commas, leaving out duplicates; None if there are no names."""
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 

@@ -85,7 +85,7 @@ def _read_bare(text: str) -> TextReading[Decimal]:
 
 
 def _read_inside(text: str) -> TextReading[Decimal]:
-    """Parse a number inside a sentence, ignoring quotes around it."""
+    """Parse a number in a sentence, ignoring quotes around the number."""
     return _read_bare(strip_wrapping(text)[0])
 
 
@@ -142,7 +142,7 @@ def _only_number_in_digits(text: str) -> TextReading[Decimal]:
 
 
 def _number_at(words: list[str], position: int) -> TextReading[Decimal]:
-    """Parse a number such as "5", and the scale word after it, such as "million"."""
+    """Parse the number at ``position`` in a list of words, including a scale word such as "million"."""
     bare = words[position].rstrip(",;:").lstrip("~≈≅")
     stop = "." if bare.endswith(".") else ""
     bare = bare.removesuffix(".").strip("*") + stop  # in "**42 people**" each word has half of the stars
@@ -192,7 +192,7 @@ def _refuse_hedged(before: list[str], after: list[str]) -> None:
 
 
 def _only_value(values: list[Decimal]) -> Decimal:
-    """Return the only number in the text.
+    """Return the first of several numbers, after checking that all of them are equal.
 
     Raises TextParseError if there are different numbers.
     """
@@ -407,7 +407,7 @@ def has_number_word(word: str) -> bool:
 
 
 def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the positions of all sequences of number words in the text, such as "two hundred".
+    """Return the start and end of each sequence of number words in the text, such as "two hundred".
 
     Punctuation ends a sequence.
     """

@@ -1,4 +1,4 @@
-"""Parse dates, times and durations in prose; the text must contain exactly one.
+"""Parse text in prose that contains exactly one date, time or duration.
 
 Missing parts are never filled in. A date needs a year of four digits, and a datetime needs a date and a time.
 ISO 8601 does not need a rule. ``01/02/2024`` is read only with a DateOrder. ``9:05`` and time ranges are
@@ -94,7 +94,7 @@ def read_time(text: str) -> TextReading[time]:
 
 
 def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
-    """Parse the only date with a time in the text.
+    """Parse the only date in the text together with its time of day.
 
     Raises TextParseError if there is not exactly one.
     """
@@ -132,7 +132,7 @@ def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
 
 
 def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
-    """Return the time of day before a date, as in "11:45 PM on July 4"; None without one."""
+    """Return the time of day before a date, as in "11:45 PM on July 4"; None if there is none."""
     times = list(islice(_times_in(text[: day.start]), 2))
     joined = len(times) == 1 and _TIME_BEFORE_DATE.fullmatch(text[times[0].end : day.start])
     return times[0] if joined else None
@@ -149,7 +149,9 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """Check that no word around a date or time changes its meaning; return the name of the applied rule.
+    """Check the words around a date or time; return a rule name such as "date in a sentence", or None.
+
+    Return None if there are no words.
 
     ``parts`` is the text around the value. Raises TextParseError if the words may change the value, or
     if they contain a weekday that contradicts ``day``.
@@ -174,7 +176,7 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
-    """Raise TextParseError if words after a time of day may change it, such as a time zone."""
+    """Raise TextParseError if a word after a time of day, such as a time zone, may change the time."""
     if not _SENTENCE_PART_END.match(text, clock.end):
         raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
 
@@ -222,7 +224,7 @@ def _times_in(text: str) -> Iterator[_TimeMention]:
 
 
 def _time_after_date(text: str, position: int) -> _TimeMention | None:
-    """Return the time of day after the date that ends at ``position``; None without one."""
+    """Return the time of day after the date that ends at ``position``; None if there is none."""
     match = _TIME_AFTER_DATE.match(text, position)
     if match is None:
         return None
@@ -569,7 +571,7 @@ def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
-    """Return the name of the parsing rule for the words around a duration; None if there are no words.
+    """Check the words around a duration; return "duration in a sentence", or None if there are no words.
 
     Raises TextParseError if the words may change the duration.
     """

@@ -1,4 +1,4 @@
-"""The results of parsing text, and the function ``lazy_regex``."""
+"""The results of parsing text, and ``lazy_regex`` for regular expressions that are compiled when used."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class UnsupportedTypeError(TypeError):
 # By default an exception is unpickled by calling its class with ``args``, which hold only the message.
 # The constructors above need more than that.
 def _restore_error(cls: type[Exception], args: tuple[object, ...], state: dict[str, object]) -> Exception:
-    """Recreate a pickled exception from its data without calling its constructor."""
+    """Recreate a pickled exception without calling the constructor of its class."""
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)
     return error

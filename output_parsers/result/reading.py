@@ -96,7 +96,9 @@ class ValidationFailure(Exception):
 
 
 def external_cause(failure: BaseException) -> BaseException | None:
-    """Return the exception in a user's code that caused a parsing failure, such as one from a validator.
+    """Return the exception from user code, such as a validator, that caused a parsing failure.
+
+    Return None if user code did not cause the failure.
 
     Errors show only such causes: exceptions of this package, of pydantic and of the standard library say the
     same as the error.
@@ -173,7 +175,7 @@ class Cursor:
         self._key: str | int = path
 
     def child(self, key: str | int) -> Cursor:
-        """Return the JSON position of one field or item of the current value."""
+        """Return a cursor for one field or item of the current JSON value."""
         # It is created for every field and item of a reply: without __init__, which would build containers
         # only to replace them, and without the text of the path, which is seldom needed.
         child = Cursor.__new__(Cursor)
@@ -265,7 +267,7 @@ _MISSING = object()
 
 
 def strict_equal(one: Any, other: Any) -> bool:
-    """Compare two values more strictly than ``==``; for example, True does not equal 1.
+    """Return True if two values are equal in value and type, unlike 1 and True.
 
     This also holds inside containers. Records (dataclasses, pydantic models, attrs and msgspec classes) are
     compared field by field, whatever their ``__eq__`` says. Objects of classes without an ``__eq__`` are
@@ -445,7 +447,7 @@ _NON_FINITE_NAME = lazy_regex(r"(?P<sign>[+-]?)(?:(?P<nan>NaN|nan)|Infinity|inf)
 
 
 def parse_non_finite(text: str) -> Decimal | None:
-    """Parse ``NaN``, ``Infinity`` or a similar name as a float; return None for other text."""
+    """Parse ``NaN``, ``Infinity``, ``inf`` or ``-Infinity`` as a Decimal; return None for other text."""
     name = _NON_FINITE_NAME.fullmatch(text)
     if name is None:
         return None
@@ -458,7 +460,7 @@ def is_non_finite(value: object) -> bool:
 
 
 def non_finite_name(value: float) -> str | None:
-    """Return the name of a float that JSON cannot represent, such as ``"-Infinity"``; None for others."""
+    """Return the name of NaN or an infinity, such as ``"-Infinity"``; return None for a finite float."""
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

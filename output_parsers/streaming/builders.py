@@ -120,7 +120,10 @@ class PartialObject:
         raise AttributeError(f"there is no field {name!r}; the fields are: {', '.join(fields)}")
 
     def keys(self) -> list[Any]:
-        """Return the names of the fields that are complete so far, in the order of the streamed text."""
+        """Return the names of the fields that have a value so far, in the order of the streamed text.
+
+        A string that is still being written counts as a value.
+        """
         names = list(islice(self._store.positions, self._count))
         return names if self._tail is None else [*names, self._name]
 
@@ -258,7 +261,7 @@ class LazyObject(PartialObject):
 
 
 class LazyList(PartialList):
-    """A read-only view of a partly streamed list that is computed when it is first accessed."""
+    """A read-only view of a partly streamed list; the view is computed at the first access."""
 
     __slots__ = ("_build",)
 
@@ -443,7 +446,7 @@ class Builder:
     returns_json = False
 
     def start_member(self, key: str) -> None:
-        """Tell the builder of an object the key of the next field; builders of arrays ignore it."""
+        """Start the next object field or array item; builders of arrays ignore ``key``."""
 
     def add_value(self, value: Json) -> None:
         """Add a complete JSON value as the next field or item of the object or array being built."""
@@ -461,7 +464,7 @@ class Builder:
         """
 
     def child_builder(self, bracket: str) -> Builder:
-        """Return a builder for the value of a nested JSON object or array that begins in the stream."""
+        """Return a builder for a nested JSON object or array, which is the next field or item."""
         return _IGNORING
 
     def add_exact(self, container: Container) -> bool:
@@ -487,11 +490,11 @@ class Builder:
         return 0
 
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
-        """Return how to show an incomplete field or item; None to hide it."""
+        """Return the rules for showing an incomplete field or item; None if it must stay hidden."""
         return None
 
     def view(self, size: int, tail: Tail) -> object:
-        """Return a read-only view of a partly streamed object or array, or None."""
+        """Return a read-only view of a partly streamed object or array; None if nothing may be shown."""
         return None
 
 
@@ -545,7 +548,7 @@ class JsonBuilder(Builder):
 
 
 class MemberBuilder(Builder, ABC):
-    """Base class of builders that validate each field or item of a streamed value when it is complete."""
+    """Base class of builders that validate fields and items one by one, each as soon as it is complete."""
 
     _cursor: Cursor
     _spec: MemberSpec | None = None  # of the next member
@@ -823,7 +826,7 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Pass new fields or items to a builder, up to a nested object that must be built before.
+    """Pass new fields or items to a builder, up to the first nested value that is not built yet.
 
     Returns the nested container, or None when the first ``count`` parts are read.
     """

@@ -68,7 +68,7 @@ MakeBuilder = Callable[[Cursor], Builder]
 
 @lru_cache(maxsize=256)
 def factory_for(node: TypeNode) -> BuilderFactory:
-    """Return the cached factory for a type, which creates builders for streamed values of the type."""
+    """Return the cached factory that creates builders for streamed values of a type."""
     return BuilderFactory(node)
 
 
@@ -102,7 +102,7 @@ class BuilderFactory:
     def spec(
         self, node: TypeNode, name: object = None, *, is_exact_key: bool = True, is_hidden: bool = False
     ) -> MemberSpec:
-        """Return the rules for validating and showing a type's fields or items during streaming."""
+        """Return the rules for validating and showing streamed fields or items that have the given type."""
         return MemberSpec(
             node,
             _IDENTITY_TYPES.get(type(resolve_recursive(node))),
@@ -115,7 +115,7 @@ class BuilderFactory:
         )
 
     def _exact_reader(self, node: TypeNode) -> ReadExact | None:
-        """Return a function that parses complete JSON of a type in one step, or None."""
+        """Return a function that parses the complete JSON of a value at once; None for types without one."""
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
             return _read_any
@@ -168,7 +168,7 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the ListPlan for a tuple type."""
+        """Return the plan (ListPlan) for building tuples from streamed JSON arrays."""
         specs = tuple(map(self.spec, node.items))
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -179,7 +179,7 @@ class BuilderFactory:
         return ListPlan(specs, None, make)
 
     def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the ListPlan for a list or set type."""
+        """Return the plan (ListPlan) for building lists or sets from streamed JSON arrays."""
         make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -192,7 +192,7 @@ class BuilderFactory:
         return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
 
     def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return the ObjectPlan for a dict type."""
+        """Return the plan (ObjectPlan) for building dicts from streamed JSON objects."""
         value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
@@ -210,7 +210,7 @@ class BuilderFactory:
         return ObjectPlan(None, {}, find_spec, make, extra="forbid")
 
     def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
-        """Return the ObjectPlan for a record class, such as a dataclass."""
+        """Return the plan (ObjectPlan) for building instances of a record class, such as a dataclass."""
         record, nodes = node.spec, node.nodes
         # The validator of a field may change its value, so the text of the field is not shown.
         hidden = validated_fields(node)
@@ -337,7 +337,7 @@ class EnvelopeBuilder(Builder):
         self._builder: Builder | None = None
 
     def _choose(self, key: str = "") -> Builder:
-        """Decide from the first key if a streamed object is the value or a wrapper around the value."""
+        """Choose the builder by the first key: for the value, or for an object around the value."""
         if self._builder is None:
             inner = self._node.inner
             if key == self._node.field:
@@ -444,7 +444,7 @@ def _build_view(state: ScanState, cursor: Cursor) -> Any:
 
 
 def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
-    """Return the unclosed objects and arrays in a streamed reply, the outermost first."""
+    """Return the visible unclosed objects and arrays in a streamed reply, the outermost first."""
     levels: list[_Level] = []
     for container, count in state.stack:
         name = None
@@ -503,7 +503,7 @@ _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 def resolve_recursive(node: TypeNode) -> TypeNode:
-    """Return the parser that a recursive type's placeholder stands for; other parsers are unchanged."""
+    """Replace the placeholder of a recursive type with the actual parser; return other parsers unchanged."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node
@@ -547,7 +547,7 @@ def accepts_bracket(node: TypeNode, bracket: str) -> bool:
 
 
 def may_change_any_field(node: ObjectNode) -> bool:
-    """Return True if a class has validators of the whole object, which may change any field."""
+    """Return True if a pydantic class has a validator that may change the JSON object before parsing."""
     return node.spec.sees_whole_object
 
 
@@ -624,7 +624,7 @@ def _validators_with_info(node: ObjectNode) -> frozenset[str]:
 
 
 def may_have_key(node: TypeNode, key: str) -> bool:
-    """Return True if JSON objects of this type probably have the given key."""
+    """Return True if a JSON object of this type may have the given key."""
     node = resolve_recursive(node)
     if isinstance(node, UnionNode):
         return any(may_have_key(option, key) for option in _distinct_options(node))

@@ -222,7 +222,7 @@ class PlainTextReader:
         self._trailing_space: list[str] = []  # it is part of the text only if more text follows
 
     def feed(self, answer: str) -> None:
-        """Add the next chunk of the streamed answer, without the model's reasoning."""
+        """Add the next chunk of the answer, from which the model's reasoning is already removed."""
         bare = answer
         if self._reasoning.has_reasoning:
             bare = answer.rstrip().rstrip("\ufeff\u200b\u2060\0").rstrip()
@@ -360,7 +360,7 @@ class ItemReader(Generic[T]):
         return items
 
     def _find_missing(self) -> str:
-        """Return text that says what a streamed list lacks; "" if the list is complete."""
+        """Return an error message if a streamed list is missing or cut off; return "" otherwise."""
         if self._scanner.gave_up:
             return ""
         if self._scanner.stack:
@@ -460,7 +460,7 @@ class ItemReader(Generic[T]):
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
-        """Handle a list item that is invalid: raise its error, return the error as an item, or skip it."""
+        """Handle an invalid list item: keep an error to raise later, add an ItemError, or skip the item."""
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
@@ -494,7 +494,10 @@ def _list_in(value: Json) -> list[Json] | None:
 
 
 def _read_json(text: str) -> Json:
-    """Parse text that is one JSON value, repairing mistakes, or raise JsonSyntaxError."""
+    """Parse text that contains one JSON value, repairing mistakes in the JSON.
+
+    Raises JsonSyntaxError if the text cannot be repaired or contains several values.
+    """
     try:
         return read_exact(text)
     except JsonSyntaxError:
@@ -536,7 +539,10 @@ class ItemListParser(TypeParser[list[Any]]):
         return ItemReader(self._item, self._policy, leniency=self.leniency)
 
     def parse(self, text: str, leniency: Leniency | None = None) -> list[Any]:
-        """Return the list items of a complete reply, or raise OutputParsingError if its text does not fit."""
+        """Parse a complete reply, and return its list items.
+
+        Raises OutputParsingError if the text does not fit.
+        """
         return self.read(text, leniency).value
 
     def read(self, text: str, leniency: Leniency | None = None) -> Reading[list[Any]]:

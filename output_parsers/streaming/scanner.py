@@ -120,7 +120,7 @@ class IncrementalScanner:
             self._chunks_start = start
 
     def state(self) -> ScanState:
-        """Return a snapshot of the scanner's state, which later chunks of JSON do not change."""
+        """Return a snapshot of the scanner's state; later chunks of JSON do not change the snapshot."""
         # Parts are only added, so their current number identifies the current content.
         stack = [(container, len(container.parts)) for container in self.stack]
         if self._string is not None:
@@ -439,7 +439,7 @@ class RootFinder:
             self._skipped += text[:_LOOK_BACK]
 
     def _skip_json(self, text: str, position: int) -> int:
-        """Skip JSON in a reply that is not the answer, and return the position after it."""
+        """Skip JSON that is not the answer; return the position at which scanning must continue."""
         while token := _BRACKET_OR_STRING.search(text, position):
             mark = token[0]
             # A string without a closing quote may end in the next chunk.
@@ -631,7 +631,7 @@ def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
 
 
 def _classify_before_comma(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Decide whether a quote before a comma ends the JSON string, from the text after the comma."""
+    """Decide from the text after a comma whether the quote before the comma ends the JSON string."""
     match = (_COMMAS if closer == "}" else _SPACE).match(text, position)
     position = match.end() if match else position
     mark = text[position : position + 1]
@@ -655,14 +655,14 @@ def _classify_before_comma(text: str, position: int, closer: str, string: Partia
 
 
 def _classify_before_quoted_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote ends the JSON string if a key in quotes may follow it."""
+    """Decide whether a quote ends the JSON string, by looking for a key in quotes after it."""
     if _QUOTED_KEY.match(text, position):
         return QuoteRole.CLOSES
     return QuoteRole.UNDECIDED if _CUT_QUOTED_KEY.match(text, position) else _inside(string)
 
 
 def _classify_before_bare_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote ends the JSON string if a key without quotes may follow it."""
+    """Decide whether a quote ends the JSON string, by looking for a key without quotes after it."""
     if _CUT_BARE_KEY.match(text, position):
         return QuoteRole.UNDECIDED
     return QuoteRole.CLOSES if _BARE_KEY.match(text, position) else _inside(string)
@@ -671,7 +671,7 @@ def _classify_before_bare_key(text: str, position: int, string: PartialString) -
 def _classify_before_quote(
     text: str, position: int, closer: str, string: PartialString, *, spaced: bool
 ) -> QuoteRole:
-    """Decide whether a quote ends the JSON string if another quote directly follows it.
+    """Decide whether the first of two consecutive quotes ends the JSON string.
 
     Either a comma is missing between them, or both belong to triple quotes.
     """
@@ -683,7 +683,7 @@ def _classify_before_quote(
 
 
 def _classify_before_comment(text: str, position: int, string: PartialString, *, spaced: bool) -> QuoteRole:
-    """Decide whether a quote ends the JSON string if a comment may follow it."""
+    """Decide whether a quote ends the JSON string, by looking for a comment after it."""
     if position + 1 == len(text):
         return QuoteRole.UNDECIDED
     match = _COMMENT.match(text, position)

@@ -134,7 +134,7 @@ class UnreadableToken(Exception):
 
 
 def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
-    """Return the key and the text so far of the string field that is being streamed.
+    """Return the key and the partial text of the string field that is being streamed.
 
     ``member`` is a match of PARTIAL_MEMBER. The text is None if no string has begun.
     """
@@ -145,13 +145,13 @@ def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
 
 
 def skip_blank(text: str, position: int) -> int:
-    """Skip white space in JSON, and return the index of the next other character."""
+    """Skip white space in JSON, and return the index of the next character that is not white space."""
     match = _BLANK.match(text, position)
     return match.end() if match else position
 
 
 def comment_opening(text: str, position: int) -> str | None:
-    """Return the marker, such as ``//`` or ``#``, of a JSON comment that begins at the given position.
+    """Return the marker that begins a JSON comment at the given position, such as ``//`` or ``#``.
 
     Returns "" if no comment begins there, and None if more text is needed to decide.
     """

@@ -1,4 +1,4 @@
-"""Build the codecs for a JSON Schema, which convert values to and from a provider's strict mode.
+"""Build codecs, which convert values between a JSON Schema and a provider's strict mode.
 
 ``CodecBuilder`` takes a schema apart and chooses a codec for each part. A keyword that the profile does not
 enforce is not sent: it becomes a remark in the description for the model, and a finding for the user::
@@ -84,7 +84,7 @@ class SizeLimits(NamedTuple):
 
 
 class CodecBuilder:
-    """Builds a converter (codec) for each part of a JSON Schema, to and from a provider's strict mode.
+    """Builds a codec (strict-mode converter) for each part of a JSON Schema.
 
     Attributes:
         profile: What the provider supports.
@@ -103,11 +103,11 @@ class CodecBuilder:
         self._open_definitions: list[str] = []
 
     def build_root(self, location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for the whole JSON Schema."""
+        """Build the codec (strict-mode converter) for the whole JSON Schema."""
         return self._build(self._document.schema("#"), location)
 
     def build_nested(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for a schema nested in an object or an array."""
+        """Build the codec (strict-mode converter) for a schema nested in an object or an array."""
         # a recursive type is only finite if its recursion passes through an object or an array
         open_definitions, self._open_definitions = self._open_definitions, []
         try:
@@ -116,7 +116,7 @@ class CodecBuilder:
             self._open_definitions = open_definitions
 
     def _build(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for a schema, including the definitions it refers to."""
+        """Build the codec (strict-mode converter) for a schema, including the definitions it refers to."""
         pointer = sole_reference(schema)
         if pointer is not None:
             return self._build_reference(pointer, schema, location)
@@ -127,7 +127,7 @@ class CodecBuilder:
         return self._build_merged(schema, location)
 
     def _build_reference(self, pointer: str, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for a JSON Schema that is only a ``$ref``."""
+        """Build the codec (strict-mode converter) for a JSON Schema that is only a ``$ref``."""
         name = pointer.rpartition("/")[2].lstrip("#") or "Root"
         target_location = location if location.of_type else location._replace(path=pointer)
         codec = self._build_definition(pointer, name, self._document.schema(pointer), target_location)
@@ -138,7 +138,7 @@ class CodecBuilder:
     def _build_definition(
         self, key: str, name: str, schema: JsonSchema | bool, location: SchemaLocation
     ) -> Codec:
-        """Return the strict-mode converter (codec) for a definition under ``$defs``; build it if missing."""
+        """Return the codec (strict-mode converter) for a definition under ``$defs``; build it if missing."""
         definition = self._definitions.get(key)
         if definition is None:
             definition = self._definitions[key] = Definition(self._free_name(name))
@@ -164,7 +164,7 @@ class CodecBuilder:
         return free
 
     def _build_merged(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for a schema after merging all schemas it refers to."""
+        """Build the codec (strict-mode converter) for a schema after merging all schemas it refers to."""
         merged = merge_constraints(schema, self._document)
         if merged.never:
             return NeverCodec()
@@ -181,7 +181,7 @@ class CodecBuilder:
     def _build_with_choices(
         self, merged: MergedSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the strict-mode converter (codec) for a JSON Schema with anyOf or oneOf.
+        """Build the codec (strict-mode converter) for a JSON Schema with anyOf or oneOf.
 
         It is a union of the options, each merged with the other keywords of the schema.
         """
@@ -219,7 +219,7 @@ class CodecBuilder:
         return intersect(base, option)
 
     def _build_flat(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for a schema without references, allOf, anyOf and oneOf."""
+        """Build the codec (strict-mode converter) for a schema without references, allOf, anyOf or oneOf."""
         for keyword in sorted(_NEVER_SENT & schema.keys()):
             remarks.append(describe_keyword(keyword, schema[keyword]))
             self.findings.add(location, keyword, ENFORCED_LATER)
@@ -233,7 +233,7 @@ class CodecBuilder:
         return self._build_kinds(kinds, schema, remarks, location)
 
     def _build_untyped(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
-        """Build the strict-mode converter (codec) for a JSON Schema without the keyword ``type``."""
+        """Build the codec (strict-mode converter) for a JSON Schema without the keyword ``type``."""
         structured = [
             kind
             for kind, keywords in (("object", _OBJECT_KEYWORDS), ("array", _ARRAY_KEYWORDS))
@@ -263,7 +263,7 @@ class CodecBuilder:
         location: SchemaLocation,
         *more: Codec,
     ) -> Codec:
-        """Build the strict-mode converter (codec) for values of several JSON types, such as string or null.
+        """Build the codec (strict-mode converter) for values of several JSON types, such as string or null.
 
         ``more`` are codecs for further alternatives.
         """
@@ -279,7 +279,7 @@ class CodecBuilder:
     def _build_kind(
         self, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the strict-mode converter (codec) for a value of one JSON type."""
+        """Build the codec (strict-mode converter) for a value of one JSON type."""
         max_depth = self.size_limits.max_depth
         if max_depth is not None and location.depth >= max_depth and kind in ("object", "array"):
             self.findings.add(location, "deep nesting", "sent as JSON text")
@@ -294,7 +294,7 @@ class CodecBuilder:
     def any_json(
         self, location: SchemaLocation, remarks: list[str], schema: JsonSchema | None = None
     ) -> Codec:
-        """Build the strict-mode converter (codec) for a value that may be any JSON value."""
+        """Build the codec (strict-mode converter) for arbitrary JSON values."""
         description = (schema or {}).get("description")
         if self.profile.any_json:
             codec: Codec = AnyCodec()
@@ -366,7 +366,7 @@ _KEYWORDS_BY_KIND = {
 def build_scalar(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the strict-mode converter (codec) for null, a boolean, a number or a string."""
+    """Build the codec (strict-mode converter) for null, a boolean, a number or a string."""
     keywords = _sent_keywords(builder, kind, schema, remarks, location)
     codec = ScalarCodec(kind, keywords)
     codec.description = add_remarks(schema.get("description"), remarks)
@@ -419,7 +419,7 @@ def is_keyword_enforced(profile: Profile, kind: str, keyword: str, schema: JsonS
 def build_choice(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec | None:
-    """Build the strict-mode converter (codec) for an enum or a const.
+    """Build the codec (strict-mode converter) for an enum or a const.
 
     Return None if the enum has too many values to send.
     """
@@ -472,7 +472,7 @@ _CHECKED_LATER = ("uniqueItems", "contains", "minContains", "maxContains")
 def build_array(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the strict-mode converter (codec) for a JSON array, as a list or a tuple.
+    """Build the codec (strict-mode converter) for a JSON array.
 
     An array is a tuple if its items have different schemas by position.
     """
@@ -559,7 +559,7 @@ def build_object(
 def _add_counts(
     builder: CodecBuilder, schema: JsonSchema, codec: Codec, remarks: list[str], location: SchemaLocation
 ) -> None:
-    """Add ``minProperties`` and ``maxProperties``, or describe them in words if they are not enforced.
+    """Enforce ``minProperties`` and ``maxProperties`` if possible; otherwise describe them in words.
 
     For a dict that is sent as a list of pairs, they become bounds on the number of items.
     """
@@ -577,7 +577,7 @@ def _add_counts(
 def _build_fields(
     builder: CodecBuilder, schema: JsonSchema, location: SchemaLocation
 ) -> dict[str, ObjectProperty] | None:
-    """Build one strict-mode converter (codec) for each property that a JSON Schema declares.
+    """Build one codec (strict-mode converter) for each property that a JSON Schema declares.
 
     Return None if no value fits a required property.
     """
@@ -611,7 +611,7 @@ def _build_nullable(
     *,
     null_may_be_absence: bool,
 ) -> Codec:
-    """Build the codec (strict-mode converter) that sends an optional property as a required one with null.
+    """Build the codec (strict-mode converter) for an optional property, which is sent as null if missing.
 
     If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
     """
@@ -673,7 +673,7 @@ def _build_key(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the strict-mode converter (codec) for the keys of undeclared properties.
+    """Build the codec (strict-mode converter) for the keys of undeclared properties.
 
     It is the codec for a string that satisfies ``propertyNames``, or that matches a pattern.
     """
@@ -698,7 +698,7 @@ def _build_open_object(
     remarks: list[str],
     location: SchemaLocation,
 ) -> ObjectCodec:
-    """Build the strict-mode converter (codec) for an object, for providers that support arbitrary keys."""
+    """Build the codec (strict-mode converter) for an object, for providers that support arbitrary keys."""
     schemas = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", True)]
     value_location = location.subschema("additionalProperties").deeper()
     others = [builder.build_nested(other, value_location) for other in schemas]

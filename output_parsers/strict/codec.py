@@ -47,7 +47,7 @@ class Codec(ABC):
 
     @property
     def parts(self) -> Sequence[Codec]:
-        """The strict-mode converters (codecs) for nested values, such as the items of a list."""
+        """The codecs (strict-mode converters) for nested values, such as the items of a list."""
         return ()
 
     @property
@@ -57,11 +57,11 @@ class Codec(ABC):
 
     @abstractmethod
     def bare_schema(self) -> JsonSchema:
-        """Return the JSON Schema to send to the provider, without its description."""
+        """Return the strict-mode JSON Schema without its description."""
 
     @abstractmethod
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        """Convert a value that fits the original JSON Schema so that it fits the strict-mode schema.
+        """Convert a value from the form of the original JSON Schema to the strict-mode form.
 
         Raises EncodingError if the value does not fit.
         """
@@ -93,7 +93,7 @@ class Definition:
 
 
 class RefCodec(Codec):
-    """The strict-mode converter (codec) for a ``$ref`` to a named definition of the JSON Schema."""
+    """The codec (strict-mode converter) for a ``$ref`` to a named definition of the JSON Schema."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
@@ -104,7 +104,7 @@ class RefCodec(Codec):
 
     @property
     def target(self) -> Codec:
-        """The strict-mode converter (codec) of the definition at the end of a chain of references."""
+        """The codec (strict-mode converter) of the definition at the end of a chain of references."""
         codec: Codec = self
         while isinstance(codec, RefCodec):
             codec = codec._defined()
