@@ -188,7 +188,7 @@ def show(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show the request that a method would send, and why.
+    """Show the request of a method, and why its strategy was chosen.
 
     Prints the messages, the schema of the answer, the strategy with its reasons, the tools, and the body of
     the HTTP request. Nothing is sent, and no key is needed. A missing argument is shown as its default or as

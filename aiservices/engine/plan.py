@@ -536,7 +536,7 @@ class Invocation(CallContext):
 
     @property
     def is_resumed(self) -> bool:
-        """True if the service call was resumed after approval and its approved tool calls must still run."""
+        """True if the call was resumed and its approved tool calls have not run yet."""
         messages = self.state.tool_messages
         return bool(messages) and isinstance(messages[-1], AiMessage) and bool(messages[-1].tool_calls)
 

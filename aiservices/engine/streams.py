@@ -1,4 +1,4 @@
-"""Stream an answer while the model writes it, and describe the events of a service call.
+"""Streams of an answer while the model writes it, and the events of a service call.
 
 Streams yield snapshots, events, chunks of text or list items. Listeners receive all events of a call, and
 streams yield AttemptStarted, ToolStarted and ToolFinished. Each event that a listener receives has the call

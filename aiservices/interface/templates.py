@@ -111,7 +111,7 @@ def record_prompt(cls: type) -> Prompt | None:
 
 
 def field_names(cls: Any) -> list[str]:
-    """Return the fields of a ``@structured_prompt`` class that its prompt template can use."""
+    """Return the names of the fields that the template of a ``@structured_prompt`` class can use."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
     if dataclasses.is_dataclass(cls):

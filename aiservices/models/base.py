@@ -38,7 +38,7 @@ from .requests import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionLimits:
-    """The limits of a decision endpoint: how many questions, options and levels one request may have.
+    """The limits of one request to a decision endpoint, which only answers multiple-choice questions.
 
     Attributes:
         questions: The largest number of questions; more are sent in several requests.

@@ -90,7 +90,7 @@ def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """A pytest fixture that compares a service's model requests with an accepted file.
+    """A pytest fixture that compares a service's model requests with a golden file.
 
     Call ``golden(service)`` or ``golden(service.method, …)``.
     """

@@ -289,7 +289,7 @@ def provider_tools(provider: ToolProvider, provided: object) -> list[Tool]:
 
 
 def is_dynamic(provider: ToolProvider) -> bool:
-    """Return True if a tool provider is asked before each request instead of once per call."""
+    """Return True if a provider's tools are fetched before each request instead of once per call."""
     return bool(getattr(provider, "dynamic", False))
 
 

@@ -365,7 +365,7 @@ _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null"
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
-    """Return True if the text beside a JSON value suggests that larger JSON was cut into pieces.
+    """Return True if the text beside a JSON value suggests that the value is a fragment of larger JSON.
 
     This is true of a key or number before the value, a field or number after it, or half of a number or
     literal, as in ``[10, 20, 3]0``.

@@ -439,7 +439,7 @@ class ObjectCodec(Codec):
         return dict(lists)
 
     def _encode_free_property(self, key: str, item: Json, cursor: Cursor) -> tuple[str, Json]:
-        """Convert one property that the schema does not declare to a key-value pair for strict mode.
+        """Convert one undeclared property to a key-value pair for strict mode.
 
         Return the name of the list to which the pair belongs, and the pair.
         """

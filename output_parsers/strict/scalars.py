@@ -64,7 +64,7 @@ class ScalarCodec(Codec):
         return value
 
     def _may_be_coerced(self, value: Json) -> bool:
-        """Return True if the later validation may convert a value of the wrong type, such as ``"3"``.
+        """Return True if validation may still convert a value of the wrong type, such as ``"3"``.
 
         For example, a number in a string is read as a number.
         """

@@ -237,7 +237,7 @@ class ServiceTool:
         raise ProblemError(problem.model_copy(update={"detail": detail}))
 
     def _resumed_call(self, params: CallToolRequestParams, server_values: Mapping[str, object]) -> MethodCall:
-        """Return the suspended call that continues with the decision in the MCP client's request."""
+        """Return the suspended call from an MCP request, to resume it with the approvals in the request."""
         if self._states is None or params.request_state is None:
             raise MCPError(INVALID_PARAMS, "this server did not send a requestState")
         decision = (params.input_responses or {}).get(_APPROVAL)

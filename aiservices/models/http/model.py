@@ -401,7 +401,7 @@ class HttpChatModel(PickledByArguments):
         return isinstance(self._clients, HttpClients)
 
     def request_url(self, path: str) -> str:
-        """Return the full URL of an HTTP request to the given path, for messages."""
+        """Return the full URL for a path on the model's server."""
         return f"{self.endpoint}/{path.lstrip('/')}"
 
     def close(self) -> None:

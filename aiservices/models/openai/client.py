@@ -65,7 +65,7 @@ class Preset:
 
 
 def preset_variable(provider: str, setting: str) -> str:
-    """Return the environment variable for a setting of a service, such as VLLM_BASE_URL."""
+    """Return the name of a provider's environment variable for a setting, such as VLLM_BASE_URL."""
     return f"{provider.upper().replace('-', '_')}_{setting}"
 
 

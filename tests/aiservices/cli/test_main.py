@@ -27,7 +27,7 @@ Options:
   --help                Show this message and exit.
 
 Commands:
-  show       Show the request that a method would send, and why.
+  show       Show the request of a method, and why its strategy was chosen.
   call       Call a method and print its answer.
   check      Check the services in modules for problems.
   map        Call a method for each row of a table.
