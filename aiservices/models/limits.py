@@ -48,7 +48,9 @@ _CHARACTERS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The rate limits for requests to one server with one API key; the server may allow less.
+    """The limits that a user sets for requests to one server with one API key.
+
+    The server may allow less.
 
     Attributes:
         requests_per_minute: Requests per minute, sent at even intervals; None for no bound.
@@ -159,7 +161,7 @@ class Limiter:
     # --- Waiting for a turn ---
 
     def acquire(self, tokens: float, deadline: float) -> float | None:
-        """Block until a request may be sent; return None if the deadline passes first."""
+        """Block until a request may be sent; return the time, or None if the deadline passes first."""
         woken = threading.Event()
         waiter, wait = self._enter(_Waiter(woken.set), tokens)
         try:
@@ -215,7 +217,10 @@ class Limiter:
             return waiter, wait
 
     def _retry(self, waiter: _Waiter, tokens: float) -> float:
-        """Try again to send a waiting request: return 0 if it may be sent, else the seconds to wait."""
+        """Check a waiting request again: return 0 if it may be sent now, else the seconds to wait.
+
+        If the request may be sent, it leaves the queue.
+        """
         with self._lock:
             if self._waiters[0] is not waiter:
                 return 3600.0
@@ -236,7 +241,7 @@ class Limiter:
             self._waiters[0].wake()
 
     def _try(self, tokens: float) -> float:
-        """Return 0 and count the request as sent if it is allowed now; else return the seconds to wait."""
+        """Return the seconds to wait before a request may be sent; if 0, count the request as sent."""
         now = time.monotonic()
         cap = 1.0 if self._is_probing else min(self._cap, self._max_concurrency)
         if self._in_flight >= int(cap):
@@ -272,7 +277,10 @@ class Limiter:
         return self.estimate_length(text_length(request), request.options.max_tokens or 0)
 
     def estimate_length(self, characters: int, max_tokens: float) -> float:
-        """Estimate the tokens of a request and its reply from the request's length; 0 if unlimited."""
+        """Estimate the tokens of a request and its reply from the number of characters sent.
+
+        Returns 0 if tokens are not limited.
+        """
         if self._tokens is None:
             return 0.0
         return characters / _CHARACTERS_PER_TOKEN + (self._mean_output or max_tokens)
@@ -341,7 +349,7 @@ class Limiter:
             self._pause_until = max(self._pause_until, now + pause)
 
     def _end_pause(self, now: float) -> None:
-        """End the pause after a refused request, and continue with the rate from before the pause."""
+        """End the pause after a refused request, and choose the request rate to continue with."""
         self._is_probing = False
         if self._cap_was_refused and self._pace is None:  # the requests in flight were not the reason
             self._cap, self._cap_was_refused = float(max(self._cap, _FIRST_CONCURRENCY)), False
@@ -371,7 +379,7 @@ class Limiter:
         self._cycle_start, self._accepted = now, 0
 
     def _rate_after_outage(self, refused: float, measured: float, now: float) -> float:
-        """Choose the rate after some time in which the server accepted no requests.
+        """Return the request rate to use after a time in which the server accepted no requests.
 
         The first time, the rate is kept. The second time, the measured rate is tried, because a server may
         limit the requests in each 10 seconds, for example. If that does not help, these are outages.
@@ -388,7 +396,7 @@ class Limiter:
         return 0.98 * measured
 
     def _next_rate(self, refused: float, measured: float, seconds: float) -> float:
-        """Return the rate after a refusal, which is slightly lower than the rate that was accepted."""
+        """Return a lower request rate to use after the server refused a request."""
         if self._held:
             return 0.98 * self._held
         if seconds > 1:  # long enough at one rate for a reliable measurement
@@ -396,7 +404,7 @@ class Limiter:
         return min(0.9 * refused, max(measured, 0.5 * refused))
 
     def read_headers(self, headers: Mapping[str, str]) -> None:
-        """Pause if response headers say that a limit is used up, until the limit is reset."""
+        """If the response headers report an exhausted rate limit, send no requests until it is reset."""
         for left, reset in RESET_HEADERS:
             if headers.get(left) != "0" or reset not in headers:
                 continue
@@ -427,7 +435,7 @@ _DURATION = re.compile(r"(?:[\d.]+(?:ms|[smhd]))+")
 
 
 def _seconds_of(reset: str) -> float | None:
-    """Return the seconds until a limit is reset, from ``"6m0s"``, ``"250ms"``, ``"12"`` or a date."""
+    """Convert a rate-limit reset time, such as ``"6m0s"``, ``"12"`` or a date, to seconds from now."""
     if _DURATION.fullmatch(reset):
         return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|[smhd])", reset))
     try:
@@ -494,7 +502,7 @@ class LimitedChatModel(PickledByArguments):
         return LimitedChatModel(model, self._limits)
 
     def failing_at_once(self) -> LimitedChatModel:
-        """Return a copy that does not wait during an outage, because a fallback model can be asked.
+        """Return a copy that raises an error at once in an outage, so that a fallback can be asked.
 
         It still waits when the provider's rate limit is reached (status 429).
         """
@@ -504,12 +512,12 @@ class LimitedChatModel(PickledByArguments):
 
     @property
     def members(self) -> tuple[ChatModel, ...]:
-        """The members of a FallbackChatModel, each with these limits; empty for other models."""
+        """The members of the wrapped FallbackChatModel, each with these limits; () for other models."""
         return self._members
 
     @property
     def rests(self) -> Mapping[int, Rest]:
-        """The circuit breakers (Rest) of a FallbackChatModel's models, by the ``id`` of the model."""
+        """A dict from the ``id()`` of each FallbackChatModel member to its circuit breaker (Rest)."""
         rests = rests_of(self._model)
         pairs = zip(members_of(self._model), self._members, strict=False)
         return {id(limited): rests[id(member)] for member, limited in pairs if id(member) in rests}
@@ -598,7 +606,7 @@ class LimitedChatModel(PickledByArguments):
                 self.limiter.release()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Wait until the rate limits allow a request, then stream it; async version of ``stream``."""
+        """Wait until the rate limits allow a request, then stream the reply; async version of ``stream``."""
         turn = _Turn(self, request)
         while True:
             turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
@@ -653,7 +661,7 @@ class _Turn:
         self._limiter.accepted(self._sent_at, self.tokens, None if reply is None else reply.usage)
 
     def failed(self, error: ModelError, *, may_repeat: bool = True) -> None:
-        """Report a refused request to the rate limiter, so that it is sent again.
+        """Report a refused request to the rate limiter, so that the caller sends the request again.
 
         Raises all other errors.
         """

@@ -1,4 +1,4 @@
-"""Images, audio and files in messages to a model."""
+"""Images, audio and files in messages to and from a model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _SYNONYMS = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"} | dict.fromke
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _MediaBase:
-    """Base class of Image, Audio and File, the parts of a user message that are not text.
+    """Base class of Image, Audio and File, the parts of a message that are not text.
 
     Create them with ``from_path``, ``from_bytes`` or ``from_url``. An object has either ``data`` or ``url``.
     Raises ValueError if it has both or neither, and if the media type is unknown or does not match the class.
@@ -178,7 +178,7 @@ class _MediaBase:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Image(_MediaBase):
-    """An image in a user message. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
+    """An image in a message. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
 
     Attributes:
         data: The content; None if only the URL is known.
@@ -201,7 +201,7 @@ class Image(_MediaBase):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Audio(_MediaBase):
-    """A sound recording in a user message. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
+    """A sound recording in a message. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
 
     Attributes:
         data: The content; None if only the URL is known.
@@ -216,7 +216,7 @@ class Audio(_MediaBase):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class File(_MediaBase):
-    """A file in a user message, such as a PDF. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
+    """A file in a message, such as a PDF. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
 
     Attributes:
         data: The content; None if only the URL is known.
@@ -274,7 +274,7 @@ def _format_size(size: int) -> str:
 
 
 def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Media]:
-    """Yield the parts of a user message in order: pieces of text, with images and files between them.
+    """Yield the parts of a message in order: pieces of text, with images and files between them.
 
     The strings in ``contents`` together are the original text, and show where the media belong in it. Without
     strings, all media follow the text. ``text`` may differ from the original, because interceptors can change

@@ -132,7 +132,7 @@ class AiMessage:
         return tuple([part for part in self.contents if isinstance(part, Image)])
 
     def with_state(self, provider: str, model: str, parts: Sequence[Any]) -> AiMessage:
-        """Return a copy of the model's message that also stores it in the provider's own format."""
+        """Return a copy of the message with ``state`` set to the provider's original message parts."""
         return replace(self, state=ProviderState(provider, model, tuple(parts), _checksum(self)))
 
     def plus(self, continuation: AiMessage) -> AiMessage:
@@ -411,7 +411,7 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
-    """Convert a dict with a ``type``, as stored in JSON, to a chat message, or raise ValueError.
+    """Convert a dict from ``message_to_dict`` back to a chat message, or raise ValueError.
 
     ``data`` is such a dict, as ``message_to_dict`` returns it. Unknown members are kept in ``other``.
     """
@@ -447,7 +447,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 
 def _checked_texts(value: _TextFields) -> _TextFields:
-    """Return a message unchanged.
+    """Return a message or tool call unchanged if its text fields are strings, else raise TypeError.
 
     Raises TypeError if one of its text fields is not a string.
     """

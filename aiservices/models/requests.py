@@ -1,4 +1,4 @@
-"""Requests to chat models: messages, options, answer format and tools, and a hash of a whole request.
+"""Requests to chat models, with their messages, options, answer format and tools.
 
 Everything that users may pass as messages is converted here: strings, pairs, and OpenAI or LangChain message
 dicts.

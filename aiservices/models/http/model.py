@@ -1,4 +1,4 @@
-"""The chat model for all HTTP APIs: it sends and logs requests, and parses replies and streams."""
+"""Send requests to the HTTP APIs of model providers, and parse the replies and streams."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HttpClient(Protocol[R_co]):
-    """The interface of HTTP clients, each for one server.
+    """The interface of an HTTP client that sends POST requests to one server.
 
     The ``post`` method of an asynchronous client returns an awaitable of the response.
 
@@ -132,7 +132,7 @@ class HttpClients:
 
     @property
     def account(self) -> str:
-        """A hash of the API key; "" without a key, or if a function supplies the key."""
+        """A hash of the API key, or "" if the key is missing or supplied by a function."""
         try:
             secrets = self._credentials().secrets
         except ModelError:  # the first request reports it
@@ -278,7 +278,10 @@ class HttpChatModel(PickledByArguments):
 
     @property
     def account(self) -> str:
-        """A hash of the API key, by which models with shared rate limits are recognized; "" if unknown."""
+        """A hash of the API key; models with the same hash and server share rate limits.
+
+        It is "" if the key is unknown.
+        """
         return self._clients.account
 
     def __repr__(self) -> str:
@@ -375,7 +378,7 @@ class HttpChatModel(PickledByArguments):
     def reply_from(
         self, request: ChatRequest, status: int, body: bytes, headers: Mapping[str, str] = _NO_HEADERS
     ) -> ChatReply:
-        """Convert an HTTP response that arrived by other means, such as a batch, to the model's reply.
+        """Convert an HTTP response received elsewhere, such as from a batch API, to a ChatReply.
 
         Raises a ModelError for an error status, and for a body that is not a reply.
         """
@@ -428,7 +431,10 @@ class HttpChatModel(PickledByArguments):
         await self.aclose()
 
     def _start(self, client: HttpClient[R], request: ChatRequest, *, stream: bool) -> _Call[R]:
-        """Return the HTTP call for a chat request, or raise BadRequestError for unsupported features."""
+        """Create the ``_Call`` object that can send a chat request, but do not send the request.
+
+        Raises BadRequestError for unsupported features.
+        """
         prepared, http_request = self._write(request, stream=stream)
         logs = self._logger.isEnabledFor(self._log_level)
         call = _Call(self, client, prepared.settings, http_request, request.deadline, logs)
@@ -494,7 +500,7 @@ class HttpChatModel(PickledByArguments):
         )
 
     def _label(self, model: str) -> str:
-        """Return the name and URL of a model, for error messages and logs."""
+        """Return a string with the name and URL of a model, for error messages and logs."""
         return f"{self._provider}:{model} at {self.endpoint}"
 
 
@@ -594,7 +600,7 @@ class _Call(Generic[R]):
         return error
 
     def log(self, message: str, *values: object) -> None:
-        """Log a message without secrets, after the name and URL of the model."""
+        """Log a message that starts with the model's name and URL, with secrets removed."""
         model = self.model
         redacted = self._errors().redacted
         texts = (redacted(str(value)) for value in values)
@@ -632,7 +638,7 @@ class StoredResponse(NamedTuple):
 
 
 class _NoClient:
-    """Replaces the HTTP client when a reply is read from a stored response."""
+    """A placeholder for the HTTP client, used when a reply is read from a stored response."""
 
     headers: Mapping[str, object] = MappingProxyType({})
     secrets: tuple[str, ...] = ()

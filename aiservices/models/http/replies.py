@@ -170,7 +170,7 @@ class StreamReader(ABC):
 
     @property
     def body(self) -> bytes:
-        """The bytes received so far if the server sends one JSON reply instead of a stream of events."""
+        """The received bytes if the server sends one JSON object instead of a stream, else ``b""``."""
         return b""
 
     @abstractmethod
@@ -206,14 +206,14 @@ class EventStreamReader(StreamReader):
 
     @abstractmethod
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
-        """Convert a JSON event of a streamed reply to a part of the reply; None for an event without content.
+        """Convert a JSON event to a ReplyDelta, or return None if the event has no content.
 
         It may raise AttributeError, KeyError and TypeError for an event of unknown shape.
         """
 
     @abstractmethod
     def _last_deltas(self) -> list[ReplyDelta]:
-        """Return the last parts of a streamed reply, such as the complete reply, after its last event."""
+        """Return the parts that end a streamed reply; the last part contains the complete reply."""
 
     def feed(self, chunk: bytes) -> list[ReplyDelta]:
         return self._read_events(self._decoder.feed(chunk))
@@ -296,7 +296,7 @@ def read_media(data: str, media_type: str | None) -> Media:
 
 
 def read_logprobs(tokens: Sequence[JsonObject] | None) -> tuple[TokenLogprob, ...]:
-    """Convert the log probabilities of a reply's tokens from OpenAI's or llama.cpp's JSON format."""
+    """Convert token log probabilities in OpenAI's or llama.cpp's JSON format to TokenLogprobs."""
     return tuple(
         [
             TokenLogprob(
@@ -610,7 +610,7 @@ class ErrorMapper:
         return f"{self.label}: {self.redacted(text)}"
 
     def redacted(self, text: str) -> str:
-        """Replace secrets, such as the API key, in text from a server."""
+        """Return text with secrets, such as the API key, replaced by ``[redacted]``."""
         for secret in self.secrets:
             if len(secret) >= _MIN_SECRET_LENGTH:
                 text = text.replace(secret, "[redacted]")
@@ -651,7 +651,10 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
 
 
 def _location(headers: Mapping[str, str]) -> str:
-    """Return the URL to which an HTTP response redirects, without its query; "" if the URL is invalid."""
+    """Return the redirect URL of an HTTP response, without its query string.
+
+    Returns "" if the URL is invalid.
+    """
     try:
         return display_url(headers.get("location", ""))
     except ValueError:

@@ -105,7 +105,7 @@ class StreamedResponse:
 
     @property
     def content(self) -> bytes:
-        """The part of the HTTP response body that has not been read yet."""
+        """The unread rest of the HTTP response body; access waits until all of it has arrived."""
         connection = self._connection
         if connection is None:
             return b""
@@ -126,7 +126,10 @@ class StreamedResponse:
             connection.wait()
 
     def close(self) -> None:
-        """Keep the HTTP connection for other requests if the response was read completely, else close it."""
+        """Release the HTTP connection: keep it for reuse if the response has ended, else close it.
+
+        The end of the response may still arrive within a few milliseconds; this method waits that long.
+        """
         connection = self._connection
         if connection is None:
             return
@@ -176,7 +179,7 @@ class SyncHttpClient:
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
     ) -> WholeResponse | StreamedResponse:
-        """Send an HTTP POST request; return the response, or raise an error for an error status.
+        """Send an HTTP POST request and return the response, or raise StatusError for an error status.
 
         Redirects of 307 and 308 to the same server are followed. Raises one of ``failures``.
 
@@ -296,7 +299,7 @@ class _Body:
         self._size = 0
 
     def add(self, piece: bytes) -> int:
-        """Store a piece of the response body, and return its length.
+        """Store a piece of the response body, and return the length of the piece.
 
         Returns 0 to make libcurl abort the download.
 
@@ -367,7 +370,7 @@ class _Connection:
         curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
 
     def perform(self, timeout: float, deadline: float | None) -> WholeResponse:
-        """Send the prepared HTTP request and return the whole response, or raise an exception."""
+        """Send the HTTP request that ``prepare`` set up, and return the whole response."""
         curl = self._curl
         if deadline is not None:
             timeout = min(timeout, deadline - time.monotonic())
@@ -441,7 +444,7 @@ class _StreamConnection(_Connection):
         self._multi.setopt(pycurl.M_MAXCONNECTS, 1)
 
     def start(self, timeout: float, deadline: float | None) -> tuple[int, Headers]:
-        """Send the prepared HTTP request, and return the status and the headers of the response.
+        """Send the HTTP request that ``prepare`` set up, and return the response's status and headers.
 
         Args:
             timeout: The seconds for each wait.
@@ -514,7 +517,7 @@ class _StreamConnection(_Connection):
 
 
 class _Poll:
-    """The sockets on which libcurl waits to read or to write.
+    """The sockets that libcurl wants to read from or write to.
 
     Attributes:
         descriptor: The descriptor of the last one, which stays open after a response; -1 if there was none.
@@ -526,7 +529,7 @@ class _Poll:
         self.descriptor = -1
 
     def watch(self, action: int, descriptor: int, multi: object, data: object) -> None:
-        """Callback by which libcurl adds or removes a socket that the HTTP client must wait for."""
+        """Add or remove a socket that the HTTP client must wait for; libcurl calls this method."""
         if action != pycurl.POLL_REMOVE:
             self.descriptor = descriptor
         if self._poll is None:
@@ -611,7 +614,7 @@ def _connection_options(url: str) -> dict[int, object]:
 
 
 def _error(code: int, message: str, connection: _Connection) -> Exception:
-    """Convert a libcurl error to a Python exception, preferably one from ``socket`` or ``ssl``."""
+    """Convert a libcurl error to a Python exception, such as TimeoutError or ``ssl.SSLError``."""
     if code == pycurl.E_WRITE_ERROR:  # only _Body.add writes
         return ReplyTooLargeError()
     tunnel_status = connection.info(pycurl.HTTP_CONNECTCODE)

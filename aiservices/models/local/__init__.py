@@ -109,7 +109,10 @@ class LocalChatModel(PickledByArguments):
 
     @classmethod
     def named(cls, name: str) -> LocalChatModel:
-        """Return the embedded llama.cpp model for a name such as ``"local"`` or ``"local:NAME"``."""
+        """Return the embedded llama.cpp model with the weights of the given name, such as "smollm2".
+
+        "" stands for the default weights.
+        """
         return cls(name)
 
     @property
@@ -119,7 +122,7 @@ class LocalChatModel(PickledByArguments):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features of the embedded llama.cpp model; tool calls need large enough weights."""
+        """The features of the embedded llama.cpp model, such as tool calls and JSON Schema."""
         tools = self._settings.label not in _TOO_SMALL_FOR_TOOLS
         return Capabilities(
             json_schema=True,
@@ -175,7 +178,7 @@ class LocalChatModel(PickledByArguments):
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
-        """Create the job for a request to llama.cpp, and the object that joins the chunks of the reply."""
+        """Create the Job for a chat request, and the ReplyBuilder that joins the chunks of its reply."""
         options = request.options.with_defaults(self._options)
         check_model_options(options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
@@ -189,7 +192,10 @@ class LocalChatModel(PickledByArguments):
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
     def _settings_for(self, weights: str) -> RuntimeSettings:
-        """Return the llama.cpp settings for weights with a name or path, or raise ModelNotFoundError."""
+        """Return the llama.cpp settings for model weights that are given by name or path.
+
+        Raises ModelNotFoundError if the weights are unknown or not on this machine.
+        """
         try:
             label, path = resolve_weights(weights)
         except LookupError as error:
@@ -403,7 +409,7 @@ def unload_runtime(settings: RuntimeSettings) -> None:
 
 
 class _Server(Protocol):
-    """The type hints of the server class of the package xllamacpp, which has no type hints."""
+    """Type hints for the ``Server`` class of the package xllamacpp, which has no type hints itself."""
 
     listening_address: str
 
@@ -495,7 +501,7 @@ class Runtime:
         return tool_call_grammar(constraint, self._supported_parameters)
 
     def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
-        """Return the JSON Schema of a tool's arguments; any object if llama.cpp does not support it."""
+        """Return the JSON Schema of a tool's arguments if llama.cpp supports it, else ``ANY_OBJECT``."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:
@@ -561,7 +567,7 @@ def _import_xllamacpp() -> Any:
 
 @contextmanager
 def _short_spin_wait() -> Iterator[None]:
-    """Context manager that makes idle OpenMP threads use little CPU, by an environment variable."""
+    """Context manager that sets ``GOMP_SPINCOUNT``, so that idle OpenMP threads use little CPU."""
     # The OpenMP library reads the variable once, when it is loaded. With its default, one other busy process
     # made a call 50 times slower (0.4 s became 25 s). With 1000 turns the call stays below 1 s, and on an
     # idle machine it is as fast as before.

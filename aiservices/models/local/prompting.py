@@ -75,7 +75,7 @@ def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -
 
 
 def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, str]]:
-    """Convert messages to the roles that every chat template knows: system, user and assistant."""
+    """Convert messages to dicts that use only the roles ``system``, ``user`` and ``assistant``."""
     messages, tooling = request.messages, callable_tools(request)
     chat_messages: list[dict[str, str]] = []
     calls: dict[str, ToolCall] = {}
@@ -111,7 +111,7 @@ def _refuse_media(message: UserMessage) -> None:
 
 
 def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
-    """Convert an earlier model message to prompt text that begins with ``Call:`` or ``Answer:``."""
+    """Convert an earlier model message to prompt text, such as ``Call: {...}`` or ``Answer: ...``."""
     if message.tool_calls:
         return "\n".join(
             f'{CALL_MARK}{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
@@ -186,7 +186,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyConstraint:
-    """What a llama.cpp reply may contain: an answer in some format, calls of some tools, or both.
+    """The allowed content of a llama.cpp reply: tool calls, an answer in a given format, or either.
 
     Attributes:
         response_format: The format of the answer, as a field of llama.cpp's request; None if the answer is
@@ -250,7 +250,7 @@ def _response_format(response_format: ResponseFormat | None) -> JsonObject | Non
 
 
 def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the names of tools that were called again with equal arguments and results.
+    """Return the names of tools that were called more than once with equal arguments and results.
 
     Only calls after the last user message count. A small model repeats such a call endlessly, although it
     learns nothing from it. So the next reply must not call these tools.
@@ -302,7 +302,7 @@ def tool_call_grammar(
 
 
 def _json_rule(schema: JsonObject) -> str:
-    """Return the rule of a llama.cpp grammar that matches JSON of a schema."""
+    """Return a llama.cpp grammar rule that allows only JSON matching a schema."""
     return "%json " + json.dumps({**with_time_patterns(schema), "x-guidance": _JSON_LAYOUT})
 
 

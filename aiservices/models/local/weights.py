@@ -120,7 +120,7 @@ def models_folder() -> Path:
 
 
 def _user_cache() -> Path:
-    """Return the operating system's folder for cached files of the user."""
+    """Return the user's cache folder, such as ``~/.cache`` on Linux."""
     # Each operating system has a folder for files that can be downloaded again.
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
@@ -174,7 +174,7 @@ DEFAULT_NAME_VARIABLE = "AISERVICES_LOCAL_MODEL"
 
 
 def weights_named(name: str) -> Weights:
-    """Return the known model weights with a name or alias, or raise LookupError."""
+    """Look up known model weights by name or alias, or raise LookupError."""
     for weights in KNOWN_WEIGHTS:
         if name.lower() in (weights.name, *weights.aliases):
             return weights
@@ -228,7 +228,10 @@ def _resolve_file(path: Path) -> tuple[str, Path]:
 
 
 def _most_capable() -> tuple[str, Path]:
-    """Return the most capable of the model weights on this machine, or raise UnavailableError."""
+    """Return the name and the path of the most capable model weights on this machine.
+
+    Raises UnavailableError if there are no weights on this machine.
+    """
     for weights in KNOWN_WEIGHTS:
         if is_ready(weights):
             return weights.name, weights_path(weights)

@@ -106,7 +106,7 @@ class OpenAiModel(HttpChatModel):
     @classmethod
     @abstractmethod
     def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
-        """Return the features of a server's model; the model's name decides."""
+        """Return the features that a model supports on a server, derived from the model's name."""
 
     @property
     def endpoint(self) -> str:

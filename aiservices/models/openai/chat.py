@@ -224,7 +224,10 @@ def _messages(
 
 
 def _mark_for_cache(written: list[JsonObject], lifetime: str) -> None:
-    """Add cache marks at the end of the system messages and at the end of the conversation."""
+    """Add ``cache_control`` to the last system message and the last message of a conversation.
+
+    Only the system messages at the start of the conversation count.
+    """
     system = 0
     while system < len(written) and written[system]["role"] == "system":
         system += 1
@@ -346,7 +349,7 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
 
 
 def _images(images: Sequence[JsonObject]) -> tuple[Image, ...]:
-    """Return the images in a message from OpenRouter or a similar gateway, from data URLs or web URLs."""
+    """Convert the image URLs in a message from OpenRouter or a similar gateway to Image objects."""
     try:
         return tuple([Image.from_url(image["image_url"]["url"]) for image in images])
     except ValueError as error:
@@ -514,7 +517,7 @@ class ChatStreamReader(EventStreamReader):
             yield delta
 
     def _completed_call(self, position: int) -> Iterator[ToolCallDelta]:
-        """Yield the delta that ends a tool call whose arguments are complete."""
+        """Yield one delta with the whole tool call if its arguments are complete JSON."""
         (call,) = _calls_of(self._calls[position : position + 1])
         if is_json_object(call.arguments):
             yield ToolCallDelta(position, call.name, "", call)

@@ -43,7 +43,7 @@ _TOOLS = Capabilities(json_mode=True, tools=True, logprobs=20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A service or server that offers OpenAI's chat completions API.
+    """The settings of a service with OpenAI's chat completions API, such as its URL and features.
 
     Attributes:
         base_url: The URL of its API.
@@ -212,7 +212,7 @@ class Endpoint:
 
     @property
     def returned(self) -> tuple[str, ...]:
-        """The fields of a model's message that the server needs again in later requests."""
+        """The names of message fields, such as ``reasoning``, that later requests must send back."""
         if self.preset is not None:
             return self.preset.returned
         return ("reasoning",) if self.provider == "ollama" else ()
@@ -224,7 +224,7 @@ class Endpoint:
 
     @property
     def cache_marks(self) -> bool:
-        """True if requests must mark the messages up to which the server caches a prompt."""
+        """True if the server caches a prompt only up to messages marked with ``cache_control``."""
         return self.preset is not None and self.preset.cache_marks
 
     @property
@@ -592,7 +592,7 @@ class _BoundedResponse:
 
     @property
     def content(self) -> bytes:
-        """Return the whole body of the HTTP response, or raise DeadlineError if it arrives too late."""
+        """The whole body of the HTTP response; raises DeadlineError if the body arrives too late."""
         try:
             return b"".join(self.iter_bytes())
         finally:

@@ -327,7 +327,7 @@ def _is_server_tool(item: JsonObject) -> bool:
 
 
 def _server_tool_run(item: JsonObject) -> ServerToolRun:
-    """Convert a response item to the record of a tool that the provider ran, with its input and output."""
+    """Convert a response item to a ServerToolRun: a tool run by the provider, with input and output."""
     inputs = (item.get(name) for name in ("arguments", "action", "queries", "code"))
     results = (item.get(name) for name in ("output", "results", "outputs"))
     name = item["type"].removesuffix("_call")

@@ -494,7 +494,7 @@ class RequestParts:
 
 
 def _system(messages: Sequence[Message], instructions: str) -> str | None:
-    """Join the system messages at the start of a conversation and extra instructions; None without text."""
+    """Join the leading system messages and extra instructions; return None if all are blank."""
     texts = []
     for message in messages:
         if not isinstance(message, SystemMessage):
@@ -505,7 +505,10 @@ def _system(messages: Sequence[Message], instructions: str) -> str | None:
 
 
 def _tools_of_history(messages: Sequence[Message]) -> list[JsonObject] | None:
-    """Return declarations for the tools called in earlier messages, as the API rejects undeclared tools."""
+    """Return declarations of tools called in earlier messages; the API rejects undeclared tools.
+
+    Returns None if the earlier messages call no tools.
+    """
     answers = [message for message in messages if isinstance(message, AiMessage)]
     names = {call.name for answer in answers for call in answer.tool_calls}
     return [
@@ -628,7 +631,7 @@ def _tool_call(block: JsonObject) -> ToolCall:
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert an Anthropic reply's content to a message, and keep the content if later requests need it."""
+    """Convert the content of an Anthropic reply to an AiMessage, with data to send back later."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     for block in blocks:

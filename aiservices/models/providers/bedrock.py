@@ -526,7 +526,10 @@ def _system(
 
 
 def _tools_of_history(messages: Sequence[Message]) -> JsonObject | None:
-    """Return declarations for the tools called in earlier messages, as the API rejects undeclared tools."""
+    """Return declarations of tools called in earlier messages; the API rejects undeclared tools.
+
+    Returns None if the earlier messages call no tools.
+    """
     answers = [message for message in messages if isinstance(message, AiMessage)]
     names = sorted({call.name for answer in answers for call in answer.tool_calls})
     if not names:
@@ -622,7 +625,7 @@ def _tool_call(use: JsonObject) -> ToolCall:
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert a Bedrock reply's content to a message, and keep the content if later requests need it."""
+    """Convert the content of a Bedrock reply to an AiMessage, with data to send back later."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     for block in blocks:
@@ -643,7 +646,7 @@ def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMe
 
 
 def _is_server_tool(block: JsonObject) -> bool:
-    """Return True for the call of a tool that the provider runs, such as Nova's code interpreter."""
+    """Return True if the provider itself runs the called tool, such as Nova's code interpreter."""
     return bool(block["toolUse"].get("type") == "server_tool_use")
 
 
@@ -707,7 +710,7 @@ class FrameDecoder:
 
 
 def _headers(data: bytes) -> dict[str, str]:
-    """Parse the headers of an event in Amazon's binary stream; other values than strings are errors."""
+    """Parse the headers of an event in Amazon's binary stream, whose values must all be strings."""
     headers, position = {}, 0
     while position < len(data):
         end = position + 1 + data[position]

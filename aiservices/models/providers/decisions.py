@@ -265,13 +265,13 @@ class DecisionDialect(ApiDialect):
     def _members(
         self, questions: Sequence[Question]
     ) -> tuple[JsonObject, dict[str, Callable[[Sequence[Message]], object]]]:
-        """Return the JSON fields that all requests have in common, and functions for the other fields."""
+        """Return the constant JSON fields of a request, and functions that compute fields from messages."""
 
     @abstractmethod
     def read_answers(
         self, data: JsonObject, questions: Sequence[Question]
     ) -> Iterator[Sequence[float] | None]:
-        """Yield the probabilities of the options of each question; None for a refused question."""
+        """Yield the option probabilities for each question, or None for a refused question."""
 
     def _read_usage(self, usage: JsonObject) -> Usage:
         cached, generated = usage.get("input_tokens_details"), usage.get("output_tokens_details")

@@ -458,7 +458,7 @@ def _system_instruction(messages: Sequence[Message]) -> JsonObject | None:
 
 
 def _continuation_token(messages: Sequence[Message], provider: str) -> str | None:
-    """Return the token with which Gemini continues its last, interrupted message."""
+    """Return the token that lets Gemini continue its interrupted last message, or None."""
     last = messages[-1] if messages else None
     parts = (last.parts_for(provider) if isinstance(last, AiMessage) else None) or ({},)
     token: str | None = parts[-1].get(_CONTINUATION)
@@ -507,7 +507,7 @@ def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[
 
 
 def _with_data(part: JsonObject, media: Sequence[Media]) -> JsonObject:
-    """Return a part of a Gemini reply with the media that were left out when it was stored."""
+    """Return a stored part of a Gemini reply with its image, audio or file data put back."""
     index = part[_DATA].get("index") if _DATA in part else None
     if index is None:
         return part
@@ -553,7 +553,7 @@ def _tool_call(call: JsonObject, call_id: str) -> ToolCall:
 
 
 def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
-    """Convert a Gemini reply's content to a message, and keep the content if later requests need it."""
+    """Convert the content of a Gemini reply to an AiMessage, with data to send back later."""
     texts, thoughts, calls = [], [], []
     needs_state = False
     pieces: list[str | Media] = []
@@ -635,7 +635,7 @@ def read_google_error(headers: Mapping[str, str], body: str) -> ErrorDetails:
 
 
 def _first_error(body: str) -> str:
-    """Return a Google error as one JSON object, even if it was sent in an array."""
+    """Return the first error if a Google response body is a JSON array, else the body unchanged."""
     try:
         data = from_json(body)
     except ValueError:
