@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import strict_equal
@@ -37,11 +37,13 @@ from .budget import check_listeners
 from .effects import CallModel, Effect, Emit, Flow, Gather, Run, map_effects, with_deadline
 from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation, RunningCall
-from .probabilities import SharedToken, shared_tokens, with_continuation
 from .results import Answer, Result
 from .streams import CallCompleted, CallFailed, CallStarted
 from .tool_execution import can_undo, undo_tools
 from .tool_loop import run_tool_loop
+
+if TYPE_CHECKING:
+    from .probabilities import SharedToken
 
 Proceed: TypeAlias = Callable[[Invocation], Flow[Answer]]
 # Receives each event of a call. Its return value is ignored, and an exception is logged.
@@ -417,6 +419,8 @@ def continue_shared_tokens(
     the probabilities of the tokens after ``b``. Each question is a request for one token, whose prompt is in
     the cache of the model. They do not count against ``Budget.max_attempts``.
     """
+    from .probabilities import shared_tokens, with_continuation  # late, like ``read_with_probabilities``
+
     route, parser = state.route, output_format.parser
     if (
         route is None

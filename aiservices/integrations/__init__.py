@@ -1,3 +1,3 @@
-"""Integrations with FastAPI, MCP and OpenTelemetry, and a web page for trying services."""
+"""Integrations with FastAPI, MCP and OpenTelemetry."""
 
 from __future__ import annotations

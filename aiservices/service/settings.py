@@ -12,7 +12,7 @@ from os import PathLike
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
 
-from ..interface.decorators import declare
+from ..interface.decorators import TemplateSource, declare
 from ..models.requests import ChatOptions
 
 if TYPE_CHECKING:
@@ -198,9 +198,7 @@ def _problems(setting: str, value: object) -> Iterator[str]:
     from ..engine.budget import Budget
     from ..engine.probabilities import Calibration
     from ..engine.retry import Retry
-    from ..interface.decorators import TemplateSource
     from ..interface.parameters import call_problem
-    from ..models.requests import ChatOptions
     from ..tools.tool import ToolErrors
     from ..tools.toolbox import ToolLimits
 

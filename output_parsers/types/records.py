@@ -36,7 +36,7 @@ from typing_extensions import is_typeddict
 from ..json.scanner import parse_json_string
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
 from ..result.reading import Cursor, Json, ValidationFailure, combine_failures, describe_value, dump_json
-from .constraints import problems_of, to_python
+from .constraints import constrained_by, problems_of, to_python
 from .node import Definitions, JsonSchema, Node, with_description
 from .scalars import AnyNode
 from .target import Target, TypeExpression, attribute_docs, class_docstring, class_hints, type_name
@@ -419,8 +419,6 @@ def _attrs_field(spec: FieldSpec, attribute: Any) -> FieldSpec:
     # a converter runs before the validator, so the bounds need not hold for the value in the reply
     if attribute.validator is None or attribute.converter is not None:
         return spec
-    from .constraints import constrained_by
-
     return spec._replace(type=constrained_by(attribute.validator, spec.type))
 
 

@@ -30,8 +30,14 @@ from .connection import (
     ServerRequests,
     await_on_loop,
     http_server_client,
+    message_of,
+    part_of,
+    resource_part,
     run_on_loop,
     stdio_server_client,
+    text_of_resource,
+    text_of_result,
+    without_control_characters,
 )
 
 if TYPE_CHECKING:
@@ -278,8 +284,6 @@ class McpTools:
 
     def _tool(self, server_tool: ServerTool) -> Tool:
         """Convert a tool of the MCP server to a Tool; an unchanged tool is converted only once."""
-        from .connection import without_control_characters
-
         cached = self._tool_cache.get(server_tool.name)
         # Building a parser from a schema is slow, and most servers never change their tools.
         if cached is not None and cached[0] == server_tool:
@@ -300,8 +304,6 @@ class McpTools:
         return tool
 
     async def _call_tool(self, name: str, arguments: Mapping[str, object]) -> str:
-        from .connection import text_of_result, without_control_characters
-
         try:
             return text_of_result(await self._open_connection().call(name, arguments))
         except ToolException as error:
@@ -324,8 +326,6 @@ class McpTools:
         ]
 
     async def _resource_lines(self) -> str:
-        from .connection import without_control_characters
-
         connection = self._open_connection()
         lines = [
             f"- {one.uri}: {one.description or one.title or one.name}" for one in await connection.resources()
@@ -337,8 +337,6 @@ class McpTools:
         return without_control_characters("\n".join(lines)) or "There are none."
 
     async def _resource_text(self, uri: str) -> str:
-        from .connection import text_of_resource
-
         return text_of_resource(await self._open_connection().read(uri))
 
     def _tool_name(self, name: str) -> str:
@@ -394,14 +392,10 @@ class McpTools:
         return await self._await(self._get_prompt(name, arguments))
 
     async def _read_resource(self, uri: str) -> list[str | Media]:
-        from .connection import resource_part
-
         result = await self._for_program(self._open_connection().read(uri), f"the resource {uri}")
         return [resource_part(contents) for contents in result.contents]
 
     async def _get_prompt(self, name: str, arguments: Mapping[str, str]) -> list[Message]:
-        from .connection import message_of, part_of
-
         work = self._open_connection().prompt(name, arguments)
         result = await self._for_program(work, f"the prompt {name}")
         try:
