@@ -1,17 +1,18 @@
-"""Fixtures of all tests: no network beyond loopback, no model settings from the shell, a server."""
+"""Fixtures of all tests: no network beyond loopback, no model settings from the shell, servers."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pycurl
 import pytest
 from hypothesis import settings
 from loopback import Loopback, NetworkBlockedError
+from served import serve_applications
 
 try:  # pytest runs inside tests unload their imports, and numpy cannot be imported twice
     import numpy  # noqa: F401
@@ -90,6 +91,12 @@ def no_model_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in tuple(os.environ):
         if name.startswith(_SETTINGS) or name.endswith(_ENDINGS) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Any], str]]:
+    """Return a function that serves an application until the test ends and returns its URL."""
+    yield from serve_applications()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PARSERS = "result json prose types parser json_schema profiles strict lint streaming text tool_calls"
 SERVICES = """models models/http models/openai models/providers models/local interface tools engine
 interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
-testing prices call_log integrations page rows cli"""
+testing prices call_log remote integrations page rows cli"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]
 LAYERS += [f"aiservices/{name}" for name in SERVICES.split()] + ["aiservices"]
 PATHS = [p for name in ("output_parsers", "aiservices") for p in (ROOT / name).rglob("*.py")]

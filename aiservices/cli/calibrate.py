@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from output_parsers.result.errors import shorten
 
 from ..engine.probabilities import Calibration
-from ..integrations.fastapi.contract import Method, contract_of
+from ..remote.contract import Method, contract_of
 from ..service.decisions import answers_of
 from ..service.methods import service_method_of
 from ..testing.evaluation import Calibrated, Case, calibrate as calibrate_method

@@ -33,12 +33,12 @@ from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
 from ..engine.streams import CallCompleted
-from ..integrations.fastapi.codec import codec_for, write_result
-from ..integrations.fastapi.contract import Method, contract_of
 from ..models.base import find_model
 from ..models.errors import AiServiceError
 from ..models.limits import Limits
 from ..prices import Prices, PublishedPrices
+from ..remote.codec import codec_for, write_result
+from ..remote.contract import Method, contract_of
 from ..rows import BatchEngine, Progress, RayEngine, Rows, SparkEngine, estimate, map_rows
 from ..rows.engines.batch import BatchRecord, batch_folder, fetch_responses, read_records
 from ..rows.engines.batch_services import BatchService, batch_model, batch_service

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ..integrations.fastapi.contract import CALLER_ROLES, Contract, contract_of
+from ..remote.contract import CALLER_ROLES, Contract, contract_of
 from .console import print_text
 from .errors import CommandFailedError, UsageError, suggestion
 from .services import find_target, make_service
@@ -118,8 +118,8 @@ def application_of_environment() -> FastAPI:
 def application_of(settings: ServeSettings) -> FastAPI:
     """Return the FastAPI application for a service, including a web page to try out the service."""
     from ..integrations.fastapi import app
-    from ..integrations.fastapi.request_check import RequestCheck, host_problems
     from ..page import mount
+    from ..remote.request_check import RequestCheck, host_problems
 
     target = find_target(settings.target)
     if target.method:

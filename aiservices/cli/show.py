@@ -189,7 +189,7 @@ def _has_branches(plan: MethodPlan) -> bool:
 def _supplied_arguments(
     target: ServiceTarget, service: object, name: str, argument_texts: Sequence[str]
 ) -> Mapping[str, object]:
-    from ..integrations.fastapi.contract import contract_of  # builds the codecs of all parameter types
+    from ..remote.contract import contract_of  # builds the codecs of all parameter types
 
     method = contract_of(target.interface_of(service)).methods[name]
     args, kwargs = method.bind_arguments(read_arguments(argument_texts, method, allow_missing=True))

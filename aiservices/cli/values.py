@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ..integrations.fastapi.codec import JsonCodec
-from ..integrations.fastapi.contract import Argument, Method
-from ..integrations.fastapi.problems import wrong_parts
 from ..interface.parameters import Parameter, Role
 from ..interface.templates import field_names, record_prompt, render_value
 from ..models.media import Audio, File, Image
 from ..models.messages import UserMessage
+from ..remote.codec import JsonCodec
+from ..remote.contract import Argument, Method
+from ..remote.problems import wrong_parts
 from ..service.compile import MethodPlan
 from .console import signature_text
 from .errors import UsageError, suggestion

@@ -31,23 +31,7 @@ from ..engine.budget import SharedBudget
 from ..engine.plan import Invocation
 from ..engine.results import Result
 from ..engine.streams import Completed
-from ..integrations.fastapi.calls import MethodCall, ProblemError, Threads, iterate, log_problem
-from ..integrations.fastapi.codec import JsonCodec, JsonObject
-from ..integrations.fastapi.contract import (
-    Contract,
-    EventName,
-    ItemEncoder,
-    Method,
-    SseEvent,
-    StreamEncoder,
-    StreamMode,
-    caller_problems,
-    error_event,
-)
-from ..integrations.fastapi.openapi import description_of
-from ..integrations.fastapi.problems import problem_of
-from ..integrations.fastapi.request_check import RequestCheck, host_problems
-from ..integrations.fastapi.responses import EventStreamResponse, json_response
+from ..integrations.fastapi.responses import LOGGER, EventStreamResponse, json_response
 from ..integrations.fastapi.server import (
     DEFAULT_MAX_BODY_SIZE,
     Endpoints,
@@ -59,6 +43,22 @@ from ..integrations.fastapi.server import (
 from ..models.errors import DefinitionError, total_usage, usage_of
 from ..models.messages import AiMessage, ChatReply, Message, Usage, UserMessage
 from ..models.requests import ChatOptions
+from ..remote.calls import MethodCall, ProblemError, Threads, iterate, log_problem
+from ..remote.codec import JsonCodec, JsonObject
+from ..remote.contract import (
+    Contract,
+    EventName,
+    ItemEncoder,
+    Method,
+    SseEvent,
+    StreamEncoder,
+    StreamMode,
+    caller_problems,
+    error_event,
+)
+from ..remote.description import description_of
+from ..remote.problems import problem_of
+from ..remote.request_check import RequestCheck, host_problems
 from ..service.compile import ReturnShape
 from ..service.methods import Preview, is_service_method, preview
 from .call_tree import ROLES, STATIC, CallTree, Step
@@ -305,7 +305,7 @@ async def _send_events(
         except ProblemError as error:
             send(error_event(error.problem))
         except Exception as error:
-            send(error_event(log_problem(error, method.qualname)))
+            send(error_event(log_problem(error, method.qualname, LOGGER)))
         send(SseEvent(EventName.END, run.account_json()))
     finally:
         send(None)
@@ -447,7 +447,7 @@ class PreviewEndpoints(Endpoints):
             render = partial(preview, function, *args, **kwargs)
             result = await run_sync(render, limiter=self._threads.limiter)
         except Exception as error:
-            raise ProblemError(log_problem(error, self._method.qualname)) from error
+            raise ProblemError(log_problem(error, self._method.qualname, LOGGER)) from error
         return json_response(preview_json(result))
 
 

@@ -26,12 +26,12 @@ from output_parsers.types.target import type_name
 from ..engine.pipeline import MEMORY_POSITIONS
 from ..engine.plan import CallPlan
 from ..engine.results import Result
-from ..integrations.fastapi.codec import ENVELOPE_PATH, JsonCodec, codec_for
 from ..interface.parameters import Parameter, Role
 from ..interface.templates import Prompt
 from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem, counted
 from ..models.media import Media
 from ..models.messages import Usage
+from ..remote.codec import ENVELOPE_PATH, JsonCodec, codec_for
 from ..service.compile import ReturnShape
 from ..service.decisions import answers_of
 from ..service.methods import ServiceMethod, service_method_of

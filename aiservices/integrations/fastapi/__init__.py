@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .calls import ApprovalSettings
-    from .contract import Contract, contract_of
-    from .openapi import description_of
-    from .problems import Problem
+    from ...remote.calls import ApprovalSettings
+    from ...remote.contract import Contract, contract_of
+    from ...remote.description import description_of
+    from ...remote.problems import Problem
     from .remote_client import RemoteServiceError, client
     from .server import Provider, app, provide, router
 
@@ -31,17 +31,17 @@ __all__ = [
 
 # Imported on first use: a program that only uses ``client`` must not need FastAPI.
 _MODULE_OF_NAME = {
-    "ApprovalSettings": "calls",
-    "Contract": "contract",
-    "Problem": "problems",
-    "Provider": "server",
-    "RemoteServiceError": "remote_client",
-    "app": "server",
-    "client": "remote_client",
-    "contract_of": "contract",
-    "description_of": "openapi",
-    "provide": "server",
-    "router": "server",
+    "ApprovalSettings": "...remote.calls",
+    "Contract": "...remote.contract",
+    "Problem": "...remote.problems",
+    "Provider": ".server",
+    "RemoteServiceError": ".remote_client",
+    "app": ".server",
+    "client": ".remote_client",
+    "contract_of": "...remote.contract",
+    "description_of": "...remote.description",
+    "provide": ".server",
+    "router": ".server",
 }
 
 
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     try:
-        module = import_module(f"{__name__}.{_MODULE_OF_NAME[name]}")
+        module = import_module(_MODULE_OF_NAME[name], __name__)
     except ModuleNotFoundError as error:
         if error.name not in ("anyio", "fastapi", "fastapi_offline", "httpx2", "starlette"):
             raise

@@ -61,11 +61,11 @@ from ...models.errors import (
 )
 from ...models.http.base import PerLoop
 from ...models.messages import ChatReply, ReplyDelta, ToolCall
+from ...remote.codec import JsonObject, attempts_from_json, read_result
+from ...remote.contract import RESUME_PATH, Contract, EventName, Method, contract_of
+from ...remote.problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
 from ...service.compile import ReturnShape
 from ...tools.tool import REMOTE_CALL, REMOTE_RESUME, Denied, ExternalResult
-from .codec import JsonObject, attempts_from_json, read_result
-from .contract import RESUME_PATH, Contract, EventName, Method, contract_of
-from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
 
 S = TypeVar("S")
 T = TypeVar("T")

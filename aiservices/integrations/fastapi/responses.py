@@ -6,6 +6,7 @@ The endpoints of ``router`` and of the playground share this module.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Coroutine
 from itertools import count
 from typing import Any, TypeVar
@@ -19,9 +20,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ...service.compile import ReturnShape
-from .calls import ApprovalStates, MethodCall, Threads, iterate, log_problem
-from .contract import (
+from ...remote.calls import ApprovalStates, MethodCall, Threads, iterate, log_problem
+from ...remote.contract import (
     EventEncoder,
     EventName,
     ItemEncoder,
@@ -31,10 +31,12 @@ from .contract import (
     StreamMode,
     error_event,
 )
-from .problems import Problem, WrongPart, argument_problem
-from .request_check import NO_STORE
+from ...remote.problems import Problem, WrongPart, argument_problem
+from ...remote.request_check import NO_STORE
+from ...service.compile import ReturnShape
 
 T = TypeVar("T")
+LOGGER = logging.getLogger("aiservices.integrations.fastapi")
 
 EVENT_STREAM = "text/event-stream"
 # X-Accel-Buffering keeps nginx from holding events back.
@@ -218,7 +220,7 @@ async def _chunks(
                 return
             yield next_event.to_bytes(next(ids))
     except Exception as error:
-        yield error_event(log_problem(error, method.qualname, approvals)).to_bytes(next(ids))
+        yield error_event(log_problem(error, method.qualname, LOGGER, approvals)).to_bytes(next(ids))
     finally:
         with anyio.CancelScope(shield=True):
             if pending is not None and not pending.done():

@@ -28,9 +28,7 @@ from output_parsers.result.errors import OutputParsingError, shorten
 
 from ...engine.approval import ExternalResultError
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
-from ...service.compile import ReturnShape
-from ...service.methods import is_service_method, service_method_of
-from .calls import (
+from ...remote.calls import (
     DEFAULT_MAX_WAITING_CALLS,
     DEFAULT_THREADS,
     ApprovalSettings,
@@ -41,8 +39,8 @@ from .calls import (
     Threads,
     log_problem,
 )
-from .codec import JsonCodec, write_result, write_value
-from .contract import (
+from ...remote.codec import JsonCodec, write_result, write_value
+from ...remote.contract import (
     RESUME_PATH,
     Argument,
     Contract,
@@ -55,15 +53,8 @@ from .contract import (
     resume_codec,
     server_argument_problems,
 )
-from .openapi import (
-    PROBLEM_SCHEMA_NAME,
-    description_of,
-    error_responses,
-    problem_schema,
-    query_parameters,
-    schema_type,
-)
-from .problems import (
+from ...remote.description import description_of
+from ...remote.problems import (
     WrongPart,
     argument_problem,
     body_too_large_problem,
@@ -73,8 +64,18 @@ from .problems import (
     suspended_call_problem,
     wrong_parts,
 )
-from .request_check import NO_STORE, RequestCheck, host_problems, problem_response
+from ...remote.request_check import NO_STORE, RequestCheck, host_problems, problem_response
+from ...service.compile import ReturnShape
+from ...service.methods import is_service_method, service_method_of
+from .openapi import (
+    PROBLEM_SCHEMA_NAME,
+    error_responses,
+    problem_schema,
+    query_parameters,
+    schema_type,
+)
 from .responses import (
+    LOGGER,
     DocumentedEventStream,
     cancel_on_disconnect,
     json_response,
@@ -587,7 +588,7 @@ class Endpoints:
             part = WrongPart(path=path, message=str(error))
             raise ProblemError(argument_problem([part], qualname)) from error
         except Exception as error:
-            raise ProblemError(log_problem(error, qualname)) from error
+            raise ProblemError(log_problem(error, qualname, LOGGER)) from error
 
     def _json_text(self, body: object) -> JsonText:
         """Return an HTTP request's body as text, or raise ProblemError if it is not sent as JSON."""
@@ -635,7 +636,7 @@ class Endpoints:
         except (ClientDisconnect, ProblemError):
             raise
         except Exception as error:
-            raise ProblemError(log_problem(error, method.qualname, states)) from error
+            raise ProblemError(log_problem(error, method.qualname, LOGGER, states)) from error
 
     def _with_signature(
         self, endpoint: Any, parameters: Mapping[str, object], allowed: Sequence[str]

@@ -11,7 +11,7 @@ from .connection import McpQuestion, McpServerError
 from .tools import McpTools
 
 if TYPE_CHECKING:
-    from ..fastapi.calls import ApprovalSettings
+    from ...remote.calls import ApprovalSettings
     from .server import mcp_server, mount_mcp, session_id
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 
 # Imported on first use: a program that only uses McpTools does not need the server's packages.
 _MODULE_OF_NAME = {
-    "ApprovalSettings": "..fastapi.calls",
+    "ApprovalSettings": "...remote.calls",
     "mcp_server": ".server",
     "mount_mcp": ".server",
     "session_id": ".server",

@@ -53,10 +53,7 @@ from ...engine.streams import AttemptStarted, Completed, FieldCompleted
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...models.media import Image
 from ...models.messages import ReplyDelta
-from ...service.compile import ReturnShape
-from ...service.methods import is_service_method, preview
-from ...tools.tool import Denied
-from ..fastapi.calls import (
+from ...remote.calls import (
     DEFAULT_MAX_WAITING_CALLS,
     DEFAULT_THREADS,
     ApprovalSettings,
@@ -68,10 +65,13 @@ from ..fastapi.calls import (
     iterate,
     log_problem,
 )
-from ..fastapi.codec import write_value
-from ..fastapi.contract import Contract, Method, caller_problems, contract_of, server_argument_problems
-from ..fastapi.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
-from ..fastapi.request_check import RequestCheck, host_problems
+from ...remote.codec import write_value
+from ...remote.contract import Contract, Method, caller_problems, contract_of, server_argument_problems
+from ...remote.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
+from ...remote.request_check import RequestCheck, host_problems
+from ...service.compile import ReturnShape
+from ...service.methods import is_service_method, preview
+from ...tools.tool import Denied
 from .connection import content_block, prompt_messages
 
 # --- A method as a tool ---
@@ -164,7 +164,7 @@ class ServiceTool:
         except ProblemError as error:
             return _failed(error.problem)
         except Exception as error:
-            return _failed(log_problem(error, self.method.qualname, logger=LOGGER))
+            return _failed(log_problem(error, self.method.qualname, LOGGER))
 
     async def server_values(self, request: McpRequest) -> dict[str, object]:
         """Return a dict from parameter names to the arguments that the server sets, not the client."""
@@ -233,7 +233,7 @@ class ServiceTool:
             detail = "this client cannot ask for the approval, because it does not support elicitation"
         else:
             return _question(error)
-        problem = log_problem(error, self.method.qualname, logger=LOGGER)
+        problem = log_problem(error, self.method.qualname, LOGGER)
         raise ProblemError(problem.model_copy(update={"detail": detail}))
 
     def _resumed_call(self, params: CallToolRequestParams, server_values: Mapping[str, object]) -> MethodCall:
@@ -737,7 +737,7 @@ class _Handlers:
         except ProblemError as error:
             raise MCPError(INVALID_PARAMS, error_text(error.problem)) from error
         except Exception as error:
-            problem = log_problem(error, tool.method.qualname, logger=LOGGER)
+            problem = log_problem(error, tool.method.qualname, LOGGER)
             raise MCPError(INTERNAL_ERROR, error_text(problem)) from error
         return GetPromptResult(description=tool.method.doc or None, messages=prompt_messages(prompt.messages))
 

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import pytest
 from fastapi.testclient import TestClient
-from served import serve_applications
 from tool_calling import tool_calls_reply
 
 from aiservices import (
@@ -174,11 +173,6 @@ def test_previews_show_images_of_earlier_answers() -> None:
     assert "[assistant]\nHere.\n[image/png, 12 bytes]" in str(
         preview(create(Chat, "fake").ask, past, "Make it blue.")
     )
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Any], str]]:
-    yield from serve_applications()
 
 
 def test_images_are_served_over_http(serve: Callable[[Any], str]) -> None:

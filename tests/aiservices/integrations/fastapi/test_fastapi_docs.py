@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse
 
 from aiservices import ScriptedChatModel, create, user_message
 from aiservices.integrations.fastapi import app
-from aiservices.integrations.fastapi.problems import KINDS
+from aiservices.remote.problems import KINDS
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "fastapi.md"
 

@@ -25,7 +25,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.integrations.fastapi import app, router
-from aiservices.integrations.fastapi.codec import codec_for, from_json_records, json_type, to_json_records
+from aiservices.remote.codec import codec_for, from_json_records, json_type, to_json_records
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
 
 PNG = Image.from_bytes(b"\x89PNG\r\n\x1a\nx", name="x.png").with_detail("low")

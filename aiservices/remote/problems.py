@@ -1,8 +1,7 @@
-"""Convert exceptions to JSON objects for HTTP error responses ("problem details" of RFC 9457).
+"""Convert exceptions to JSON errors for remote callers ("problem details" of RFC 9457).
 
 A problem never contains an API key, a prompt, or text from a model or provider: its title depends only on the
-error's class. Errors in the caller's own arguments are reported in full. This module needs neither Starlette
-nor httpx2, so that the HTTP client and the command line can import it.
+error's class. Errors in the caller's own arguments are reported in full.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ...engine.approval import AlreadyResumedError, ApprovalRequiredError
-from ...models.errors import (
+from ..engine.approval import AlreadyResumedError, ApprovalRequiredError
+from ..models.errors import (
     AiServiceError,
     AuthenticationError,
     BadRequestError,
@@ -50,7 +49,7 @@ _ARGUMENT_PATH = re.compile(r'\$(?:\.\w+|\["(?:[^"\\]|\\.)*"\])')  # of a whole 
 
 
 class ProblemKind(NamedTuple):
-    """A kind of HTTP error response: its name, status and title.
+    """A kind of JSON error: its name, status and title.
 
     Attributes:
         name: The last part of the ``type`` URN.
@@ -69,7 +68,7 @@ class ProblemKind(NamedTuple):
 
 
 class WrongPart(BaseModel):
-    """One mistake in the arguments of an HTTP request."""
+    """One mistake in the arguments of a remote call."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -82,7 +81,7 @@ class WrongPart(BaseModel):
 
 
 class PendingCall(BaseModel):
-    """A tool call that waits for approval or a result, as listed in an HTTP error response."""
+    """A tool call that waits for approval or a result, as listed in a JSON error."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -97,7 +96,7 @@ class PendingCall(BaseModel):
 
 
 class Problem(BaseModel):
-    """The JSON body of an HTTP response for a failed call (RFC 9457)."""
+    """The JSON error for a failed remote call (RFC 9457)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -122,7 +121,7 @@ class Problem(BaseModel):
     limit: str | None = None
     """The limit of the budget that was exceeded."""
     calls: tuple[PendingCall, ...] = ()
-    """The tool calls that wait for approval or for a result, if they can be continued over HTTP."""
+    """The tool calls that wait for approval or for a result, if the caller can continue them."""
     state: str = ""
     """The signed state of the call that waits. The ``resume`` endpoint of the method continues it."""
 
@@ -205,7 +204,7 @@ KINDS: tuple[ProblemKind, ...] = (
 
 
 def problem_of(error: Exception, qualname: str) -> Problem:
-    """Convert the exception of a failed service call to a JSON error (RFC 9457) for the HTTP client."""
+    """Convert the exception of a failed service call to a JSON error (RFC 9457) for the remote caller."""
     kind = _kind_of(error)
     # The cause of an exceeded budget is the last error of the model. It says whether and when to retry.
     cause = error.__cause__ if isinstance(error, BudgetExceededError) else error
@@ -288,7 +287,7 @@ def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
 
 
 def _for_caller(message: str, path: str) -> str:
-    """Reword a parser's error message for HTTP clients, who cannot change the parser's settings."""
+    """Reword a parser's error message for remote callers, who cannot change the parser's settings."""
     # The parser's message says what a lenient parser would do. Here the key is an error.
     if message.startswith("unknown key left out"):
         return f"there is no {'parameter' if _ARGUMENT_PATH.fullmatch(path) else 'field'} of this name"
@@ -296,7 +295,7 @@ def _for_caller(message: str, path: str) -> str:
 
 
 def suspended_call_problem(detail: str, qualname: str) -> Problem:
-    """Return the JSON error for an HTTP request that tries to resume a suspended call with invalid data."""
+    """Return the JSON error for a request that tries to resume a suspended call with invalid data."""
     return _problem(_SUSPENDED_CALL, qualname, detail)
 
 

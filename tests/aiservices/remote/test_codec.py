@@ -155,7 +155,7 @@ def names() -> list[str]:
 @pytest.fixture(scope="module")
 def round_trip() -> Callable[[Any, Any], Any]:
     """Return a function that writes a value with the codec of its type and reads it back."""
-    from aiservices.integrations.fastapi.codec import codec_for
+    from aiservices.remote.codec import codec_for
 
     def echo(form: Any, value: Any) -> Any:
         codec = codec_for(form, DEFAULT_REGISTRY)
@@ -211,14 +211,14 @@ def test_every_type_survives_a_round_trip_through_a_server(serve: Callable[[Any]
     ],
 )
 def test_inexact_json_is_rejected(form: Any, text: str) -> None:
-    from aiservices.integrations.fastapi.codec import codec_for
+    from aiservices.remote.codec import codec_for
 
     with pytest.raises(OutputParsingError):
         codec_for(form, DEFAULT_REGISTRY).read(text)
 
 
 def test_the_path_of_a_problem_does_not_contain_the_envelope() -> None:
-    from aiservices.integrations.fastapi.codec import codec_for
+    from aiservices.remote.codec import codec_for
 
     with pytest.raises(OutputParsingError) as caught:
         codec_for(list[int], DEFAULT_REGISTRY).read('[1, "x"]')

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ...models.errors import DefinitionProblem
+from ..models.errors import DefinitionProblem
 from .problems import PROBLEM_MEDIA_TYPE, Problem, host_problem, origin_problem
 
 _HOST_PATTERN = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")

@@ -1,8 +1,7 @@
 """Convert the arguments and return values of service methods to JSON text and back.
 
 ``JsonCodec`` writes and reads one type. Media, messages and ``Result`` have special JSON forms, defined here
-as the records ``ImageJson``, ``UserMessageJson``, ``AccountJson`` and so on. This module needs neither
-FastAPI nor httpx2.
+as the records ``ImageJson``, ``UserMessageJson``, ``AccountJson`` and so on.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ from output_parsers.types.decisions import DecisionNode, decisions_with_probabil
 from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
 from output_parsers.types.target import Description, type_name
 
-from ...engine.results import Result
-from ...models.errors import AiServiceError, Attempt, InnerCall, Strategy
-from ...models.media import Audio, File, Image, Media
-from ...models.messages import (
+from ..engine.results import Result
+from ..models.errors import AiServiceError, Attempt, InnerCall, Strategy
+from ..models.media import Audio, File, Image, Media
+from ..models.messages import (
     AiMessage,
     ChatReply,
     FinishReason,
@@ -55,7 +54,7 @@ from ...models.messages import (
     Usage,
     UserMessage,
 )
-from ...tools.tool import ToolRun
+from ..tools.tool import ToolRun
 
 T = TypeVar("T")
 JsonObject: TypeAlias = dict[str, Any]

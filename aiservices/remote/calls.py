@@ -1,7 +1,4 @@
-"""Run a service method for a remote caller, over HTTP or MCP, and convert its errors to JSON errors.
-
-This module needs neither FastAPI nor httpx2.
-"""
+"""Run a service method for a remote caller, over HTTP or MCP, and convert its errors to JSON errors."""
 
 from __future__ import annotations
 
@@ -20,13 +17,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 import anyio
 from anyio.to_thread import run_sync
 
-from ...engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
-from ...engine.plan import Invocation
-from ...interface.parameters import Role, memory_id_data
-from ...memory.stores import RESUMED_PREFIX, ChatMemoryStore
-from ...models.errors import MemoryConflictError, SuspendedCallError
-from ...models.messages import SystemMessage
-from ...service.methods import invocation_to_resume, is_service_method, service_method_of
+from ..engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
+from ..engine.plan import Invocation
+from ..interface.parameters import Role, memory_id_data
+from ..memory.stores import RESUMED_PREFIX, ChatMemoryStore
+from ..models.errors import MemoryConflictError, SuspendedCallError
+from ..models.messages import SystemMessage
+from ..service.methods import invocation_to_resume, is_service_method, service_method_of
 from .problems import (
     INTERNAL,
     PendingCall,
@@ -36,7 +33,6 @@ from .problems import (
 )
 
 T = TypeVar("T")
-_LOGGER = logging.getLogger("aiservices.integrations.fastapi")
 
 DEFAULT_THREADS = 40  # as many as anyio's own limiter
 DEFAULT_MAX_WAITING_CALLS = 400
@@ -47,7 +43,7 @@ _END: Any = object()
 
 
 class ProblemError(Exception):
-    """Raised to answer an HTTP request with a JSON error (RFC 9457)."""
+    """Raised to answer a remote call with a JSON error (RFC 9457)."""
 
     def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(problem.title)
@@ -58,8 +54,8 @@ class ProblemError(Exception):
 def log_problem(
     error: Exception,
     qualname: str,
+    logger: logging.Logger,
     approvals: ApprovalStates | None = None,
-    logger: logging.Logger = _LOGGER,
 ) -> Problem:
     """Log the exception of a failed call, and return the JSON error for the remote caller.
 
@@ -68,7 +64,7 @@ def log_problem(
     """
     problem = problem_of(error, qualname)
     if isinstance(error, ApprovalRequiredError) and approvals is not None:
-        problem = approvals.with_state(problem, error)
+        problem = approvals.with_state(problem, error, logger)
     if problem.type == INTERNAL.type:
         logger.error("%s failed", qualname, exc_info=error)
     else:
@@ -80,7 +76,7 @@ def log_problem(
 
 
 class ApprovalSettings(NamedTuple):
-    """Settings for the approval of tool calls over HTTP: a signing key, a store and an expiry time.
+    """Settings for the approval of tool calls by remote callers: a signing key, a store and an expiry time.
 
     Attributes:
         key: The secret that signs states. By default it is random, so a state can be resumed only by the
@@ -96,7 +92,7 @@ class ApprovalSettings(NamedTuple):
     expires_after: float = 3600.0
 
     def problems(self) -> Iterator[str]:
-        """Yield the mistakes in the settings for approving tool calls over HTTP."""
+        """Yield the mistakes in the settings for approving tool calls."""
         if self.key is not None and not self.key:
             yield "the key of approvals is empty; pass a secret, for example 32 random bytes"
         if self.key is not None and self.store is None:
@@ -119,7 +115,7 @@ class ApprovalStates:
         self._resumed: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def with_state(self, problem: Problem, error: ApprovalRequiredError) -> Problem:
+    def with_state(self, problem: Problem, error: ApprovalRequiredError, logger: logging.Logger) -> Problem:
         """Return the JSON error for a call that waits for approval, with signed data to resume it."""
         calls = tuple(
             PendingCall(id=one.id, name=one.name, arguments=one.arguments, external=is_external)
@@ -129,7 +125,7 @@ class ApprovalStates:
         try:
             state = error.state.to_json(key=self._key, expires_after=self._expires_after)
         except TypeError as wrong:  # the memory id or user name that the server set
-            _LOGGER.error("%s: its state cannot be sent to the caller: %s", error.state.qualname, wrong)
+            logger.error("%s: its state cannot be sent to the caller: %s", error.state.qualname, wrong)
             return problem
         return problem.model_copy(update={"calls": calls, "state": state})
 
@@ -168,7 +164,7 @@ class ApprovalStates:
 
 
 class Threads:
-    """A thread pool of limited size, in which an HTTP server runs blocking service methods.
+    """A thread pool of limited size, in which a server runs blocking service methods.
 
     Args:
         threads: How many methods run at the same time.
@@ -205,7 +201,7 @@ class Threads:
 
 
 class MethodCall:
-    """A service method call for an HTTP client, which may disconnect before the answer is complete.
+    """A service method call for a remote caller, which may disconnect before the answer is complete.
 
     ``args`` and ``kwargs`` are the arguments for ``function``, a bound method of the service.
 
@@ -249,7 +245,7 @@ class MethodCall:
         return self._service_method.start(cast("Invocation", self.invocation))
 
     def abandon(self) -> None:
-        """Make the call stop before its next model request, because the HTTP client has disconnected."""
+        """Make the call stop before its next model request, because the caller has disconnected."""
         self._is_abandoned = True
         if self.invocation is not None:
             self.invocation.state.is_abandoned = True

@@ -1,4 +1,4 @@
-"""Describe an interface for HTTP clients: its methods with their arguments, return values and events.
+"""Describe an interface for remote callers: its methods with their arguments, return values and events.
 
 ``contract_of`` reads a Protocol or ABC once. The endpoints, the client, the OpenAPI document and the command
 line are all built from the resulting ``Contract``, so they always agree.
@@ -37,14 +37,14 @@ from output_parsers.types.node import JsonSchema
 from output_parsers.types.records import EnvelopeNode
 from output_parsers.types.target import Description, Target, substitute, type_arguments_by_class, type_name
 
-from ...engine.streams import AttemptStarted, Completed, FieldCompleted
-from ...interface.decorators import declaration_of, enclosing_names, is_stub, methods_of
-from ...interface.parameters import Parameter, Role, RoleError, method_parameters, parameter_docs, summary_of
-from ...models.errors import DefinitionError, DefinitionProblem
-from ...models.messages import AiMessage, ReplyDelta, SystemMessage, ToolMessage, UserMessage
-from ...service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
-from ...service.methods import is_service_method, service_method_of
-from ...tools.tool import Denied
+from ..engine.streams import AttemptStarted, Completed, FieldCompleted
+from ..interface.decorators import declaration_of, enclosing_names, is_stub, methods_of
+from ..interface.parameters import Parameter, Role, RoleError, method_parameters, parameter_docs, summary_of
+from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.messages import AiMessage, ReplyDelta, SystemMessage, ToolMessage, UserMessage
+from ..service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
+from ..service.methods import is_service_method, service_method_of
+from ..tools.tool import Denied
 from .codec import (
     JsonCodec,
     codec_for,
@@ -72,7 +72,7 @@ _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
 class Argument(NamedTuple):
-    """A service method's parameter that HTTP clients pass in their requests.
+    """A service method's parameter that remote callers pass.
 
     Attributes:
         name: The name of the parameter.
@@ -239,7 +239,7 @@ class Method:
 
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
-        """The names of required parameters that the server must set, because HTTP clients cannot."""
+        """The names of required parameters that the server must set, because remote callers cannot."""
         parameters = self.signature.parameters
         return tuple(
             name for name in self.server_parameters if parameters[name].default is inspect.Parameter.empty
@@ -308,7 +308,7 @@ def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
 
 
 class Contract(NamedTuple):
-    """A service interface described for HTTP clients: its name, docstring and methods.
+    """A service interface described for remote callers: its name, docstring and methods.
 
     Attributes:
         name: The name of the interface.
@@ -366,7 +366,7 @@ def _method(
     server_arguments: Collection[str],
     problems: list[DefinitionProblem],
 ) -> Method | None:
-    """Return the HTTP description of an interface method; add errors to ``problems``.
+    """Return the description of an interface method for remote callers; add errors to ``problems``.
 
     Returns None if there are errors.
     """
@@ -432,7 +432,7 @@ def _argument(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[Argument, object] | None:
-    """Describe a method parameter for HTTP clients; add an error to ``problems`` if it is unsupported.
+    """Describe a method parameter for remote callers; add an error to ``problems`` if it is unsupported.
 
     The result is the description and the argument's JSON type.
     """
