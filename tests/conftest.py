@@ -85,12 +85,14 @@ def only_loopback() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def no_model_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def no_model_settings() -> Iterator[None]:
     """Remove the environment variables of models and proxies."""
-    for name in tuple(os.environ):
-        if name.startswith(_SETTINGS) or name.endswith(_ENDINGS) or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in tuple(os.environ):
+            if name.startswith(_SETTINGS) or name.endswith(_ENDINGS) or name.lower().endswith("_proxy"):
+                patch.delenv(name)
+        yield
 
 
 @pytest.fixture

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import gc
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal
 
 import pytest
+from growth import MAX_GROWTH, growing, growth
 from pydantic import BaseModel
 
 from output_parsers import OutputParsingError, parse
 
-SHORT, LONG, LONGEST = 10_000, 1_000_000, 10_000_000
-# Times the cost of a character of the short text. With quadratic time it is a hundred times as much.
-MAX_GROWTH = 3.0
+# How many times as long the long text is. A small factor finds quadratic time, a large one also where its
+# share is small.
+FACTORS = [10, pytest.param(100, marks=pytest.mark.slow)]
 
 
 class Person(BaseModel):
@@ -110,80 +109,46 @@ UNCLOSED = {
 SOME_TYPES = ("records", "int", "datetime", "Enum", "union")
 
 
-def seconds(tp: Any, text: str) -> float:
-    start = time.process_time()
-    try:
-        parse(tp, text)
-    except OutputParsingError:
-        pass
-    return time.process_time() - start
+def reader_of(tp: Any) -> Callable[[str], object]:
+    return lambda text: parse(tp, text)
 
 
-@pytest.fixture(autouse=True)
-def no_collecting() -> Iterator[None]:
-    """Disable the garbage collector during a measurement.
-
-    It visits all objects of the process, so its time does not depend on the text.
-    """
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def growth(tp: Any, head: str, unit: str, longest: int) -> float:
-    """Return by how much the time per character grows from a short text to a long one.
-
-    It is the lowest of several measurements.
-    """
-    short, long = (head + unit * (length // len(unit)) for length in (SHORT, longest))
-    lowest = float("inf")
-    for _ in range(4):
-        small = min(seconds(tp, short) for _ in range(3))
-        # a time below one tick of the clock counts as one tick
-        lowest = min(lowest, seconds(tp, long) / len(long) * len(short) / max(small, 2e-4))
-        if lowest <= MAX_GROWTH:
-            break
-    return lowest
-
-
+@pytest.mark.parametrize("times", FACTORS)
 @pytest.mark.parametrize("tp", SOME_TYPES)
-@pytest.mark.parametrize("unit", UNITS)
-def test_the_cost_of_a_character_does_not_grow_with_the_text(unit: str, tp: str) -> None:
-    assert growth(TYPES[tp], "", UNITS[unit], LONG) <= MAX_GROWTH
+def test_the_cost_of_a_character_does_not_grow_with_the_text(tp: str, times: int) -> None:
+    assert growing(reader_of(TYPES[tp]), UNITS.values(), times=times) == {}
 
 
+@pytest.mark.parametrize("times", FACTORS)
 @pytest.mark.parametrize("tp", sorted(TYPES.keys() - set(SOME_TYPES)))
-@pytest.mark.parametrize("unit", ["quotes", "prose", "digits", "spaces", "fields"])
-def test_the_cost_of_a_character_does_not_grow_for_any_other_type(unit: str, tp: str) -> None:
-    assert growth(TYPES[tp], "", UNITS[unit], LONG) <= MAX_GROWTH
+def test_the_cost_of_a_character_does_not_grow_for_any_other_type(tp: str, times: int) -> None:
+    units = [UNITS[name] for name in ("quotes", "prose", "digits", "spaces", "fields")]
+    assert growing(reader_of(TYPES[tp]), units, times=times) == {}
 
 
 @pytest.mark.parametrize("inside", UNCLOSED)
-@pytest.mark.parametrize("unit", UNITS)
-def test_the_cost_of_a_character_does_not_grow_inside_an_unclosed_container(unit: str, inside: str) -> None:
-    assert growth(list[Person], UNCLOSED[inside], UNITS[unit], 50_000) <= MAX_GROWTH
+def test_the_cost_of_a_character_does_not_grow_inside_an_unclosed_container(inside: str) -> None:
+    assert growing(reader_of(list[Person]), UNITS.values(), UNCLOSED[inside], short=5_000) == {}
 
 
-@pytest.mark.parametrize(
-    "unit", ["spaces", "newlines", "digits", "openings of reasoning", "openings of objects"]
-)
+@pytest.mark.slow
 @pytest.mark.parametrize("tp", ["int", "str", "record"])
-def test_the_cost_of_a_character_does_not_grow_up_to_ten_megabytes(tp: str, unit: str) -> None:
-    assert growth(TYPES[tp], "", UNITS[unit], LONGEST) <= MAX_GROWTH
+def test_the_cost_of_a_character_does_not_grow_up_to_ten_megabytes(tp: str) -> None:
+    names = ["spaces", "newlines", "digits", "openings of reasoning", "openings of objects"]
+    assert growing(reader_of(TYPES[tp]), [UNITS[name] for name in names], times=1_000) == {}
 
 
-@pytest.mark.parametrize("unit", [" ", "\n", "-", ".", "yes ", "very "])
+@pytest.mark.parametrize("times", FACTORS)
 @pytest.mark.parametrize("tp", [bool, Literal["yes", "no", 3, None]])
-def test_the_cost_of_a_character_does_not_grow_after_a_choice(tp: Any, unit: str) -> None:
-    assert growth(tp, "yes", unit, LONG) <= MAX_GROWTH
+def test_the_cost_of_a_character_does_not_grow_after_a_choice(tp: Any, times: int) -> None:
+    assert growing(reader_of(tp), [" ", "\n", "-", ".", "yes ", "very "], "yes", times=times) == {}
 
 
-@pytest.mark.parametrize(
-    "text", ['[{"name": "Ann", "age": 3}' + ', {"name": "Ann", "age": 3}' * 40_000 + "]"]
-)
-def test_the_cost_of_a_character_does_not_grow_for_a_valid_list_of_records(text: str) -> None:
-    assert len(parse(list[Person], text)) == 40_001
-    assert growth(list[Person], "", text[:SHORT], LONG) <= MAX_GROWTH
+def test_the_cost_of_a_character_does_not_grow_for_a_valid_list_of_records() -> None:
+    record = ', {"name": "Ann", "age": 3}'
+    head = "[" + record[2:]
+    assert len(parse(list[Person], head + record * 40_000 + "]")) == 40_001
+    assert growth(reader_of(list[Person]), record, head, "]", times=100) <= MAX_GROWTH
 
 
 BROKEN = {
@@ -194,14 +159,12 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("unit", BROKEN)
-def test_the_cost_of_a_character_does_not_grow_for_a_repaired_list_of_records(unit: str) -> None:
-    def text(length: int) -> str:
-        return "Here it is:\n[" + BROKEN[unit] * (length // len(BROKEN[unit])) + "]"
-
-    assert parse(list[Person], text(SHORT))[-1] == Person(name="Ann", age=3)
-    small, large = (min(seconds(list[Person], text(length)) for _ in range(3)) for length in (SHORT, LONG))
-    assert large <= MAX_GROWTH * small * LONG / SHORT
+@pytest.mark.parametrize("times", FACTORS)
+def test_the_cost_of_a_character_does_not_grow_for_a_repaired_list_of_records(times: int) -> None:
+    head = "Here it is:\n["
+    for unit in BROKEN.values():
+        assert parse(list[Person], f"{head}{unit}]") == [Person(name="Ann", age=3)]
+    assert growing(reader_of(list[Person]), BROKEN.values(), head, "]", times=times) == {}
 
 
 class Tree(BaseModel):
@@ -211,7 +174,6 @@ class Tree(BaseModel):
 LEVELS = 10_000
 
 
-@pytest.mark.parametrize("tp", [list, Any, int, dict[str, Any], Tree, int | list[int]])
 @pytest.mark.parametrize(
     ("opening", "middle", "closing"),
     [
@@ -222,14 +184,15 @@ LEVELS = 10_000
         ("[", "1", ""),
     ],
 )
-def test_ten_thousand_levels_of_nesting_raise_a_clear_error(
-    tp: Any, opening: str, middle: str, closing: str
-) -> None:
+def test_ten_thousand_levels_of_nesting_raise_a_clear_error(opening: str, middle: str, closing: str) -> None:
     text = opening * LEVELS + middle + closing * LEVELS
-    with pytest.raises(OutputParsingError) as error:
-        parse(tp, text)
     found = f', found "{text[:27]} ... {text[-27:]}"' if closing else ""
-    assert str(error.value) == (
+    message = (
         f"cannot read the text: $: the JSON is broken: nested deeper than 500 levels{found} "
         f"(the text: {text[:97] + ' ... ' + text[-97:]!r})"
     )
+    types: list[Any] = [list, Any, int, dict[str, Any], Tree, int | list[int]]
+    for tp in types:
+        with pytest.raises(OutputParsingError) as error:
+            parse(tp, text)
+        assert str(error.value) == message, tp

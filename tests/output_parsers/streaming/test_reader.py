@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import pytest
+from growth import MAX_GROWTH, growing, growth
 from hypothesis import HealthCheck, given, settings, strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import to_jsonable_python
@@ -558,38 +557,22 @@ def _grew(before: Any, now: Any) -> bool:
 # Cost.
 
 
-def records(count: int) -> str:
-    person = {"first_name": "Ann \u00e9", "age": 33, "skills": [{"name": "Py", "years": 3}], "notes": "a\nb"}
-    return json.dumps([person] * count)
+def in_chunks(output_type: Any, look: Callable[[Snapshot[Any]], Any]) -> Callable[[str], None]:
+    """Return a function that reads a text in chunks of 50 characters and looks at each snapshot."""
+
+    def read(text: str) -> None:
+        reader = PartialReader(output_type)
+        for start in range(0, len(text), 50):
+            reader.feed(text[start : start + 50])
+            look(reader.snapshot())
+
+    return read
 
 
-def cost(feed: Callable[[str], None], text: str, chunks: int) -> float:
-    size = -(-len(text) // chunks)
-    gc.disable()  # its passes depend on all objects of the process, not on the reader
-    try:
-        began = time.process_time()
-        for start in range(0, len(text), size):
-            feed(text[start : start + size])
-        return time.process_time() - began
-    finally:
-        gc.enable()
-
-
-@pytest.mark.parametrize("body", ["a", "\\u00e9", "\\d", "1", " ", "[", '{"a":', '"', "x, ", "<", "\\", "\n"])
-def test_cost_is_linear_in_the_text(body: str) -> None:
-    def spent(length: int) -> float:
-        times = []
-        for _ in range(3):
-            reader: PartialReader[Any] = PartialReader(dict[str, Any])
-
-            def step(chunk: str, reader: PartialReader[Any] = reader) -> None:
-                reader.feed(chunk)
-                _ = reader.snapshot().value
-
-            times.append(cost(step, '{"a": "' + body * (length // len(body)), length // 50))
-        return min(times)
-
-    assert spent(200_000) < 25 * max(spent(20_000), 0.004)
+def test_cost_is_linear_in_the_text() -> None:
+    read = in_chunks(dict[str, Any], lambda snapshot: snapshot.value)
+    bodies = ["a", "\\u00e9", "\\d", "1", " ", "[", '{"a":', '"', "x, ", "<", "\\", "\n"]
+    assert growing(read, bodies, '{"a": "') == {}
 
 
 LOOKS: list[Callable[[Snapshot[Any]], Any]] = [
@@ -600,17 +583,8 @@ LOOKS: list[Callable[[Snapshot[Any]], Any]] = [
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_cost_per_chunk_does_not_grow_with_the_text(look: Callable[[Snapshot[Any]], Any]) -> None:
-    def spent(count: int) -> float:
-        text = records(count)
-        reader = PartialReader(list[Person])
-
-        def step(chunk: str) -> None:
-            reader.feed(chunk)
-            look(reader.snapshot())
-
-        return cost(step, text, len(text) // 50) / (len(text) // 50)
-
-    assert min(spent(1000) for _ in range(3)) < 2.5 * min(spent(100) for _ in range(3))
+    person = {"first_name": "Ann \u00e9", "age": 33, "skills": [{"name": "Py", "years": 3}], "notes": "a\nb"}
+    assert growth(in_chunks(list[Person], look), json.dumps(person) + ", ", "[") <= MAX_GROWTH
 
 
 def test_the_corpus_of_partial_replies_is_read() -> None:
