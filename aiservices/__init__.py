@@ -4,6 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from .models import BUILT_IN as _BUILT_IN
+
+# Named as text, so that a program imports only the providers that it uses.
+_BUILT_IN |= {
+    "openai": "aiservices.models.openai:OpenAiChatModel.named",
+    "openai-responses": "aiservices.models.openai:OpenAiResponsesModel.named",
+    "azure": "aiservices.models.openai:OpenAiChatModel.azure",
+    "azure-responses": "aiservices.models.openai:OpenAiResponsesModel.azure",
+    "anthropic": "aiservices.models.providers.anthropic:AnthropicChatModel.named",
+    "gemini": "aiservices.models.providers.gemini:GeminiChatModel.named",
+    "google": "aiservices.models.providers.gemini:GeminiChatModel.named",
+    "google-vertex": "aiservices.models.providers.gemini:GeminiChatModel.vertex",
+    "bedrock": "aiservices.models.providers.bedrock:BedrockChatModel.named",
+    "openai-decisions": "aiservices.models.providers.decisions:DecisionChatModel.openai",
+    "google-decisions": "aiservices.models.providers.decisions:DecisionChatModel.google",
+    "systemone": "aiservices.models.providers.decisions:DecisionChatModel.systemone",
+    "ollama": "aiservices.models.openai:OpenAiChatModel.ollama",
+    "local": "aiservices.models.local:LocalChatModel.named",
+    "fake": "aiservices.testing.fake:FakeChatModel.named",
+}
+
 # The module of each public name. It is imported when the name is first used, so that declaring an interface
 # does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
 _NAMES = {
@@ -25,7 +46,7 @@ _NAMES = {
     ".interface.decorators": (
         "History MemoryId ToolContext Tools UserName example structured_prompt system_message user_message"
     ),
-    ".models.base": "Capabilities ChatModel FallbackChatModel ScriptedChatModel",
+    ".models.base": "Capabilities ChatModel",
     ".models.errors": (
         "AiServiceError Attempt AuthenticationError BadRequestError BudgetExceededError "
         "ContentFilterError DefinitionError DefinitionProblem FinishError InnerCall InvalidReplyError "
@@ -33,6 +54,7 @@ _NAMES = {
         "ModelTimeoutError ProbabilitiesUnavailableError RateLimitError RefusalError ServiceOutputError "
         "Strategy StreamConsumedError SuspendedCallError ToolError ToolLimitError TruncatedError"
     ),
+    ".models.fallback": "FallbackChatModel",
     ".models.limits": "LimitedChatModel Limits",
     ".models.local": "LocalChatModel",
     ".models.media": "Audio File Image Media",
@@ -41,7 +63,7 @@ _NAMES = {
         "TokenLogprob ToolCall ToolCallDelta ToolMessage Usage UserMessage"
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
-    ".models.openai.client": "Preset register_provider",
+    ".models.openai.client": "Preset",
     ".models.providers.anthropic": "AnthropicChatModel",
     ".models.providers.bedrock": "BedrockChatModel",
     ".models.providers.decisions": "DecisionChatModel",
@@ -49,6 +71,8 @@ _NAMES = {
     ".models.requests": (
         "ChatOptions ChatRequest ImageFormat JsonObjectFormat JsonSchemaFormat ToolSpecification Tooling"
     ),
+    ".models.registry": "register_provider",
+    ".models.scripted": "ScriptedChatModel",
     ".retrieval.tool_search": "ToolSearch",
     ".service.create": "create",
     ".service.methods": "Preview acall call preview resume",

@@ -67,8 +67,6 @@ from .interface.decorators import (
 from .models.base import (
     Capabilities as Capabilities,
     ChatModel as ChatModel,
-    FallbackChatModel as FallbackChatModel,
-    ScriptedChatModel as ScriptedChatModel,
 )
 from .models.errors import (
     AiServiceError as AiServiceError,
@@ -99,6 +97,7 @@ from .models.errors import (
     ToolLimitError as ToolLimitError,
     TruncatedError as TruncatedError,
 )
+from .models.fallback import FallbackChatModel as FallbackChatModel
 from .models.limits import (
     LimitedChatModel as LimitedChatModel,
     Limits as Limits,
@@ -132,7 +131,6 @@ from .models.openai import (
 )
 from .models.openai.client import (
     Preset as Preset,
-    register_provider as register_provider,
 )
 from .models.providers.anthropic import (
     AnthropicChatModel as AnthropicChatModel,
@@ -146,6 +144,7 @@ from .models.providers.decisions import (
 from .models.providers.gemini import (
     GeminiChatModel as GeminiChatModel,
 )
+from .models.registry import register_provider as register_provider
 from .models.requests import (
     ChatOptions as ChatOptions,
     ChatRequest as ChatRequest,
@@ -155,6 +154,7 @@ from .models.requests import (
     Tooling as Tooling,
     ToolSpecification as ToolSpecification,
 )
+from .models.scripted import ScriptedChatModel as ScriptedChatModel
 from .retrieval.tool_search import ToolSearch as ToolSearch
 from .service.create import create as create
 from .service.methods import (

@@ -18,9 +18,9 @@ from itertools import count, takewhile
 from typing import Any, Protocol
 
 from aiservices import Limits, OpenAiChatModel, create, user_message
-from aiservices.models.base import ScriptedChatModel
 from aiservices.models.messages import AiMessage, ChatReply, Usage
 from aiservices.models.requests import ChatRequest
+from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RayEngine, SparkEngine, map_rows
 
 from .limits import Kind, measure

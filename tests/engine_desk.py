@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from aiservices import Limits, create, user_message
-from aiservices.models.base import ScriptedChatModel
 from aiservices.models.messages import AiMessage, ChatReply, Usage
 from aiservices.models.requests import ChatRequest
+from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import map_rows
 from aiservices.rows.engines.workers import PartFolder
 from aiservices.rows.journal import decode_line

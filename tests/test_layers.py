@@ -1,37 +1,71 @@
-"""Folders are layers: imports, those for type checkers included, go to the same folder or a lower one."""
+"""Folders are layers: imports go to the same folder or a lower one, also for type checkers and in strings."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-# From low to high. A folder that is not listed belongs to the one above it.
+# From low to high: folders, and modules that are a layer of their own. Others belong to their folder.
 PARSERS = "result json prose types parser json_schema profiles strict lint streaming text tool_calls"
-SERVICES = """models models/http models/openai models/providers models/local interface tools engine
+SERVICES = """models models/http models/openai models/providers models/local models/registry models/fallback
+models/limits interface tools engine
 interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
-testing prices call_log remote integrations page rows cli"""
+testing prices call_log remote integrations page rows"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]
 LAYERS += [f"aiservices/{name}" for name in SERVICES.split()] + ["aiservices"]
+LAYERS += ["aiservices/cli", "aiservices/__main__"]
 PATHS = [p for name in ("output_parsers", "aiservices") for p in (ROOT / name).rglob("*.py")]
 FILES = {path.relative_to(ROOT).with_suffix(""): path for path in PATHS}
 
 
+def find_module(name: str, module: Path) -> Path | None:
+    """Return our module with a dotted name such as ``..models.base``, as used in a module; or None."""
+    level = len(name) - len(name.lstrip("."))
+    base = Path(*module.parts[:-level]) if level else Path()
+    target = base / name.lstrip(".").replace(".", "/")
+    return next((path for path in (target, target / "__init__") if path in FILES), None)
+
+
 def imports(module: Path) -> set[Path]:
-    found = set()
+    """Return the modules that a module imports, or names in a table or a call of ``import_module``."""
+    names: list[str] = []
+    imported: set[Path | None] = set()
     for node in ast.walk(ast.parse(FILES[module].read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom):
-            base = Path(*module.parts[: -node.level]) if node.level else Path()
-            source = base / (node.module or "").replace(".", "/")
-            for target in (source / alias.name for alias in node.names):
-                candidates = (target, target / "__init__", source, source / "__init__")
-                found |= {next((path for path in candidates if path in FILES), module)}
-    return found - {module}
+            package = "." * node.level + (node.module or "")
+            separator = "." if node.module else ""
+            for alias in node.names:
+                submodule = find_module(f"{package}{separator}{alias.name}", module)
+                imported.add(submodule or find_module(package, module))
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        else:
+            names += named_modules(node)
+    return {path for path in (*imported, *(find_module(n, module) for n in names)) if path} - {module}
+
+
+def named_modules(node: ast.AST) -> list[str]:
+    """Return the strings in a table or a call that may name a module, such as ``module:attribute``."""
+    items: Sequence[ast.expr | None] = ()
+    if isinstance(node, ast.Dict):
+        items = (*node.keys, *node.values)
+    elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+        items = node.elts
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+        items = node.args
+    texts = (item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str))
+    names = (text.partition(":")[0] for text in texts)
+    return [name for name in names if re.fullmatch(r"\.*([a-z_]\w*\.)*[a-z_]\w*", name) and "." in name]
 
 
 def layer(module: Path) -> int:
-    return next(LAYERS.index(str(folder)) for folder in module.parents if str(folder) in LAYERS)
+    return next(LAYERS.index(str(path)) for path in (module, *module.parents) if str(path) in LAYERS)
 
 
 def test_no_import_goes_up_and_none_is_in_a_cycle() -> None:
@@ -39,3 +73,17 @@ def test_no_import_goes_up_and_none_is_in_a_cycle() -> None:
     upward = [f"{m} imports {i}" for m, targets in graph.items() for i in targets if layer(i) > layer(m)]
     assert upward == []
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize(
+    ("module", "imported"),
+    [
+        ("aiservices/__init__", "aiservices/testing/fake"),  # the table of model providers
+        ("aiservices/__init__", "aiservices/service/create"),  # the table of public names
+        ("aiservices/integrations/mcp/__init__", "aiservices/remote/calls"),
+        ("aiservices/models/errors", "output_parsers/__init__"),  # an import statement
+        ("aiservices/testing/plugin", "aiservices/models/http/model"),  # a module whose import is watched
+    ],
+)
+def test_modules_named_in_tables_and_import_statements_count(module: str, imported: str) -> None:
+    assert Path(imported) in imports(Path(module))

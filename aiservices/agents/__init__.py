@@ -38,9 +38,11 @@ from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import ToolStarted
 from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
 from ..interface.parameters import function_name, is_async, media_problem, unwrapped
-from ..models.base import ChatModel, find_model, members_of, rests_of
+from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
+from ..models.fallback import members_of, rests_of
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
+from ..models.registry import find_model
 from ..models.requests import ChatOptions, ChatRequest
 from ..service.methods import add_service_to_interceptors, interceptor_order_problems
 from ..service.settings import type_problems

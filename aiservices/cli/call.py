@@ -33,9 +33,9 @@ from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
 from ..engine.streams import CallCompleted
-from ..models.base import find_model
 from ..models.errors import AiServiceError
 from ..models.limits import Limits
+from ..models.registry import find_model
 from ..prices import Prices, PublishedPrices
 from ..remote.codec import codec_for, write_result
 from ..remote.contract import Method, contract_of

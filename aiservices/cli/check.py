@@ -15,8 +15,9 @@ from output_parsers.strict import encode
 from output_parsers.strict.codec import ENFORCED_LATER, GIVEN_UP
 from output_parsers.types.target import type_name
 
-from ..models.base import Capabilities, ScriptedChatModel
+from ..models.base import Capabilities
 from ..models.errors import DefinitionError, Strategy
+from ..models.scripted import ScriptedChatModel
 from ..service.compile import MethodPlan, ReturnShape
 from ..service.methods import plan_of
 from .console import count_text, print_table

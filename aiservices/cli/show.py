@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 from ..interface.parameters import summary_of
 from ..interface.templates import Prompt
-from ..models.base import ChatModel, find_model
+from ..models.base import ChatModel
 from ..models.errors import DefinitionError, ModelError
 from ..models.http.model import HttpChatModel
 from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
 from ..models.openai.client import PRESETS, preset_variable
+from ..models.registry import find_model
 from ..models.requests import ChatRequest
 from ..service.compile import MethodPlan
 from ..service.methods import Preview, plan_of, preview_request, service_method_of

@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from ..models.base import Capabilities, ChatModel, Rest
+from ..models.base import Capabilities, ChatModel
 from ..models.errors import ModelError, Strategy
+from ..models.fallback import CircuitBreaker
 from ..models.requests import JsonSchemaFormat
 from .budget import Budget
 from .output_format import OutputFormat
@@ -157,7 +158,10 @@ class ModelRoute:
     """
 
     def __init__(
-        self, model: ChatModel, strategies: StrategyFallbacks, rests: Mapping[int, Rest] | None = None
+        self,
+        model: ChatModel,
+        strategies: StrategyFallbacks,
+        rests: Mapping[int, CircuitBreaker] | None = None,
     ) -> None:
         """Create the route to a model.
 

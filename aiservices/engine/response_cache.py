@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
-from ..models.base import ChatModel, PickledByArguments, ScriptedChatModel, unwrap_model
+from ..models.base import ChatModel, PickledByArguments, unwrap_model
 from ..models.errors import (
     AiServiceError,
     DefinitionError,
@@ -26,6 +26,7 @@ from ..models.errors import (
 from ..models.http.model import HttpChatModel
 from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
 from ..models.requests import ChatRequest, request_hash
+from ..models.scripted import ScriptedChatModel
 from ..models.sqlite_file import SqliteFile
 from .effects import CallModel, Effect, Flow, Gather, Outcome, Run, map_effects
 from .pipeline import Proceed

@@ -12,7 +12,7 @@ from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..engine.tool_loop import check_finish
-from ..models.base import ChatModel, find_model
+from ..models.base import ChatModel
 from ..models.errors import (
     Attempt,
     AttemptPurpose,
@@ -33,6 +33,7 @@ from ..models.messages import (
     message_from_dict,
     message_to_dict,
 )
+from ..models.registry import find_model
 from ..models.requests import ChatOptions, ChatRequest
 
 # --- Exchanges ---

@@ -19,18 +19,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from .base import (
-    Capabilities,
-    ChatModel,
-    PickledByArguments,
-    Rest,
-    find_model,
-    header_listener,
-    members_of,
-    rests_of,
-)
+from .base import Capabilities, ChatModel, PickledByArguments, header_listener
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
+from .fallback import CircuitBreaker, members_of, rests_of
 from .messages import AiMessage, ChatReply, ReplyDelta, Usage
+from .registry import find_model
 from .requests import ChatRequest
 
 MAX_CONCURRENCY = 256
@@ -516,8 +509,8 @@ class LimitedChatModel(PickledByArguments):
         return self._members
 
     @property
-    def rests(self) -> Mapping[int, Rest]:
-        """A dict from the ``id()`` of each FallbackChatModel member to its circuit breaker (Rest)."""
+    def rests(self) -> Mapping[int, CircuitBreaker]:
+        """A dict from the ``id()`` of each FallbackChatModel member to its circuit breaker."""
         rests = rests_of(self._model)
         pairs = zip(members_of(self._model), self._members, strict=False)
         return {id(limited): rests[id(member)] for member, limited in pairs if id(member) in rests}

@@ -19,9 +19,11 @@ from output_parsers.types.decisions import Decision
 from ..engine.plan import Invocation
 from ..interface.decorators import user_message
 from ..interface.parameters import ToolDefinitionError, call_problem, is_async
-from ..models.base import ChatModel, find_model, members_of
+from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_at_least
+from ..models.fallback import members_of
 from ..models.messages import ToolMessage
+from ..models.registry import find_model
 from ..service.create import create
 from ..tools.tool import Tool, ToolProvider, ToolSource, tools_of
 from ..tools.toolbox import Toolbox, ToolLimits, is_dynamic, make_toolbox, provider_tools

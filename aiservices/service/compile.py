@@ -73,8 +73,9 @@ from ..interface.parameters import (
     method_parameters,
     takes_invocation,
 )
-from ..models.base import Capabilities, ChatModel, find_model, members_of, rests_of
+from ..models.base import Capabilities, ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy
+from ..models.fallback import members_of, rests_of
 from ..models.media import Image
 from ..models.messages import (
     AiMessage,
@@ -85,6 +86,7 @@ from ..models.messages import (
     Usage,
     UserMessage,
 )
+from ..models.registry import find_model
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource, default_problem
 from ..tools.toolbox import (

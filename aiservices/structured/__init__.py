@@ -29,7 +29,7 @@ from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
 from ..interface.parameters import media_problem
-from ..models.base import ChatModel, Rest, find_model, members_of, rests_of
+from ..models.base import ChatModel
 from ..models.errors import (
     Attempt,
     AttemptPurpose,
@@ -39,7 +39,9 @@ from ..models.errors import (
     ServiceOutputError,
     Strategy,
 )
+from ..models.fallback import CircuitBreaker, members_of, rests_of
 from ..models.messages import ChatReply
+from ..models.registry import find_model
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..service.compile import (
     MethodPlan,
@@ -380,7 +382,7 @@ class _Targets:
 
     parser: OutputParser[Any]
     members: tuple[ChatModel, ...]
-    rests: Mapping[int, Rest]
+    rests: Mapping[int, CircuitBreaker]
     strategy: Strategy | None
     offers_tools: bool
 

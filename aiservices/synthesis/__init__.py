@@ -54,8 +54,9 @@ from ..engine.streams import (
     iterate,
 )
 from ..interface.decorators import user_message
-from ..models.base import ChatModel, find_model
+from ..models.base import ChatModel
 from ..models.errors import AiServiceError, Attempt, DefinitionError, DefinitionProblem, import_extra
+from ..models.registry import find_model
 from ..models.requests import ChatOptions
 from ..retrieval.augmentor import format_contents
 from ..retrieval.content import Content, DocumentLike, contents_of

@@ -69,16 +69,16 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE = {
-    "case_files": ("cases_from",),
-    "cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
-    "evaluation": ("Calibrated", "Case", "aevaluate", "calibrate", "evaluate"),
-    "fake": ("FakeChatModel",),
-    "golden": ("Golden", "GoldenError"),
-    "guard": ("RealModelCallError",),
-    "hypothesis_values": ("strategy_of",),
-    "reliability": ("Labelled", "Reliability", "ReliabilityBin", "Threshold"),
-    "report": ("Interval", "Outcome", "Report", "Summary", "mean_interval", "wilson_interval"),
-    "scoring": (
+    ".case_files": ("cases_from",),
+    ".cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
+    ".evaluation": ("Calibrated", "Case", "aevaluate", "calibrate", "evaluate"),
+    ".fake": ("FakeChatModel",),
+    ".golden": ("Golden", "GoldenError"),
+    ".guard": ("RealModelCallError",),
+    ".hypothesis_values": ("strategy_of",),
+    ".reliability": ("Labelled", "Reliability", "ReliabilityBin", "Threshold"),
+    ".report": ("Interval", "Outcome", "Report", "Summary", "mean_interval", "wilson_interval"),
+    ".scoring": (
         "Scorer",
         "ScorerInput",
         "brier",
@@ -97,7 +97,7 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        module = import_module(f"{__name__}.{_MODULES[name]}")
+        module = import_module(_MODULES[name], __name__)
     except ModuleNotFoundError as error:
         if error.name != "hypothesis":
             raise

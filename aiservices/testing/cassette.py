@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..models import errors
-from ..models.base import Capabilities, ChatModel, DecisionLimits, ScriptedChatModel, find_model
+from ..models.base import Capabilities, ChatModel, DecisionLimits
 from ..models.messages import (
     ChatReply,
     ReplyDelta,
@@ -26,7 +26,9 @@ from ..models.messages import (
     reply_from_json,
     reply_to_json,
 )
+from ..models.registry import find_model
 from ..models.requests import ChatRequest, DecisionFormat, ImageFormat, JsonSchemaFormat
+from ..models.scripted import ScriptedChatModel
 
 # --- Requests and replies as JSON ---
 

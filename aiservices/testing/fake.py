@@ -17,7 +17,7 @@ from output_parsers.types.target import type_name
 
 from ..engine.probabilities import answer_leaves
 from ..interface.parameters import Parameter, Role
-from ..models.base import Capabilities, ScriptedChatModel
+from ..models.base import Capabilities
 from ..models.errors import DefinitionError, DefinitionProblem, require_extra
 from ..models.media import Image
 from ..models.messages import (
@@ -31,6 +31,7 @@ from ..models.messages import (
     UserMessage,
 )
 from ..models.requests import ChatRequest, ImageFormat, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
+from ..models.scripted import ScriptedChatModel
 from ..service.methods import plan_of
 from .cassette import canonical_json, request_to_json
 from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for

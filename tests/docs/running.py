@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aiservices import Capabilities, ChatModel, ChatReply, ChatRequest, ScriptedChatModel
-from aiservices.models import base
+from aiservices.models import registry
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -124,7 +124,7 @@ def _forget_modules(folder: Path) -> None:
 
 def _answer_with(script: Iterator[Reply], page_run: PageRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace all models that a page names with scripted models that share one script."""
-    find = base._find_factory
+    find = registry._find_factory
 
     def answer(request: ChatRequest) -> Reply:
         page_run.requests.append(request)
@@ -141,8 +141,8 @@ def _answer_with(script: Iterator[Reply], page_run: PageRun, monkeypatch: pytest
 
         return create_model
 
-    monkeypatch.setattr(base, "_find_factory", factory)
-    monkeypatch.setattr(base, "_embedded_model", lambda: "local")
+    monkeypatch.setattr(registry, "_find_factory", factory)
+    monkeypatch.setattr(registry, "_embedded_model", lambda: "local")
 
 
 def _run(block: Block, module: ModuleType, page: str, folder: Path) -> str:

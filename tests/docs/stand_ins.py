@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from aiservices.models.base import REGISTERED
 from aiservices.models.openai.client import PRESETS
+from aiservices.models.registry import REGISTERED
 from aiservices.testing.fake import FakeChatModel
 
 

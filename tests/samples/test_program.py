@@ -14,7 +14,7 @@ UNKNOWN = "opnai:x"
 
 
 def test_without_weights_the_choices_are_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
+    monkeypatch.setattr("aiservices.models.registry.find_spec", lambda name: object())
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
     monkeypatch.delenv("AISERVICES_LOCAL_MODEL", raising=False)

@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -19,7 +19,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from ..base import BUILT_IN, REGISTERED, Capabilities, ChatModel
+from ..base import Capabilities
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelConnectionError
 from ..http.base import (
     ApiKey,
@@ -127,26 +127,6 @@ PRESETS: dict[str, Preset] = {
         extra_body={"thinking": {"clear_thinking": False}},  # reads the reasoning of earlier messages
     ),
 }
-
-
-def register_provider(name: str, provider: Preset | Callable[[str], ChatModel]) -> None:
-    """Register a provider of models under a name, so that ``"name:MODEL"`` selects its models.
-
-    Raises DefinitionError if the name belongs to a built-in provider, or has a colon.
-
-    Args:
-        name: The part before the colon in the names of its models. It replaces a service of the same name.
-        provider: For a service with OpenAI's chat completions API its address, the variable of its key, and
-            what it supports. For other APIs a function that returns the model for the text after the colon.
-    """
-    if name in BUILT_IN or not name or ":" in name:
-        reason = "is the name of a built-in provider" if name in BUILT_IN else "must be text without a colon"
-        raise DefinitionError([DefinitionProblem("register_provider", f"{name!r} {reason}")])
-    if isinstance(provider, Preset):
-        REGISTERED.pop(name, None)
-        PRESETS[name] = provider
-    else:
-        REGISTERED[name] = provider
 
 
 # "openai", "azure", "ollama", or the name of a preset.

@@ -201,7 +201,7 @@ def test_the_embedded_model_is_shown_if_call_would_use_it(
 ) -> None:
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
     monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: object())
-    monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
+    monkeypatch.setattr("aiservices.models.registry.find_spec", lambda name: object())
     weights = tmp_path / "small.gguf"
     weights.touch()
     monkeypatch.setenv("AISERVICES_LOCAL_MODEL", str(weights))
@@ -214,7 +214,7 @@ def test_without_a_model_the_assumed_one_is_named_with_the_reason(
 ) -> None:
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
     monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: object())
-    monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
+    monkeypatch.setattr("aiservices.models.registry.find_spec", lambda name: object())
     monkeypatch.delenv("AISERVICES_LOCAL_MODEL", raising=False)
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
     code, output, _ = run("show", "samples.sentiment:SentimentAnalyzer.is_positive")

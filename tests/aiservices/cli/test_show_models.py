@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from aiservices.cli.show import PROVIDERS, ModelProvider
-from aiservices.models.base import BUILT_IN, find_model
+from aiservices.models import BUILT_IN
 from aiservices.models.openai.client import PRESETS
+from aiservices.models.registry import find_model
 
 from .conftest import CommandRun
 

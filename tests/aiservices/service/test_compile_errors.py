@@ -35,7 +35,7 @@ from aiservices import (
     system_message,
     user_message,
 )
-from aiservices.models.base import BUILT_IN
+from aiservices.models import BUILT_IN
 from aiservices.models.openai.client import PRESETS
 
 T = TypeVar("T")
@@ -484,7 +484,7 @@ def test_the_class_of_a_model_is_reported() -> None:
 
 
 def test_a_missing_model_is_reported_with_how_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: None)
+    monkeypatch.setattr("aiservices.models.registry.find_spec", lambda name: None)
     with pytest.raises(DefinitionError) as caught:
         create(Judge)
     assert str(caught.value) == (

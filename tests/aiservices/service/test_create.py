@@ -49,7 +49,7 @@ from aiservices import (
 )
 from aiservices.interceptors import Interceptor, Invocation, Proceed
 from aiservices.memory import ChatMemory
-from aiservices.models import base
+from aiservices.models import BUILT_IN
 from aiservices.service.methods import plan_of
 
 T = TypeVar("T")
@@ -679,8 +679,8 @@ def test_the_model_of_the_environment_is_the_default(monkeypatch: pytest.MonkeyP
 def test_the_embedded_model_is_the_default_if_it_is_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
-    monkeypatch.setitem(base.BUILT_IN, "local", f"{__name__}:Parrot")
+    monkeypatch.setattr("aiservices.models.registry.find_spec", lambda name: object())
+    monkeypatch.setitem(BUILT_IN, "local", f"{__name__}:Parrot")
     assert isinstance(plan_of(create(Judge).good).call.model, Parrot)
 
 

@@ -23,8 +23,8 @@ from aiservices import (
     user_message,
 )
 from aiservices.memory import ChatMemory, MessageWindow
-from aiservices.models.base import ScriptedChatModel
 from aiservices.models.errors import DefinitionError
+from aiservices.models.scripted import ScriptedChatModel
 from aiservices.retrieval import split
 
 

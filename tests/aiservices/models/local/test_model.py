@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from aiservices.models.base import Capabilities, ChatModel, find_model
+from aiservices.models.base import Capabilities, ChatModel
 from aiservices.models.errors import (
     BadRequestError,
     DefinitionError,
@@ -29,6 +29,7 @@ from aiservices.models.errors import (
 from aiservices.models.local import LocalChatModel, load_runtime
 from aiservices.models.local.weights import is_ready, weights_named, weights_path
 from aiservices.models.messages import AiMessage, FinishReason, ReplyDelta, SystemMessage, UserMessage
+from aiservices.models.registry import find_model
 from aiservices.models.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
 
 SMALL = weights_named("smollm2")
@@ -306,7 +307,7 @@ class TestTheProcess:
     def test_its_runtime_is_not_imported_before_the_first_request(self) -> None:
         script = (
             "import sys\n"
-            "from aiservices.models.base import find_model\n"
+            "from aiservices.models.registry import find_model\n"
             "find_model('local:smollm2')\n"
             "print('xllamacpp' in sys.modules)\n"
         )

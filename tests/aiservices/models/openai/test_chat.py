@@ -18,7 +18,7 @@ import openai
 import pytest
 from loopback import Loopback, NetworkBlockedError, answer, error, json_reply, stream_reply
 
-from aiservices.models.base import Capabilities, ChatModel, find_model
+from aiservices.models.base import Capabilities, ChatModel
 from aiservices.models.errors import DefinitionError, RateLimitError
 from aiservices.models.messages import (
     AiMessage,
@@ -31,6 +31,7 @@ from aiservices.models.messages import (
 )
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.openai.client import Endpoint
+from aiservices.models.registry import find_model
 from aiservices.models.requests import (
     ChatOptions,
     ChatRequest,

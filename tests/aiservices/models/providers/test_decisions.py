@@ -37,8 +37,9 @@ from aiservices import (
     Usage,
     UserMessage,
 )
-from aiservices.models.base import Capabilities, DecisionLimits, find_model
+from aiservices.models.base import Capabilities, DecisionLimits
 from aiservices.models.messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage
+from aiservices.models.registry import find_model
 from aiservices.models.requests import AnswerOption, DecisionFormat, Question
 
 Provider: TypeAlias = Literal["openai-decisions", "google-decisions", "systemone"]

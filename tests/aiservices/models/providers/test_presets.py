@@ -28,8 +28,8 @@ from aiservices import (
     register_provider,
     user_message,
 )
-from aiservices.models.base import REGISTERED, find_model
 from aiservices.models.openai.client import PRESETS
+from aiservices.models.registry import REGISTERED, find_model
 from aiservices.testing.fake import FakeChatModel
 
 

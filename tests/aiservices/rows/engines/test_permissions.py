@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from aiservices import Budget, BudgetExceededError, ChatRequest, Limits, Price, SharedBudget, UserMessage
-from aiservices.models.base import ScriptedChatModel
 from aiservices.models.errors import ModelTimeoutError, RateLimitError
 from aiservices.models.messages import AiMessage, ChatReply, Usage
+from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RowsError
 from aiservices.rows.engines import permissions
 from aiservices.rows.engines.permissions import (

@@ -26,8 +26,8 @@ from aiservices import (
     create,
     user_message,
 )
-from aiservices.models.base import ScriptedChatModel
 from aiservices.models.requests import ChatRequest
+from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RowsError, as_udf
 from aiservices.testing import FakeChatModel
 

@@ -28,9 +28,9 @@ from aiservices import (
     create,
     user_message,
 )
-from aiservices.models.base import ScriptedChatModel
 from aiservices.models.messages import ChatReply
 from aiservices.models.requests import ChatRequest
+from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RayEngine, Rows, RowsError, SparkEngine, as_udf, map_rows
 from aiservices.rows.engines.clusters import check_java
 from aiservices.rows.engines.workers import Chunk, WorkRow, WorkSpec, worker_for

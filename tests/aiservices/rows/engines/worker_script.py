@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from process_engine import ProcessEngine
 
 from aiservices import create, user_message
-from aiservices.models.base import ScriptedChatModel
+from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import RayEngine, SparkEngine, map_rows
 
 ENGINES = {"ProcessEngine": ProcessEngine(), "RayEngine": RayEngine(workers=1), "SparkEngine": SparkEngine()}

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from aiservices import DefinitionError, DefinitionProblem, ScriptedChatModel
-from aiservices.models import base, errors
-from aiservices.models.base import find_model, members_of
+from aiservices.models import errors, registry
 from aiservices.models.errors import MissingExtraError
+from aiservices.models.fallback import members_of
 from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.registry import find_model
 from aiservices.testing import FakeChatModel
 
 
@@ -35,7 +36,7 @@ def test_without_a_default_and_a_runtime_the_problem_tells_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
-    monkeypatch.setattr(base, "find_spec", lambda name: None)
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
     with pytest.raises(DefinitionError) as caught:
         find_model(None, "Service")
     assert caught.value.problems == (
@@ -62,7 +63,7 @@ def test_without_weights_the_problem_first_tells_how_to_choose_a_model(
 ) -> None:
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
-    monkeypatch.setattr(base, "find_spec", lambda name: object())
+    monkeypatch.setattr(registry, "find_spec", lambda name: object())
     monkeypatch.setattr(errors, "find_spec", lambda name: object())
     with pytest.raises(DefinitionError) as caught:
         find_model(None, "Service")

@@ -32,7 +32,7 @@ from aiservices import (
     create,
 )
 from aiservices.agents import ReActAgent
-from aiservices.models.base import Rest
+from aiservices.models.fallback import CircuitBreaker
 from aiservices.structured import structured
 
 REQUEST = ChatRequest((UserMessage("x"),))
@@ -271,7 +271,7 @@ def test_only_one_of_many_threads_tries_a_model_after_its_rest(pass_time: Callab
 
 
 def test_failures_of_many_threads_are_all_counted() -> None:
-    rest = Rest("a", 1000, 60)
+    rest = CircuitBreaker("a", 1000, 60)
     error = failure()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: rest.failed(error), range(999)))
@@ -281,7 +281,7 @@ def test_failures_of_many_threads_are_all_counted() -> None:
 
 
 def test_a_request_that_never_ends_does_not_lock_the_others_out(pass_time: Callable[[float], None]) -> None:
-    rest = Rest("a", 1, 60)
+    rest = CircuitBreaker("a", 1, 60)
     rest.failed(failure())
     assert not rest.admits()
     pass_time(61)
