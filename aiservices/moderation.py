@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
-from ..engine.output_format import INSTRUCTIONS_MARK
-from ..engine.pipeline import Proceed
-from ..engine.plan import Invocation
-from ..engine.results import Answer
-from ..engine.streams import ReplyFailed, ReplyReceived
-from ..guardrails.guard import Stage
-from ..guardrails.interceptors import answer_text
-from ..interface.parameters import is_async
-from ..models.errors import (
+from .engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
+from .engine.output_format import INSTRUCTIONS_MARK
+from .engine.pipeline import Proceed
+from .engine.plan import Invocation
+from .engine.results import Answer
+from .engine.streams import ReplyFailed, ReplyReceived
+from .guardrails.guard import Stage
+from .guardrails.interceptors import answer_text
+from .interface.parameters import is_async
+from .models.errors import (
     AiServiceError,
     DefinitionError,
     DefinitionProblem,
@@ -27,10 +27,10 @@ from ..models.errors import (
     check_settings,
     is_positive,
 )
-from ..models.http.replies import ErrorMapper
-from ..models.media import Audio, File, Image, Media
-from ..models.messages import UserMessage
-from ..models.openai.client import Endpoint, SdkClients, sdk_failures
+from .models.http.replies import ErrorMapper
+from .models.media import Audio, File, Image, Media
+from .models.messages import UserMessage
+from .models.openai.client import Endpoint, SdkClients, sdk_failures
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..json_schema.parser import close_objects
-from ..parser.type_parser import DEFAULT_REGISTRY, TypeParser
-from ..profiles import OPENAI, PROFILES, Profile
-from ..strict.codec import Finding
-from ..strict.encode import encode, encode_parser
+from .json_schema.parser import close_objects
+from .parser.type_parser import DEFAULT_REGISTRY, TypeParser
+from .profiles import OPENAI, PROFILES, Profile
+from .strict.codec import Finding
+from .strict.encode import encode, encode_parser
 
 __all__ = ["Finding", "lint"]
 

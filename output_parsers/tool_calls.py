@@ -25,13 +25,13 @@ from typing import (
     overload,
 )
 
-from ..json.scanner import read_tolerant
-from ..parser.type_parser import TypeParser, parser_for
-from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Coercion, JsonSyntaxError, Leniency, Reading, ValidationFailure, describe_value
-from ..streaming.reader import PartialReader
-from ..text.simple import TextReply, reply_text
-from ..types.target import Target
+from .json.scanner import read_tolerant
+from .parser.type_parser import TypeParser, parser_for
+from .result.errors import OutputParsingError, Problem
+from .result.reading import Coercion, JsonSyntaxError, Leniency, Reading, ValidationFailure, describe_value
+from .streaming.reader import PartialReader
+from .text.simple import TextReply, reply_text
+from .types.target import Target
 
 __all__ = [
     "JsonOutputKeyToolsParser",

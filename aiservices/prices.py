@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from fnmatch import fnmatchcase
 
-from ..engine.budget import Budget, Price
-from ..models.errors import Attempt, DefinitionError, DefinitionProblem, import_extra
-from ..models.messages import Usage
+from .engine.budget import Budget, Price
+from .models.errors import Attempt, DefinitionError, DefinitionProblem, import_extra
+from .models.messages import Usage
 
 __all__ = ["PriceTable", "Prices", "PublishedPrices"]
 

@@ -37,13 +37,13 @@ from typing_extensions import TypeForm
 
 from output_parsers.types.target import type_name
 
-from ..engine.budget import Budget
-from ..engine.effects import Emit, Flow, Run, arun, astream, hold_back, run, stream
-from ..engine.pipeline import Interceptor, Pipeline
-from ..engine.plan import CallState, Invocation
-from ..engine.results import Answer, Result
-from ..engine.retry import Retry
-from ..engine.streams import (
+from .engine.budget import Budget
+from .engine.effects import Emit, Flow, Run, arun, astream, hold_back, run, stream
+from .engine.pipeline import Interceptor, Pipeline
+from .engine.plan import CallState, Invocation
+from .engine.results import Answer, Result
+from .engine.retry import Retry
+from .engine.streams import (
     Accepted,
     AsyncStream,
     ChunkSource,
@@ -53,17 +53,17 @@ from ..engine.streams import (
     aiterate,
     iterate,
 )
-from ..interface.decorators import user_message
-from ..models.base import ChatModel
-from ..models.errors import AiServiceError, Attempt, DefinitionError, DefinitionProblem, import_extra
-from ..models.registry import find_model
-from ..models.requests import ChatOptions
-from ..retrieval.augmentor import format_contents
-from ..retrieval.content import Content, DocumentLike, contents_of
-from ..service.compile import MethodPlan, ReturnShape
-from ..service.create import create
-from ..service.methods import plan_of
-from ..structured import hide_from_stream
+from .interface.decorators import user_message
+from .models.base import ChatModel
+from .models.errors import AiServiceError, Attempt, DefinitionError, DefinitionProblem, import_extra
+from .models.registry import find_model
+from .models.requests import ChatOptions
+from .retrieval.augmentor import format_contents
+from .retrieval.content import Content, DocumentLike, contents_of
+from .service.compile import MethodPlan, ReturnShape
+from .service.create import create
+from .service.methods import plan_of
+from .structured import hide_from_stream
 
 __all__ = ["PartAnswered", "ResponseMode", "SynthesisPrompts", "Synthesizer"]
 

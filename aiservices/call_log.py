@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from output_parsers.result.errors import Problem
 
-from ..engine.approval import ApprovalRequiredError
-from ..engine.plan import Invocation
-from ..engine.streams import (
+from .engine.approval import ApprovalRequiredError
+from .engine.plan import Invocation
+from .engine.streams import (
     AnswerRejected,
     AttemptStarted,
     CallCompleted,
@@ -20,10 +20,10 @@ from ..engine.streams import (
     ToolFinished,
     ToolUndone,
 )
-from ..guardrails import GuardrailRan, Reprompt
-from ..models.errors import ServiceOutputError, usage_of
-from ..models.messages import Message, Usage, message_to_dict
-from ..models.requests import ChatRequest
+from .guardrails import GuardrailRan, Reprompt
+from .models.errors import ServiceOutputError, usage_of
+from .models.messages import Message, Usage, message_to_dict
+from .models.requests import ChatRequest
 
 __all__ = ["log_calls", "log_content"]
 

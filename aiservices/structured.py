@@ -16,21 +16,21 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 from output_parsers.types.target import type_name
 
-from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
-from ..engine.budget import Budget
-from ..engine.effects import Effect, Emit, Flow, arun, map_effects, run, without_streaming
-from ..engine.model_route import ModelRoute
-from ..engine.output_format import FewShotExample
-from ..engine.pipeline import Interceptor, Pipeline
-from ..engine.plan import CallPlan, CallState, Invocation
-from ..engine.results import Answer
-from ..engine.retry import Retry, retry_problems
-from ..engine.strategy_selection import StrategyError, select_strategies
-from ..engine.streams import AsyncStream, Stream
-from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
-from ..interface.parameters import media_problem
-from ..models.base import ChatModel
-from ..models.errors import (
+from .engine.approval import Approvals, SuspendedCall, resumed_invocation
+from .engine.budget import Budget
+from .engine.effects import Effect, Emit, Flow, arun, map_effects, run, without_streaming
+from .engine.model_route import ModelRoute
+from .engine.output_format import FewShotExample
+from .engine.pipeline import Interceptor, Pipeline
+from .engine.plan import CallPlan, CallState, Invocation
+from .engine.results import Answer
+from .engine.retry import Retry, retry_problems
+from .engine.strategy_selection import StrategyError, select_strategies
+from .engine.streams import AsyncStream, Stream
+from .engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
+from .interface.parameters import media_problem
+from .models.base import ChatModel
+from .models.errors import (
     Attempt,
     AttemptPurpose,
     DefinitionError,
@@ -39,23 +39,23 @@ from ..models.errors import (
     ServiceOutputError,
     Strategy,
 )
-from ..models.fallback import CircuitBreaker, members_of, rests_of
-from ..models.messages import ChatReply
-from ..models.registry import find_model
-from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
-from ..service.compile import (
+from .models.fallback import CircuitBreaker, members_of, rests_of
+from .models.messages import ChatReply
+from .models.registry import find_model
+from .models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
+from .service.compile import (
     MethodPlan,
     immediate_tool_problems,
     tool_name_problems,
     usable_capabilities,
     with_leniency,
 )
-from ..service.create import create
-from ..service.methods import add_service_to_interceptors, interceptor_order_problems, plan_of, start_stream
-from ..service.prompt_binding import example_value
-from ..service.settings import check_keywords, check_types
-from ..tools.tool import ToolSource
-from ..tools.toolbox import ToolLimits, plan_toolbox, tool_choice_problems
+from .service.create import create
+from .service.methods import add_service_to_interceptors, interceptor_order_problems, plan_of, start_stream
+from .service.prompt_binding import example_value
+from .service.settings import check_keywords, check_types
+from .tools.tool import ToolSource
+from .tools.toolbox import ToolLimits, plan_toolbox, tool_choice_problems
 
 __all__ = ["Structured", "StructuredModel", "structured"]
 

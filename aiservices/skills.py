@@ -23,9 +23,9 @@ from typing import IO, Annotated, Any, Literal
 from output_parsers.result.errors import shorten
 from output_parsers.types.target import Description
 
-from ..engine.plan import Invocation
-from ..interface.parameters import ToolDefinitionError
-from ..models.errors import (
+from .engine.plan import Invocation
+from .interface.parameters import ToolDefinitionError
+from .models.errors import (
     DefinitionError,
     DefinitionProblem,
     check_settings,
@@ -33,10 +33,10 @@ from ..models.errors import (
     is_positive,
     require_extra,
 )
-from ..models.media import Image, Media
-from ..models.messages import ToolMessage
-from ..tools.tool import Tool, ToolException, ToolSource, tool, tools_of
-from ..tools.toolbox import Toolbox, ToolLimits, make_toolbox
+from .models.media import Image, Media
+from .models.messages import ToolMessage
+from .tools.tool import Tool, ToolException, ToolSource, tool, tools_of
+from .tools.toolbox import Toolbox, ToolLimits, make_toolbox
 
 __all__ = ["ScriptSettings", "Skill", "Skills"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..engine.budget import Remaining
-from ..engine.effects import (
+from .engine.budget import Remaining
+from .engine.effects import (
     CallModel,
     Effect,
     Emit,
@@ -15,10 +15,10 @@ from ..engine.effects import (
     Sleep,
     map_effects,
 )
-from ..engine.pipeline import Interceptor, Proceed
-from ..engine.plan import CallState, Invocation, RequestHook
-from ..engine.results import Answer
-from ..engine.tool_execution import ToolCheck, ToolInterceptor, ToolInvocation, ToolProceed
+from .engine.pipeline import Interceptor, Proceed
+from .engine.plan import CallState, Invocation, RequestHook
+from .engine.results import Answer
+from .engine.tool_execution import ToolCheck, ToolInterceptor, ToolInvocation, ToolProceed
 
 __all__ = [
     "Answer",
