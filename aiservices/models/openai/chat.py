@@ -31,6 +31,7 @@ from ..http.replies import (
     parse_object,
     read_logprobs,
 )
+from ..http.usage import UsageFields, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
@@ -58,22 +59,41 @@ _PLAIN_MEMBERS = frozenset(
 # Words in errors about these members.
 _STATE_ERRORS = ("reasoning_details", "reasoning_content", "extra_content", "thinking_blocks", "thought_sig")
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-_FINISH_REASONS = {
+# Gateways pass on the words of the services behind them.
+FINISH_REASONS = {
     "stop": FinishReason.STOP,
     "length": FinishReason.LENGTH,
     "tool_calls": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
     "content_filter": FinishReason.CONTENT_FILTER,
-    # words of other services with this API
     "eos": FinishReason.STOP,
+    "eos_token": FinishReason.STOP,
     "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "tool_use": FinishReason.TOOL_CALLS,
     "model_length": FinishReason.LENGTH,
     "max_tokens": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
+    "time_limit": FinishReason.LENGTH,
+    "repetition_truncation": FinishReason.LENGTH,
     "sensitive": FinishReason.CONTENT_FILTER,
-    "error": FinishReason.MALFORMED,  # the answer is incomplete, and a second request may succeed
+    "safety": FinishReason.CONTENT_FILTER,
+    "recitation": FinishReason.CONTENT_FILTER,
+    "prohibited_content": FinishReason.CONTENT_FILTER,
+    "guardrail_intervened": FinishReason.CONTENT_FILTER,
+    "refusal": FinishReason.CONTENT_FILTER,
+    "abort": FinishReason.MALFORMED,  # the answer is incomplete, and a second request may succeed
+    "error": FinishReason.MALFORMED,
     "network_error": FinishReason.MALFORMED,
     "insufficient_system_resource": FinishReason.MALFORMED,
 }
+USAGE = UsageFields(
+    ("prompt_tokens",),
+    ("completion_tokens",),
+    ("prompt_tokens_details.cached_tokens",),
+    ("completion_tokens_details.reasoning_tokens",),
+    ("prompt_tokens_details.cache_write_tokens",),
+)
 
 
 class ChatDialect(ApiDialect):
@@ -334,8 +354,8 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
             ai_message = _with_state(ai_message, message, calls or (), provider, data.get("model") or "")
         return ChatReply(
             ai_message,
-            _FINISH_REASONS.get(str(choice.get("finish_reason")), FinishReason.OTHER),
-            _usage(data.get("usage")),
+            read_finish_reason(choice.get("finish_reason"), FINISH_REASONS),
+            read_usage(data.get("usage"), USAGE),
             data.get("model") or "",
             data.get("id") or "",
             message.get("refusal"),
@@ -390,21 +410,6 @@ def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
     return tuple(tool_calls)
 
 
-def _usage(usage: JsonObject | None) -> Usage | None:
-    """Convert the token counts in a chat completion to a Usage object; None without token counts."""
-    if not usage:
-        return None
-    prompt = usage.get("prompt_tokens_details") or {}
-    completion = usage.get("completion_tokens_details") or {}
-    return Usage(
-        usage.get("prompt_tokens") or 0,
-        usage.get("completion_tokens") or 0,
-        prompt.get("cached_tokens") or 0,
-        completion.get("reasoning_tokens") or 0,
-        prompt.get("cache_write_tokens") or 0,
-    )
-
-
 def _calls_of(collected: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
     return tuple([ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in collected])
 
@@ -445,7 +450,7 @@ class ChatStreamReader(EventStreamReader):
         message = AiMessage(self.text, calls, thoughts, contents=contents)
         if self._state or self._calls:
             message = _with_state(message, self._state, self._calls, self._provider, self._model)
-        finish_reason = _FINISH_REASONS.get(str(self._finish_reason), FinishReason.OTHER)
+        finish_reason = read_finish_reason(self._finish_reason, FINISH_REASONS)
         refusal = "".join(self._refusals) or None
         reply = ChatReply(
             message,
@@ -464,7 +469,7 @@ class ChatStreamReader(EventStreamReader):
         self._model = self._model or data.get("model") or ""
         self._id = self._id or data.get("id") or ""
         if data.get("usage"):
-            self._usage = _usage(data["usage"])
+            self._usage = read_usage(data["usage"], USAGE)
         choices = data.get("choices")
         if not choices:  # the event with the usage has none
             return None

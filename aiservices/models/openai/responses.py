@@ -30,6 +30,7 @@ from ..http.replies import (
     read_media,
     whole_reply_deltas,
 )
+from ..http.usage import UsageFields, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
@@ -43,7 +44,6 @@ from ..messages import (
     ToolCall,
     ToolCallDelta,
     ToolMessage,
-    Usage,
 )
 from ..requests import ChatOptions, ImageFormat, JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint
@@ -59,10 +59,17 @@ _STATE_ERRORS = (
     "encrypted content could not be verified",
 )
 _UNFINISHED = ("queued", "in_progress", "cancelled")
-_INCOMPLETE_REASONS = {
+INCOMPLETE_REASONS = {
     "max_output_tokens": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
 }
+USAGE = UsageFields(
+    ("input_tokens",),
+    ("output_tokens",),
+    ("input_tokens_details.cached_tokens",),
+    ("output_tokens_details.reasoning_tokens",),
+    ("input_tokens_details.cache_write_tokens",),
+)
 _IMAGE_TOOL = "image_generation"
 _IMAGE_CALL = "image_generation_call"
 
@@ -284,7 +291,7 @@ def _reply(
         return ChatReply(
             message,
             _finish_reason(data, message),
-            _usage(data.get("usage")),
+            read_usage(data.get("usage"), USAGE),
             data.get("model") or "",
             data.get("id") or "",
             "".join(_texts(output, "refusal", "refusal")) or None,
@@ -369,22 +376,10 @@ def _thoughts(output: list[JsonObject]) -> Iterator[str]:
 
 def _finish_reason(data: JsonObject, message: AiMessage) -> FinishReason:
     if data.get("status") == "incomplete":
-        reason = (data.get("incomplete_details") or {}).get("reason") or ""
-        return _INCOMPLETE_REASONS.get(reason, FinishReason.OTHER)
-    return FinishReason.TOOL_CALLS if message.tool_calls else FinishReason.STOP
-
-
-def _usage(usage: JsonObject | None) -> Usage | None:
-    """Convert the token counts in a Responses API reply to a Usage object; None without token counts."""
-    if not usage:
-        return None
-    return Usage(
-        usage.get("input_tokens") or 0,
-        usage.get("output_tokens") or 0,
-        (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0,
-        (usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
-        (usage.get("input_tokens_details") or {}).get("cache_write_tokens") or 0,
-    )
+        # without a reason, it is still incomplete
+        reason = (data.get("incomplete_details") or {}).get("reason") or "unknown"
+        return read_finish_reason(reason, INCOMPLETE_REASONS)
+    return read_finish_reason("", INCOMPLETE_REASONS, message)
 
 
 class ResponseStreamReader(EventStreamReader):

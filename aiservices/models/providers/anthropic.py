@@ -37,6 +37,7 @@ from ..http.replies import (
     parse_object,
     read_error_details,
 )
+from ..http.usage import UsageFields, counts_of, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
@@ -49,7 +50,6 @@ from ..messages import (
     ToolCall,
     ToolCallDelta,
     ToolMessage,
-    Usage,
     UserMessage,
 )
 from ..requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
@@ -69,7 +69,7 @@ _THINKING_BUDGETS: dict[ReasoningEffort, int] = {
     "xhigh": 24_576,
     "max": 32_000,
 }
-_FINISH_REASONS = {
+FINISH_REASONS = {
     "end_turn": FinishReason.STOP,
     "stop_sequence": FinishReason.STOP,
     "max_tokens": FinishReason.LENGTH,
@@ -78,6 +78,14 @@ _FINISH_REASONS = {
     "refusal": FinishReason.CONTENT_FILTER,
     "pause_turn": FinishReason.PAUSED,
 }
+USAGE = UsageFields(
+    # the first one does not include the others
+    ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+    ("output_tokens",),
+    ("cache_read_input_tokens",),
+    ("output_tokens_details.thinking_tokens",),
+    ("cache_creation_input_tokens",),
+)
 # With this beta, a model leaves out thinking that does not fit the conversation any more, instead of refusing
 # the request.
 _BINDING, _BINDING_BETA = "block_binding", "thinking-binding-controls-2026-08-01"
@@ -335,8 +343,8 @@ class AnthropicDialect(ApiDialect):
             message = read_blocks(blocks, self._provider, data.get("model") or settings.model)
             return ChatReply(
                 message,
-                _FINISH_REASONS.get(str(data.get("stop_reason")), FinishReason.OTHER),
-                read_usage(data.get("usage")),
+                read_finish_reason(data.get("stop_reason"), FINISH_REASONS),
+                read_usage(data.get("usage"), USAGE),
                 data.get("model") or "",
                 data.get("id") or "",
                 _refusal(data, message),
@@ -673,21 +681,6 @@ def _server_tool_runs(blocks: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]
     )
 
 
-def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert Anthropic's token counts, including cached input, to a Usage object; None without counts."""
-    if not usage:
-        return None
-    written, read = (usage.get(f"cache_{name}_input_tokens") or 0 for name in ("creation", "read"))
-    details = usage.get("output_tokens_details") or {}
-    return Usage(
-        (usage.get("input_tokens") or 0) + written + read,
-        usage.get("output_tokens") or 0,
-        read,
-        details.get("thinking_tokens") or 0,
-        written,
-    )
-
-
 class MessageStreamReader(EventStreamReader):
     """Parses one streamed reply from Anthropic's Messages API.
 
@@ -737,8 +730,8 @@ class MessageStreamReader(EventStreamReader):
                 return self._end_call(data["index"])
             case "message_delta":
                 self._message |= data["delta"]
-                usage = self._message["usage"] = dict(self._message.get("usage") or {})
-                counts = (data.get("usage") or {}).items()  # cumulative
+                usage = self._message["usage"] = counts_of(self._message.get("usage"))
+                counts = counts_of(data.get("usage")).items()  # cumulative
                 usage.update({name: count for name, count in counts if count is not None})
             case "message_stop":
                 self.done = True

@@ -50,6 +50,7 @@ from ..http.replies import (
     parse_object,
     read_error_details,
 )
+from ..http.usage import UsageFields, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
@@ -62,7 +63,6 @@ from ..messages import (
     ToolCall,
     ToolCallDelta,
     ToolMessage,
-    Usage,
     UserMessage,
 )
 from ..requests import ChatOptions, JsonSchemaFormat, Tooling
@@ -79,7 +79,7 @@ _KEY_ADVICE = (
     "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or install botocore, "
     "which finds credentials in profiles and roles"
 )
-_FINISH_REASONS = {
+FINISH_REASONS = {
     "end_turn": FinishReason.STOP,
     "stop_sequence": FinishReason.STOP,
     "max_tokens": FinishReason.LENGTH,
@@ -90,6 +90,14 @@ _FINISH_REASONS = {
     "malformed_tool_use": FinishReason.MALFORMED,
     "malformed_model_output": FinishReason.MALFORMED,
 }
+USAGE = UsageFields(
+    # the first one does not include the others
+    ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
+    ("outputTokens",),
+    ("cacheReadInputTokens",),
+    (),
+    ("cacheWriteInputTokens",),
+)
 # The status that belongs to an error within a stream.
 _STATUS_OF_EXCEPTION = {
     "throttlingException": 429,
@@ -376,8 +384,8 @@ class ConverseDialect(ApiDialect):
             stop_reason = data.get("stopReason") or ""
             return ChatReply(
                 read_blocks(blocks, self._provider, settings.model),
-                _FINISH_REASONS.get(stop_reason, FinishReason.OTHER),
-                read_usage(data.get("usage")),
+                read_finish_reason(stop_reason, FINISH_REASONS),
+                read_usage(data.get("usage"), USAGE),
                 settings.model,
                 headers.get("x-amzn-requestid", ""),
                 None,
@@ -663,15 +671,6 @@ def _server_tool_runs(blocks: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]
 def _citations(blocks: Sequence[JsonObject]) -> Iterator[JsonObject]:
     for block in blocks:
         yield from (block.get("citationsContent") or {}).get("citations") or ()
-
-
-def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert Bedrock's token counts to a Usage object that includes cached input; None without counts."""
-    if not usage:
-        return None
-    read, written = usage.get("cacheReadInputTokens") or 0, usage.get("cacheWriteInputTokens") or 0
-    input_tokens = (usage.get("inputTokens") or 0) + read + written
-    return Usage(input_tokens, usage.get("outputTokens") or 0, read, 0, written)
 
 
 class FrameDecoder:

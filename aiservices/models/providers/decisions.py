@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from ..base import Capabilities, DecisionLimits
@@ -35,6 +35,7 @@ from ..http.replies import (
     read_error_details,
     whole_reply_deltas,
 )
+from ..http.usage import UsageFields, read_usage
 from ..media import Image, Media
 from ..messages import (
     AiMessage,
@@ -48,6 +49,7 @@ from ..messages import (
     UserMessage,
 )
 from ..openai.client import Endpoint, check_url, read_credentials
+from ..openai.responses import USAGE as OPENAI_USAGE
 from ..requests import AnswerOption, ChatOptions, ChatRequest, DecisionFormat, Question, decision_reply
 from .gemini import read_google_error
 
@@ -256,6 +258,7 @@ class DecisionDialect(ApiDialect):
     """
 
     reply_name = "valid decision reply"
+    usage_fields: ClassVar[UsageFields] = OPENAI_USAGE  # where the token counts are
 
     def __init__(self, path: str, limits: DecisionLimits) -> None:
         self.limits = limits
@@ -272,17 +275,6 @@ class DecisionDialect(ApiDialect):
         self, data: JsonObject, questions: Sequence[Question]
     ) -> Iterator[Sequence[float] | None]:
         """Yield the option probabilities for each question, or None for a refused question."""
-
-    def _read_usage(self, usage: JsonObject) -> Usage:
-        cached, generated = usage.get("input_tokens_details"), usage.get("output_tokens_details")
-        cached, generated = cached or {}, generated or {}
-        return Usage(
-            usage.get("input_tokens") or 0,
-            usage.get("output_tokens") or 0,
-            cached.get("cached_tokens") or 0,
-            generated.get("reasoning_tokens") or 0,
-            cached.get("cache_write_tokens") or 0,
-        )
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
         answer_format = settings.response_format
@@ -323,8 +315,7 @@ class DecisionDialect(ApiDialect):
     def _read(self, settings: CallSettings, body: bytes) -> ChatReply:
         answer_format, data = settings.response_format, parse_object(body)
         assert isinstance(answer_format, DecisionFormat)
-        usage = data.get("usage")
-        usage = None if usage is None else self._read_usage(usage)
+        usage = read_usage(data.get("usage"), self.usage_fields)
         model, reply_id = data.get("model") or "", data.get("id") or ""
         blocked = (data.get("prompt_feedback") or {}).get("block_reason")
         if blocked:  # only Gemini documents it
@@ -708,6 +699,7 @@ class GeminiDecisions(SystemOneDecisions):
 
     _criteria_names = ("false_description", "true_description")
     _no_description = ""
+    usage_fields = UsageFields(("total_input_tokens",), ("total_output_tokens",), ("total_cached_tokens",))
 
     def __init__(self, limits: DecisionLimits) -> None:
         super().__init__(limits)
@@ -717,13 +709,6 @@ class GeminiDecisions(SystemOneDecisions):
         self, questions: Sequence[Question]
     ) -> tuple[JsonObject, dict[str, Callable[[Sequence[Message]], object]]]:
         return {}, {"input": _gemini_input, "questions": partial(self._questions, questions)}
-
-    def _read_usage(self, usage: JsonObject) -> Usage:
-        return Usage(
-            usage.get("total_input_tokens") or 0,
-            usage.get("total_output_tokens") or 0,
-            usage.get("total_cached_tokens") or 0,
-        )
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         return read_google_error(headers, body)

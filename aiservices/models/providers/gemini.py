@@ -45,6 +45,7 @@ from ..http.replies import (
     read_error_details,
     read_media,
 )
+from ..http.usage import UsageFields, counts_of, read_finish_reason, read_usage
 from ..media import Media
 from ..messages import (
     AiMessage,
@@ -57,7 +58,6 @@ from ..messages import (
     ToolCall,
     ToolCallDelta,
     ToolMessage,
-    Usage,
     UserMessage,
 )
 from ..requests import ChatOptions, ImageFormat, JsonSchemaFormat, ReasoningEffort, Tooling
@@ -85,25 +85,33 @@ _THINKING_BUDGETS: dict[ReasoningEffort, int] = {
     "xhigh": 24_576,
     "max": 24_576,
 }
-_FINISH_REASONS = {
-    "STOP": FinishReason.STOP,
-    "MAX_TOKENS": FinishReason.LENGTH,
-    "CONTINUATION": FinishReason.PAUSED,
-    **dict.fromkeys(
-        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "LANGUAGE"),
-        FinishReason.CONTENT_FILTER,
-    ),
-    **dict.fromkeys(
-        (
-            "MALFORMED_FUNCTION_CALL",
-            "UNEXPECTED_TOOL_CALL",
-            "TOO_MANY_TOOL_CALLS",
-            "MISSING_THOUGHT_SIGNATURE",
-            "MALFORMED_RESPONSE",
-        ),
-        FinishReason.MALFORMED,
-    ),
+FINISH_REASONS = {
+    "stop": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "continuation": FinishReason.PAUSED,
+    "safety": FinishReason.CONTENT_FILTER,
+    "recitation": FinishReason.CONTENT_FILTER,
+    "blocklist": FinishReason.CONTENT_FILTER,
+    "prohibited_content": FinishReason.CONTENT_FILTER,
+    "spii": FinishReason.CONTENT_FILTER,
+    "model_armor": FinishReason.CONTENT_FILTER,
+    "language": FinishReason.CONTENT_FILTER,
+    "image_safety": FinishReason.CONTENT_FILTER,
+    "image_prohibited_content": FinishReason.CONTENT_FILTER,
+    "image_recitation": FinishReason.CONTENT_FILTER,
+    "image_other": FinishReason.CONTENT_FILTER,
+    "malformed_function_call": FinishReason.MALFORMED,
+    "unexpected_tool_call": FinishReason.MALFORMED,
+    "too_many_tool_calls": FinishReason.MALFORMED,
+    "missing_thought_signature": FinishReason.MALFORMED,
+    "malformed_response": FinishReason.MALFORMED,
 }
+USAGE = UsageFields(
+    ("promptTokenCount", "toolUsePromptTokenCount"),
+    ("candidatesTokenCount", "thoughtsTokenCount"),
+    ("cachedContentTokenCount",),
+    ("thoughtsTokenCount",),
+)
 _STATE_ERRORS = ("thought_signature", "thought signature", "thoughtsignature")
 
 
@@ -381,8 +389,10 @@ class GeminiDialect(ApiDialect):
             grounding = candidate.get("groundingMetadata") or {}
             return ChatReply(
                 message,
-                FinishReason.CONTENT_FILTER if blocked else _finish_reason(stop_reason, message),
-                read_usage(data.get("usageMetadata")),
+                FinishReason.CONTENT_FILTER
+                if blocked
+                else read_finish_reason(stop_reason, FINISH_REASONS, message),
+                read_usage(data.get("usageMetadata"), USAGE),
                 data.get("modelVersion") or "",
                 data.get("responseId") or "",
                 None,
@@ -586,13 +596,6 @@ def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMess
     return message.with_state(provider, model, state_parts) if needs_state else message
 
 
-def _finish_reason(stop_reason: str, message: AiMessage) -> FinishReason:
-    if stop_reason.startswith("IMAGE_"):
-        return FinishReason.CONTENT_FILTER
-    reason = _FINISH_REASONS.get(stop_reason, FinishReason.OTHER)
-    return FinishReason.TOOL_CALLS if reason is FinishReason.STOP and message.tool_calls else reason
-
-
 def _server_tool_runs(parts: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:
     """Return the tools, such as code execution, that Google ran for a reply, with their results."""
     runs: list[ServerToolRun] = []
@@ -607,22 +610,6 @@ def _server_tool_runs(parts: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:
             if result is not None and runs:
                 runs[-1] = ServerToolRun(runs[-1].name, runs[-1].input, result)
     return tuple(runs)
-
-
-def read_usage(usage: JsonObject | None) -> Usage | None:
-    """Convert Gemini's token counts to a Usage object; reasoning counts as output.
-
-    Returns None without token counts.
-    """
-    if not usage or "promptTokenCount" not in usage:
-        return None
-    thoughts = usage.get("thoughtsTokenCount") or 0
-    return Usage(
-        (usage.get("promptTokenCount") or 0) + (usage.get("toolUsePromptTokenCount") or 0),
-        (usage.get("candidatesTokenCount") or 0) + thoughts,
-        usage.get("cachedContentTokenCount") or 0,
-        thoughts,
-    )
 
 
 def read_google_error(headers: Mapping[str, str], body: str) -> ErrorDetails:
@@ -686,7 +673,7 @@ class GeminiStreamReader(EventStreamReader):
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
         candidates = data.pop("candidates", None)
         # each event has all counts so far, but some leave out what earlier ones had
-        usage = {**(self._response.get("usageMetadata") or {}), **(data.get("usageMetadata") or {})}
+        usage = counts_of(self._response.get("usageMetadata")) | counts_of(data.get("usageMetadata"))
         self._response |= {**data, "usageMetadata": usage}
         if not candidates:
             return None

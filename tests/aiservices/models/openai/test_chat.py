@@ -235,11 +235,11 @@ def test_a_refusal_is_not_an_answer(loopback: Loopback, model: OpenAiChatModel) 
         ("stop", FinishReason.STOP),
         ("length", FinishReason.LENGTH),
         ("content_filter", FinishReason.CONTENT_FILTER),
-        ("eos_token", FinishReason.OTHER),
-        (None, FinishReason.OTHER),
+        ("tired", FinishReason.OTHER),
+        (None, FinishReason.STOP),
     ],
 )
-def test_unknown_finish_reasons_become_other(
+def test_a_finish_reason_is_known_or_other_and_a_missing_one_means_complete(
     loopback: Loopback, model: OpenAiChatModel, expected_text: str | None, expected_value: FinishReason
 ) -> None:
     loopback.reply(answer("Hi", finish_reason=expected_text))

@@ -220,11 +220,11 @@ def test_a_finish_reason_ends_an_answer_with_or_without_done(
     assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=complete_reply("Hi"))]
 
 
-def test_done_without_a_finish_reason_ends_it_for_another_reason(
+def test_done_without_a_finish_reason_ends_a_complete_answer(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
     loopback.reply(sse(delta(content="Hi"), DONE))
-    assert list(model.stream(HELLO))[-1].reply == complete_reply("Hi", finish_reason=FinishReason.OTHER)
+    assert list(model.stream(HELLO))[-1].reply == complete_reply("Hi")
 
 
 def test_a_connection_that_breaks_after_the_finish_reason_loses_nothing(

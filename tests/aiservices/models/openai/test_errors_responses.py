@@ -154,11 +154,6 @@ def test_a_response_that_failed_without_a_reason_is_the_servers_failure(
             NONE + "its output has an unexpected shape; check base_url. "
             'It begins: \'{"output": [{"type": "message"}]}\'',
         ),
-        (
-            b'{"output": [], "usage": [1]}',
-            NONE + "its output has an unexpected shape; check base_url. "
-            'It begins: \'{"output": [], "usage": [1]}\'',
-        ),
     ],
 )
 def test_a_reply_that_is_not_a_response_is_an_invalid_reply(

@@ -1,0 +1,80 @@
+"""Read the token counts and the finish reasons of replies. Each API states its own words as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..messages import AiMessage, FinishReason, Usage
+
+_LARGEST_COUNT = 2**53  # a larger number is a mistake of the server
+
+
+class UsageFields(NamedTuple):
+    """Where an API puts its token counts: names of fields; a dot leads into an object.
+
+    The counts of all fields of a group are added up.
+
+    Attributes:
+        input: The fields that together are all input tokens, cached ones included.
+        output: The fields that together are all output tokens, reasoning included.
+        cached: The input tokens that were read from a cache.
+        reasoning: The output tokens that were spent on reasoning.
+        written: The input tokens that were written to a cache.
+    """
+
+    input: tuple[str, ...]
+    output: tuple[str, ...]
+    cached: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+
+
+def read_usage(usage: Any, fields: UsageFields) -> Usage | None:
+    """Convert the token counts of a reply to a Usage object; None without token counts.
+
+    A count that is not a number is 0: an odd count must not discard an answer that was paid for.
+    """
+    if not usage or not isinstance(usage, Mapping):
+        return None
+    return Usage(*[sum([_count(usage, name) for name in names]) if names else 0 for names in fields])
+
+
+def counts_of(usage: object) -> dict[str, Any]:
+    """Return a copy of the token counts in an event of a stream; empty for anything but an object."""
+    return dict(usage) if isinstance(usage, Mapping) else {}
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int:
+    count = usage.get(name)
+    if count is None and "." in name:
+        group, _, name = name.partition(".")
+        details = usage.get(group)
+        count = details.get(name) if isinstance(details, Mapping) else None
+    if type(count) is not int:
+        count = _odd_count(count)
+    return count if abs(count) < _LARGEST_COUNT else 0
+
+
+def _odd_count(count: object) -> int:
+    """Convert a count that is not an integer, such as ``"3"`` or ``3.0``; return 0 for anything else."""
+    if not isinstance(count, (str, float)):
+        return 0
+    try:
+        return int(float(count))
+    except (ValueError, OverflowError):
+        return 0
+
+
+def read_finish_reason(
+    word: object, reasons: Mapping[str, FinishReason], message: AiMessage | None = None
+) -> FinishReason:
+    """Return the finish reason for a provider's word: OTHER if it is unknown, STOP if there is none.
+
+    ``reasons`` are the words of the API, in lower case. With ``message``, a complete message with tool calls
+    ends with TOOL_CALLS: not all APIs have a word for that.
+    """
+    is_missing = word is None or word == ""
+    reason = FinishReason.STOP if is_missing else reasons.get(str(word).lower(), FinishReason.OTHER)
+    calls_tools = message is not None and message.tool_calls
+    return FinishReason.TOOL_CALLS if calls_tools and reason is FinishReason.STOP else reason
