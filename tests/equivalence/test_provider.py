@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from matrix.provider import fit_to_schema
-from matrix.request_check import Server, check_messages, check_request
-from matrix.strict_schema_check import RequestRejected, check_schema
+from equivalence.request_check import Server, check_messages, check_request
+from equivalence.schema_fit import fit_to_schema
+from equivalence.strict_schema_check import RequestRejected, check_schema
 
 TEXT = {"type": "string"}
 EVERY_KEY = "'required' is required to be supplied and to be an array including every key in properties."

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import attrs
 import msgspec
-from matrix.return_types import ID, JSON, PERSON, PERSON_PLAIN, Case, Cat, Colour, Person, Right, Tree
+from equivalence.return_types import ID, JSON, PERSON, PERSON_PLAIN, Case, Cat, Colour, Person, Right, Tree
 from pydantic import (
     AwareDatetime,
     BaseModel,

@@ -8,8 +8,8 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
+from equivalence.strict_schema_check import RequestRejected, check_schema, is_name
 from jsonschema import Draft202012Validator, SchemaError
-from matrix.strict_schema_check import RequestRejected, check_schema, is_name
 
 __all__ = ["Server", "check_messages", "check_request"]
 

@@ -1,20 +1,17 @@
-"""A scripted provider that answers a request with a given value, in the form that the request asks for."""
+"""Writes a value in the form that a JSON Schema asks for, as a model with constrained decoding does."""
 
 from __future__ import annotations
 
 import json
-import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from equivalence.strict_schema_check import resolve
 from jsonschema import Draft202012Validator
-from loopback import DONE, ReceivedRequest, Reply, answer, delta, json_reply, sse, usage_event
-from matrix.request_check import Server, check_request
-from matrix.strict_schema_check import RequestRejected, resolve
 
-__all__ = ["ABSENT", "Provider", "fit_to_schema"]
+__all__ = ["ABSENT", "fit_to_schema"]
 
 Json = Any
 ABSENT = object()  # stands for a property that the value leaves out
@@ -192,95 +189,3 @@ def _text_of(choice: str) -> Json:
         return json.loads(choice)
     except ValueError:
         return ABSENT
-
-
-class Provider:
-    """Answers all requests. The model name ``SERVER/CASE`` selects the kind of server and the case.
-
-    Attributes:
-        sent: The bodies of the requests.
-        errors: What was wrong with them.
-    """
-
-    def __init__(self, values: Mapping[str, Json], texts: Mapping[str, str]) -> None:
-        self._values = values
-        self._texts = texts
-        self.sent: list[dict[str, Any]] = []
-        self.errors: list[str] = []
-
-    def __call__(self, seen: ReceivedRequest) -> Reply:
-        body = seen.json
-        kind, _, case = body["model"].partition("/")
-        self.sent.append(body)
-        try:
-            if seen.path != "/v1/chat/completions":
-                raise RequestRejected(f"Invalid URL (POST {seen.path})")
-            check_request(body, Server(kind))
-            written = self._written(body, case)
-        except RequestRejected as rejection:
-            self.errors.append(str(rejection))
-            error = {"message": str(rejection), "type": "invalid_request_error"}
-            return json_reply(
-                {"error": {**error, "param": rejection.param, "code": rejection.code}}, status=400
-            )
-        except Exception as error:  # the test reports it; this is a thread of the server
-            self.errors.append(f"{type(error).__name__}: {error}")
-            return json_reply({"error": {"message": str(error)}}, status=418)  # not retried
-        tool = body["tools"][0]["function"]["name"] if "tools" in body else None
-        return _streamed(written, tool, body["model"]) if body.get("stream") else _whole(written, tool)
-
-    def _written(self, body: Mapping[str, Any], case: str) -> str:
-        """Return the text that the model writes."""
-        if case in self._texts:
-            return self._texts[case]
-        value = self._values[case]
-        form = body.get("response_format", {})
-        if "tools" in body:
-            value = fit_to_schema(body["tools"][0]["function"]["parameters"], value)
-        elif form.get("type") == "json_schema":
-            value = fit_to_schema(form["json_schema"]["schema"], value)
-        elif form.get("type") == "json_object":
-            value = _as_hinted(body["messages"][-1]["content"], value)
-        return json.dumps(value, ensure_ascii=False)
-
-
-def _as_hinted(prompt: str, value: Json) -> Json:
-    """Return the value in an envelope if the prompt shows one."""
-    hint = prompt.rpartition("Reply with JSON only: ")[2]
-    own = isinstance(value, dict) and "value" in value
-    return {"value": value} if hint.startswith('{"value": ') and not own else value
-
-
-def _whole(written: str, tool: str | None) -> Reply:
-    usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
-    if tool is None:
-        return answer(written, usage=usage)
-    function = {"name": tool, "arguments": written}
-    calls = [{"id": "call_1", "type": "function", "function": function}]
-    return answer(None, usage=usage, finish_reason="tool_calls", tool_calls=calls)
-
-
-def _streamed(written: str, tool: str | None, seed: str) -> Reply:
-    """Return a stream whose deltas and whose bytes are cut at random positions."""
-    rng = random.Random(seed)
-    events = [delta(role="assistant", content=None if tool else "")]
-    if tool is not None:
-        function = {"name": tool, "arguments": ""}
-        events = [delta(tool_calls=[{"index": 0, "id": "call_1", "type": "function", "function": function}])]
-    for piece in _cut(written, rng, 1, max(9, len(written) // 8)):
-        call = {"index": 0, "function": {"arguments": piece}}
-        events.append(delta(content=piece) if tool is None else delta(tool_calls=[call]))
-    events += [
-        delta("tool_calls" if tool else "stop"),
-        usage_event(prompt_tokens=7, completion_tokens=5),
-        DONE,
-    ]
-    return sse(*_cut(b"".join(events), rng, 50, 3_000))
-
-
-def _cut(whole: Any, rng: random.Random, least: int, most: int) -> Iterator[Any]:
-    at = 0
-    while at < len(whole):
-        size = rng.randint(least, most)
-        yield whole[at : at + size]
-        at += size

@@ -1,0 +1,340 @@
+"""A server that writes the reply of a case in the API of each provider, whole or as a stream.
+
+A new dialect is one function from a ``Message`` to a reply, and a line of ``DIALECTS``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import responses_api
+from equivalence.request_check import Server, check_request
+from equivalence.strict_schema_check import RequestRejected
+from equivalence.world import USAGE
+from loopback import DONE, ReceivedRequest, Reply, answer, delta, event, json_reply, sse, usage_event
+
+from aiservices import (
+    AnthropicChatModel,
+    BedrockChatModel,
+    Capabilities,
+    ChatModel,
+    FinishReason,
+    GeminiChatModel,
+    OpenAiChatModel,
+    OpenAiResponsesModel,
+)
+
+__all__ = ["DIALECTS", "Dialect", "Message", "reply_to"]
+
+Json = Mapping[str, Any]
+INPUT, OUTPUT = USAGE.input_tokens, USAGE.output_tokens
+
+
+class Message(NamedTuple):
+    """What the model writes.
+
+    Attributes:
+        pieces: The text, or the arguments of the tool call, in the pieces of a stream.
+        tool: The name of the tool that it calls, if any.
+        finish: Why it stopped.
+        refusal: The text with which it refuses.
+    """
+
+    pieces: Sequence[str]
+    tool: str | None
+    finish: FinishReason
+    refusal: str | None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class Dialect(NamedTuple):
+    """The API of a provider.
+
+    Attributes:
+        model: Creates a model with the address of the server.
+        asked: Returns the schemas of the tools in a request by their names, and that of the answer.
+        written: Writes a message, as a stream or whole.
+        endings: The words for how a reply may end early.
+    """
+
+    model: Callable[[str], ChatModel]
+    asked: Callable[[Any], tuple[dict[str, Any], Any]]
+    written: Callable[[Message, bool], Reply]
+    endings: frozenset[str]
+
+
+# --- OpenAI's chat completions
+
+
+def _asked_in_chat(body: Any) -> tuple[dict[str, Any], Any]:
+    tools = {tool["function"]["name"]: tool["function"]["parameters"] for tool in body.get("tools", ())}
+    asked = body.get("response_format", {})
+    hint = body["messages"][-1]["content"].rpartition("Reply with JSON only: ")[2]
+    if asked.get("type") == "json_object" and hint.startswith('{"value": '):  # JSON mode with an envelope
+        return tools, {"type": "object", "properties": {"value": {}}, "required": ["value"]}
+    return tools, asked.get("json_schema", {}).get("schema")
+
+
+def _chat(message: Message, streamed: bool) -> Reply:
+    usage = {"prompt_tokens": INPUT, "completion_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT}
+    end = "tool_calls" if message.tool else message.finish.value
+    if not streamed:
+        if message.tool is None:
+            text = None if message.refusal else message.text
+            return answer(text, usage=usage, finish_reason=end, refusal=message.refusal)
+        function = {"name": message.tool, "arguments": message.text}
+        calls = [{"id": "call_1", "type": "function", "function": function}]
+        return answer(None, usage=usage, finish_reason=end, tool_calls=calls)
+    if message.refusal:
+        events = [delta(role="assistant", refusal=message.refusal)]
+    elif message.tool is None:
+        events = [delta(role="assistant", content=""), *(delta(content=piece) for piece in message.pieces)]
+    else:
+        function = {"name": message.tool, "arguments": ""}
+        events = [delta(tool_calls=[{"index": 0, "id": "call_1", "type": "function", "function": function}])]
+        events += [
+            delta(tool_calls=[{"index": 0, "function": {"arguments": piece}}]) for piece in message.pieces
+        ]
+    events += [delta(end), usage_event(**usage), DONE]
+    # the bytes are cut anywhere, too
+    return sse(*_cut(b"".join(events), random.Random(message.text), 50, 3_000))
+
+
+# --- OpenAI's Responses
+
+
+def _asked_in_responses(body: Any) -> tuple[dict[str, Any], Any]:
+    tools = {tool["name"]: tool["parameters"] for tool in body.get("tools", ())}
+    return tools, body.get("text", {}).get("format", {}).get("schema")
+
+
+def _responses(message: Message, streamed: bool) -> Reply:
+    more: dict[str, Any] = {"usage": responses_api.usage(INPUT, OUTPUT)}
+    if message.finish in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER):
+        reason = "max_output_tokens" if message.finish is FinishReason.LENGTH else "content_filter"
+        more |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
+    if message.tool is not None:
+        item = responses_api.function_call("c1", message.tool, message.text)
+        empty = {**item, "arguments": ""}
+        deltas = [responses_api.arguments_delta(piece, 0) for piece in message.pieces]
+    elif message.refusal is not None:
+        item, empty = responses_api.message(refusal=message.refusal), responses_api.message()
+        deltas = [responses_api.refusal_delta(message.refusal)]
+    else:
+        item, empty = responses_api.message(message.text), responses_api.message()
+        deltas = [responses_api.text_delta(piece) for piece in message.pieces]
+    if not streamed:
+        return responses_api.response_reply(item, **more)
+    end = responses_api.end_event(responses_api.response(item, **more))
+    added, done = responses_api.item_added(0, empty), responses_api.item_done(0, item)
+    return sse(responses_api.start_events(), added, *deltas, done, end)
+
+
+# --- Anthropic's Messages
+
+
+def _asked_in_anthropic(body: Any) -> tuple[dict[str, Any], Any]:
+    tools = {tool["name"]: tool["input_schema"] for tool in body.get("tools", ())}
+    return tools, body.get("output_config", {}).get("format", {}).get("schema")
+
+
+_ANTHROPIC_ENDS = {FinishReason.LENGTH: "max_tokens", FinishReason.STOP: "end_turn"}
+
+
+def _anthropic(message: Message, streamed: bool) -> Reply:
+    block: Json = {"type": "text", "text": message.refusal or message.text}
+    empty: Json = {"type": "text", "text": ""}
+    if message.tool is not None:
+        block = {"type": "tool_use", "id": "t1", "name": message.tool, "input": json.loads(message.text)}
+        empty = {**block, "input": {}}
+    stop = "tool_use" if message.tool else "refusal" if message.refusal else _ANTHROPIC_ENDS[message.finish]
+    head = {"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-5"}
+    if not streamed:
+        usage = {"input_tokens": INPUT, "output_tokens": OUTPUT}
+        return json_reply({**head, "content": [block], "stop_reason": stop, "usage": usage})
+    kind, member = ("text_delta", "text") if message.tool is None else ("input_json_delta", "partial_json")
+    start = {**head, "content": [], "usage": {"input_tokens": INPUT, "output_tokens": 1}}
+    events = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": empty},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": {"type": kind, member: piece}}
+            for piece in message.pieces
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": OUTPUT}},
+        {"type": "message_stop"},
+    ]
+    return sse(*map(event, events))
+
+
+# --- Google's generateContent
+
+
+def _asked_in_gemini(body: Any) -> tuple[dict[str, Any], Any]:
+    declared = [one for tool in body.get("tools", ()) for one in tool["functionDeclarations"]]
+    tools = {one["name"]: one["parametersJsonSchema"] for one in declared}
+    return tools, body.get("generationConfig", {}).get("responseJsonSchema")
+
+
+_GEMINI_ENDS = {FinishReason.LENGTH: "MAX_TOKENS", FinishReason.CONTENT_FILTER: "SAFETY"}
+
+
+def _gemini(message: Message, streamed: bool) -> Reply:
+    usage = {"promptTokenCount": INPUT, "candidatesTokenCount": OUTPUT, "totalTokenCount": INPUT + OUTPUT}
+
+    def body(parts: list[Json], *, is_last: bool) -> Json:
+        candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}}
+        if not is_last:
+            return {"candidates": [candidate], "modelVersion": "gemini-3-pro"}
+        candidate["finishReason"] = _GEMINI_ENDS.get(message.finish, "STOP")
+        return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-3-pro"}
+
+    if message.tool is not None:
+        call: Json = {"id": "c1", "name": message.tool, "args": json.loads(message.text)}
+        last = body([{"functionCall": call}], is_last=True)
+        return sse(event(last)) if streamed else json_reply(last)
+    if not streamed:
+        return json_reply(body([{"text": message.text}], is_last=True))
+    first = [event(body([{"text": piece}], is_last=False)) for piece in message.pieces[:-1]]
+    return sse(*first, event(body([{"text": "".join(message.pieces[-1:])}], is_last=True)))
+
+
+# --- Amazon's Converse
+
+
+def _asked_in_bedrock(body: Any) -> tuple[dict[str, Any], Any]:
+    specifications = [tool["toolSpec"] for tool in body.get("toolConfig", {}).get("tools", ())]
+    tools = {one["name"]: one["inputSchema"]["json"] for one in specifications}
+    written = body.get("outputConfig", {}).get("textFormat", {}).get("structure", {}).get("jsonSchema")
+    return tools, written and json.loads(written["schema"])
+
+
+_BEDROCK_ENDS = {FinishReason.LENGTH: "max_tokens", FinishReason.CONTENT_FILTER: "content_filtered"}
+
+
+def _bedrock(message: Message, streamed: bool) -> Reply:
+    usage = {"inputTokens": INPUT, "outputTokens": OUTPUT, "totalTokens": INPUT + OUTPUT}
+    stop = "tool_use" if message.tool else _BEDROCK_ENDS.get(message.finish, "end_turn")
+    if not streamed:
+        block: Json = {"text": message.text}
+        if message.tool is not None:
+            block = {"toolUse": {"toolUseId": "t1", "name": message.tool, "input": json.loads(message.text)}}
+        content = {"role": "assistant", "content": [block]}
+        return json_reply({"output": {"message": content}, "stopReason": stop, "usage": usage})
+    start = {"toolUse": {"toolUseId": "t1", "name": message.tool}} if message.tool else {}
+    wrapped = (
+        [{"text": piece} for piece in message.pieces]
+        if message.tool is None
+        else [{"toolUse": {"input": piece}} for piece in message.pieces]
+    )
+    frames = [
+        _frame("messageStart", {"role": "assistant"}),
+        *([_frame("contentBlockStart", {"contentBlockIndex": 0, "start": start})] if start else []),
+        *(_frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": one}) for one in wrapped),
+        _frame("contentBlockStop", {"contentBlockIndex": 0}),
+        _frame("messageStop", {"stopReason": stop}),
+        _frame("metadata", {"usage": usage}),
+    ]
+    return Reply(200, b"", {"content-type": "application/vnd.amazon.eventstream"}, frames)
+
+
+def _frame(kind: str, data: Any) -> bytes:
+    headers = b"".join(
+        bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
+        for name, value in (
+            (":event-type", kind),
+            (":content-type", "application/json"),
+            (":message-type", "event"),
+        )
+    )
+    payload = json.dumps(data).encode()
+    prelude = struct.pack(">II", len(headers) + len(payload) + 16, len(headers))
+    frame = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
+    return frame + struct.pack(">I", crc32(frame))
+
+
+_LOOSE = Capabilities(json_schema=True, json_mode=True, tools=True)
+_GRAMMAR = Capabilities(json_schema=True, json_mode=True, constrained=True, profile="llama.cpp")
+_NAME = "claude-sonnet-5"
+_ALL = frozenset(("length", "content_filter", "refusal"))
+
+
+def _chat_at(server: Server, capabilities: Capabilities | None = None) -> Dialect:
+    def model(url: str) -> ChatModel:
+        settings = {} if capabilities is None else {"capabilities": capabilities}
+        return OpenAiChatModel(server.value, base_url=f"{url}/v1", api_key="k", **settings)
+
+    return Dialect(model, _asked_in_chat, _chat, _ALL)
+
+
+DIALECTS = {
+    "chat": _chat_at(Server.STRICT),
+    "chat without strict mode": _chat_at(Server.LOOSE, _LOOSE),
+    "chat with a grammar": _chat_at(Server.GRAMMAR, _GRAMMAR),
+    "responses": Dialect(
+        lambda url: OpenAiResponsesModel("gpt-x", base_url=f"{url}/v1", api_key="k"),
+        _asked_in_responses,
+        _responses,
+        _ALL,
+    ),
+    "anthropic": Dialect(
+        lambda url: AnthropicChatModel(_NAME, base_url=url, api_key="k"),
+        _asked_in_anthropic,
+        _anthropic,
+        frozenset(("length", "refusal")),
+    ),
+    "gemini": Dialect(
+        lambda url: GeminiChatModel("gemini-3-pro", base_url=f"{url}/v1beta", api_key="k"),
+        _asked_in_gemini,
+        _gemini,
+        frozenset(("length", "content_filter")),
+    ),
+    "bedrock": Dialect(
+        lambda url: BedrockChatModel(f"anthropic.{_NAME}-v1:0", base_url=url, api_key="k"),
+        _asked_in_bedrock,
+        _bedrock,
+        frozenset(("length", "content_filter")),
+    ),
+}
+
+
+def reply_to(
+    request: ReceivedRequest, dialect: Dialect, write: Callable[[dict[str, Any], Any], Message]
+) -> Reply:
+    """Answer a request with the message that ``write`` returns for its tools and its schema.
+
+    What a server of OpenAI would refuse is refused.
+    """
+    body = request.json
+    streamed = bool(body.get("stream")) or "stream" in request.path.lower()
+    try:
+        if dialect.written is _chat:
+            check_request(body, Server(body["model"]))
+        return dialect.written(write(*dialect.asked(body)), streamed)
+    except RequestRejected as rejection:
+        message = {"message": str(rejection), "type": "invalid_request_error", "param": rejection.param}
+        return json_reply({"error": {**message, "code": rejection.code}}, status=400)
+    except Exception as error:  # the test reports it; this is a thread of the server
+        return json_reply({"error": {"message": f"{type(error).__name__}: {error}"}}, status=418)
+
+
+def pieces_of(text: str, seed: str) -> list[str]:
+    """Cut a text at random positions."""
+    return list(_cut(text, random.Random(seed), 1, max(9, len(text) // 8)))
+
+
+def _cut(whole: Any, chance: random.Random, least: int, most: int) -> Iterator[Any]:
+    start = 0
+    while start < len(whole):
+        size = chance.randint(least, most)
+        yield whole[start : start + size]
+        start += size

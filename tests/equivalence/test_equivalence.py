@@ -1,0 +1,95 @@
+"""Each case gives the same value or class of error, and the same accounting, at every entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from equivalence.differences import FAULTS, ON_PURPOSE, Rule, rule_for
+from equivalence.entry_points import ENTRY_POINTS, EntryPoint
+from equivalence.outcomes import Outcome, of_error, of_value
+from equivalence.table import AS_PARSED, CASES, Case
+from equivalence.world import USAGE, World
+
+from output_parsers import read
+
+DOCS = Path(__file__).parents[2] / "docs"
+SHARE = 5  # the sample has one case of so many at each entry point, other ones at the next
+
+
+@pytest.fixture(scope="module")
+def world(only_loopback: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = World(tmp_path_factory.mktemp("equivalence"))
+    yield world
+    world.close()
+
+
+@cache
+def expected_outcome(name: str) -> Outcome:
+    """Return what a case must give at every entry point."""
+    (case,) = [case for case in CASES if case.name == name]
+    if case.fails:
+        return Outcome(error=case.expected.__name__, requests=1, usage=USAGE)
+    if case.exact:
+        return of_value(case.expected, ())._replace(requests=1, usage=USAGE)
+    try:
+        reading = read(case.form, case.reply)
+    except Exception as error:
+        return of_error(error)._replace(requests=1, usage=USAGE)
+    value = reading.value if case.expected is AS_PARSED else case.expected
+    return of_value(value, reading.coercions)._replace(requests=1, usage=USAGE)
+
+
+def find_differences(world: World, pairs: Iterable[tuple[EntryPoint, Case]]) -> list[str]:
+    differences = []
+    for entry_point, case in pairs:
+        difference = entry_point.run(world, case).differences(expected_outcome(case.name))
+        if difference:
+            differences.append(f"{entry_point.name}: {case.name}: {difference}")
+    return differences
+
+
+def pairs_of(rule: Rule) -> Iterator[tuple[EntryPoint, Case]]:
+    for entry_point in ENTRY_POINTS:
+        for case in CASES:
+            if rule.covers(entry_point.name, case) and entry_point.applies(case):
+                yield entry_point, case
+
+
+@pytest.mark.parametrize("share", [SHARE, pytest.param(1, marks=pytest.mark.slow)], ids=["sample", "all"])
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS, ids=lambda entry_point: entry_point.name)
+def test_an_entry_point_gives_what_all_others_give(entry_point: EntryPoint, share: int, world: World) -> None:
+    cases = CASES[ENTRY_POINTS.index(entry_point) % share :: share]
+    pairs = [
+        (entry_point, case)
+        for case in cases
+        if entry_point.applies(case) and rule_for(entry_point.name, case) is None
+    ]
+    differences = find_differences(world, pairs)
+    assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(rule, id=rule.reason, marks=pytest.mark.xfail(strict=True, reason=rule.reason))
+        for rule in FAULTS
+    ],
+)
+def test_a_known_fault_is_fixed(rule: Rule, world: World) -> None:
+    differences = find_differences(world, pairs_of(rule))
+    assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize("rule", ON_PURPOSE, ids=lambda rule: rule.reason)
+def test_a_difference_on_purpose_is_real_and_documented(rule: Rule, world: World) -> None:
+    page, words = rule.page
+    assert words in " ".join((DOCS / page).read_text("utf-8").split())
+    assert find_differences(world, pairs_of(rule))
+
+
+def test_cases_have_names_of_their_own() -> None:
+    names = [case.name for case in CASES]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -1,0 +1,179 @@
+"""What entry points work with: models that write the reply of a case, services, an event loop, a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+from equivalence.schema_fit import fit_to_schema
+from equivalence.table import Case
+
+from aiservices import (
+    AiMessage,
+    AsyncStream,
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    JsonSchemaFormat,
+    Result,
+    ScriptedChatModel,
+    Strategy,
+    Stream,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    create,
+    user_message,
+)
+from output_parsers import parser_for
+
+__all__ = ["MODEL", "SCRIPT", "USAGE", "Items", "Plain", "Takes", "Whole", "World", "written"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
+USAGE = Usage(7, 5)
+
+
+class Whole(Protocol[T_co]):
+    """A method for each way to return a whole value."""
+
+    @user_message("Give {{what}}.")
+    def blocking(self, what: str) -> Result[T_co]: ...
+
+    @user_message("Give {{what}}.")
+    async def awaited(self, what: str) -> Result[T_co]: ...
+
+    @user_message("Give {{what}}.")
+    def streamed(self, what: str) -> Stream[T_co]: ...
+
+    @user_message("Give {{what}}.")
+    def streamed_awaited(self, what: str) -> AsyncStream[T_co]: ...
+
+
+class Items(Protocol[T_co]):
+    """A method for each way to return items."""
+
+    @user_message("Give {{what}}.")
+    def each(self, what: str) -> Iterator[T_co]: ...
+
+    @user_message("Give {{what}}.")
+    def each_awaited(self, what: str) -> AsyncIterator[T_co]: ...
+
+
+class Plain(Protocol[T_co]):
+    """A method that returns the value itself."""
+
+    @user_message("Give {{what}}.")
+    def value(self, what: str) -> T_co: ...
+
+
+class Takes(Protocol[T_contra]):
+    """A method with a parameter of the type."""
+
+    @user_message("Take {{what}}.")
+    def take(self, what: T_contra) -> str: ...
+
+
+def written(case: Case, tools: Mapping[str, Any], schema: Any) -> tuple[str, str | None]:
+    """Return what the model writes, and the tool that it calls.
+
+    An exact reply has the form of the schema, as with constrained decoding. A text is not changed.
+    """
+    name = next(iter(tools), None)
+    schema = schema if name is None else tools[name]
+    if schema is None or not case.exact:
+        return case.reply, name
+    value = case.plain
+    if name == "take":
+        value = {"what": value}
+    elif name == "generate_response":
+        fields = schema["properties"]
+        value = {"metadata": value} if set(fields) == {"metadata", "response"} else value
+        value = {**value, "response": "Here."}
+    return json.dumps(fit_to_schema(schema, value), ensure_ascii=False), name
+
+
+class Script:
+    """Replies to the requests of all services, with the reply of the current case. It can be pickled."""
+
+    def __init__(self) -> None:
+        self.case = Case("none", str, "")
+        self.first: list[ChatReply] = []
+
+    def __call__(self, request: ChatRequest) -> ChatReply:
+        if self.first:
+            return self.first.pop(0)
+        if isinstance(request.messages[-1], ToolMessage):
+            return ChatReply(AiMessage("Done."), usage=USAGE, model="scripted")
+        case, answer_format = self.case, request.response_format
+        tools = {} if request.tooling is None else {one.name: one.parameters for one in request.tooling.tools}
+        schema = dict(answer_format.schema) if isinstance(answer_format, JsonSchemaFormat) else None
+        text, tool = written(case, tools, schema)
+        message = AiMessage(text) if tool is None else AiMessage("", (ToolCall("c1", tool, text),))
+        return ChatReply(message, case.finish, USAGE, "scripted", refusal=case.refusal)
+
+    def __reduce__(self) -> str:
+        return "SCRIPT"
+
+
+SCRIPT = Script()
+MODEL = ScriptedChatModel(SCRIPT)
+
+
+class World:
+    """Creates services, and keeps those that many cases can use.
+
+    Attributes:
+        folder: An empty folder.
+        loop: The event loop of all async entry points.
+        resources: What is closed after all cases.
+        stored: What entry points keep for later cases, such as servers, by a key of their own.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.loop = asyncio.new_event_loop()
+        self.resources = ExitStack()
+        self.stored: dict[Any, Any] = {}
+
+    def close(self) -> None:
+        self.resources.close()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    def wait(self, awaitable: Awaitable[T]) -> T:
+        return self.loop.run_until_complete(cast("Any", awaitable))
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what was made for a key, and make it the first time."""
+        if key not in self.stored:
+            self.stored[key] = make()
+        return cast("T", self.stored[key])
+
+    def service(
+        self, case: Case, interface: Any, *, strategy: Strategy | None = Strategy.PROMPT, **settings: Any
+    ) -> Any:
+        """Return a service of a case, with a model that writes its reply."""
+        SCRIPT.case = case
+        if parser_for(case.form).plain_text and interface is not Takes:
+            strategy = None
+
+        def make() -> Any:
+            model = MODEL if case.model is None else case.model()
+            asked = {"retry": None, "strategy": strategy, **settings, **case.settings}
+            form = case.form.__args__[0] if interface is Items else case.form
+            return create(interface[form], model, **asked)
+
+        if case.model or case.settings or settings:
+            return make()
+        return self.once((id(case.form), interface, strategy), make)
+
+    def model(self, case: Case) -> ChatModel:
+        """Return the model of a case."""
+        SCRIPT.case = case
+        return MODEL if case.model is None else case.model()
