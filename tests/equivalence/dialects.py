@@ -9,14 +9,27 @@ import json
 import random
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import responses_api
 from equivalence.request_check import Server, check_request
 from equivalence.strict_schema_check import RequestRejected
-from equivalence.world import USAGE
-from loopback import DONE, ReceivedRequest, Reply, answer, delta, event, json_reply, sse, usage_event
+from equivalence.table import Case
+from equivalence.world import USAGE, World, written
+from loopback import (
+    DONE,
+    Loopback,
+    ReceivedRequest,
+    Reply,
+    answer,
+    delta,
+    event,
+    json_reply,
+    sse,
+    usage_event,
+)
 
 from aiservices import (
     AnthropicChatModel,
@@ -29,7 +42,7 @@ from aiservices import (
     OpenAiResponsesModel,
 )
 
-__all__ = ["DIALECTS", "Dialect", "Message", "reply_to"]
+__all__ = ["DIALECTS", "Dialect", "DialectServer", "Message"]
 
 Json = Mapping[str, Any]
 INPUT, OUTPUT = USAGE.input_tokens, USAGE.output_tokens
@@ -263,21 +276,21 @@ def _frame(kind: str, data: Any) -> bytes:
 
 
 _LOOSE = Capabilities(json_schema=True, json_mode=True, tools=True)
+_STRICT = replace(_LOOSE, strict_schema=True)
 _GRAMMAR = Capabilities(json_schema=True, json_mode=True, constrained=True, profile="llama.cpp")
 _NAME = "claude-sonnet-5"
 _ALL = frozenset(("length", "content_filter", "refusal"))
 
 
-def _chat_at(server: Server, capabilities: Capabilities | None = None) -> Dialect:
+def _chat_at(server: Server, capabilities: Capabilities) -> Dialect:
     def model(url: str) -> ChatModel:
-        settings = {} if capabilities is None else {"capabilities": capabilities}
-        return OpenAiChatModel(server.value, base_url=f"{url}/v1", api_key="k", **settings)
+        return OpenAiChatModel(server.value, base_url=f"{url}/v1", api_key="k", capabilities=capabilities)
 
     return Dialect(model, _asked_in_chat, _chat, _ALL)
 
 
 DIALECTS = {
-    "chat": _chat_at(Server.STRICT),
+    "chat": _chat_at(Server.STRICT, _STRICT),
     "chat without strict mode": _chat_at(Server.LOOSE, _LOOSE),
     "chat with a grammar": _chat_at(Server.GRAMMAR, _GRAMMAR),
     "responses": Dialect(
@@ -307,29 +320,55 @@ DIALECTS = {
 }
 
 
-def reply_to(
-    request: ReceivedRequest, dialect: Dialect, write: Callable[[dict[str, Any], Any], Message]
-) -> Reply:
-    """Answer a request with the message that ``write`` returns for its tools and its schema.
+class DialectServer:
+    """A server with all APIs, which writes the reply of the current case.
 
-    What a server of OpenAI would refuse is refused.
+    What OpenAI would refuse is refused, and the schema of a whole reply must be strict.
     """
-    body = request.json
-    streamed = bool(body.get("stream")) or "stream" in request.path.lower()
-    try:
-        if dialect.written is _chat:
-            check_request(body, Server(body["model"]))
-        return dialect.written(write(*dialect.asked(body)), streamed)
-    except RequestRejected as rejection:
-        message = {"message": str(rejection), "type": "invalid_request_error", "param": rejection.param}
-        return json_reply({"error": {**message, "code": rejection.code}}, status=400)
-    except Exception as error:  # the test reports it; this is a thread of the server
-        return json_reply({"error": {"message": f"{type(error).__name__}: {error}"}}, status=418)
+
+    def __init__(self, world: World) -> None:
+        self.case: Case
+        self.dialect: Dialect
+        self._world = world
+        self._server = world.resources.enter_context(Loopback())
+        self._server.reply(self._reply)
+
+    def model(self, dialect: str) -> ChatModel:
+        """Return the model of a dialect."""
+        return self._world.once(("model", dialect), lambda: self._open(DIALECTS[dialect]))
+
+    def _open(self, dialect: Dialect) -> ChatModel:
+        model = dialect.model(self._server.base_url.removesuffix("/v1"))
+        closing: Any = model
+        self._world.resources.callback(lambda: self._world.wait(closing.aclose()))
+        self._world.resources.callback(closing.close)
+        return model
+
+    def _reply(self, request: ReceivedRequest) -> Reply:
+        self._server.requests.clear()
+        body, case, dialect = request.json, self.case, self.dialect
+        streamed = bool(body.get("stream")) or "stream" in request.path.lower()
+        try:
+            if dialect.written is _chat:
+                _check(body, case)
+            text, tool = written(case, *dialect.asked(body))
+            pieces = list(_cut(text, random.Random(case.name), 1, max(9, len(text) // 8)))
+            return dialect.written(Message(pieces, tool, case.finish, case.refusal), streamed)
+        except RequestRejected as rejection:
+            error = {"message": str(rejection), "type": "invalid_request_error", "param": rejection.param}
+            return json_reply({"error": {**error, "code": rejection.code}}, status=400)
+        except Exception as error:  # the test reports it; this is a thread of the server
+            return json_reply({"error": {"message": f"{type(error).__name__}: {error}"}}, status=418)
 
 
-def pieces_of(text: str, seed: str) -> list[str]:
-    """Cut a text at random positions."""
-    return list(_cut(text, random.Random(seed), 1, max(9, len(text) // 8)))
+def _check(body: Any, case: Case) -> None:
+    server = Server(body["model"])
+    check_request(body, server)
+    schemas = [tool["function"] for tool in body.get("tools", ())]
+    schemas += [one for key, one in body.get("response_format", {}).items() if key == "json_schema"]
+    must_be_strict = server is Server.STRICT and not case.schemaless and not body.get("stream")
+    if must_be_strict and not all(one.get("strict") for one in schemas):
+        raise RequestRejected("The schema is not strict.")
 
 
 def _cut(whole: Any, chance: random.Random, least: int, most: int) -> Iterator[Any]:

@@ -57,7 +57,7 @@ ON_PURPOSE = [
     ),
     Rule(
         "In strict mode, null stands for a property that is left out.",
-        "(json_schema|output_tool), blocking",
+        "(json_schema|output_tool), (blocking|async)",
         replying('{"name": "a", "tags": null}'),
         ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
     ),

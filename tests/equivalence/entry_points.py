@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_origin
 
+from equivalence.dialects import DIALECTS, DialectServer
 from equivalence.outcomes import Outcome, of_error, of_result, of_value, typed
 from equivalence.table import Case
 from equivalence.world import Items, Whole, World
@@ -112,19 +113,16 @@ def _pydantic(world: World, case: Case) -> Outcome:
 # --- Methods of services
 
 
-@entry_point("blocking")
-def _blocking(world: World, case: Case, **settings: Any) -> Outcome:
-    return of_result(world.service(case, Whole, **settings).blocking("it"))
+def _blocking(world: World, service: Any) -> Outcome:
+    return of_result(service.blocking("it"))
 
 
-@entry_point("async")
-def _async(world: World, case: Case, **settings: Any) -> Outcome:
-    return of_result(world.wait(world.service(case, Whole, **settings).awaited("it")))
+def _async(world: World, service: Any) -> Outcome:
+    return of_result(world.wait(service.awaited("it")))
 
 
-@entry_point("Stream")
-def _stream(world: World, case: Case, **settings: Any) -> Outcome:
-    stream = world.service(case, Whole, **settings).streamed("it")
+def _stream(world: World, service: Any) -> Outcome:
+    stream = service.streamed("it")
     for snapshot in stream:
         last = snapshot.value
     outcome = of_result(stream.result())
@@ -132,10 +130,9 @@ def _stream(world: World, case: Case, **settings: Any) -> Outcome:
     return outcome
 
 
-@entry_point("AsyncStream")
-def _async_stream(world: World, case: Case, **settings: Any) -> Outcome:
+def _async_stream(world: World, service: Any) -> Outcome:
     async def watch() -> Outcome:
-        stream = world.service(case, Whole, **settings).streamed_awaited("it")
+        stream = service.streamed_awaited("it")
         async for snapshot in stream:
             last = snapshot.value
         outcome = of_result(await stream.result())
@@ -143,6 +140,35 @@ def _async_stream(world: World, case: Case, **settings: Any) -> Outcome:
         return outcome
 
     return world.wait(watch())
+
+
+KINDS = {"blocking": _blocking, "async": _async, "Stream": _stream, "AsyncStream": _async_stream}
+
+
+def add_kinds(
+    name: str, service_of: Callable[[World, Case], Any], applies: Condition = lambda case: True
+) -> None:
+    """Register the four kinds of calls of a service as entry points."""
+    for kind, call in KINDS.items():
+
+        def run(world: World, case: Case, call: Any = call) -> Outcome:
+            return call(world, service_of(world, case))
+
+        entry_point(f"{name}, {kind}" if name else kind, applies)(run)
+
+
+def has_strategies(case: Case) -> bool:
+    """Whether there is a choice of strategies, as there is not for text."""
+    return not parser_for(case.form).plain_text
+
+
+def _service_with(world: World, case: Case, *, strategy: Strategy) -> Any:
+    return world.service(case, Whole, strategy=strategy)
+
+
+add_kinds("", lambda world, case: world.service(case, Whole))
+for _strategy in (Strategy.JSON_SCHEMA, Strategy.JSON_MODE, Strategy.OUTPUT_TOOL):
+    add_kinds(_strategy, partial(_service_with, strategy=_strategy), has_strategies)
 
 
 @entry_point("Iterator", is_list)
@@ -156,16 +182,6 @@ def _async_iterator(world: World, case: Case) -> Outcome:
         return [item async for item in world.service(case, Items).each_awaited("it")]
 
     return of_value(world.wait(gather()))
-
-
-def _is_json(case: Case) -> bool:
-    """Whether the value is requested as JSON, so that there is a choice of strategies."""
-    return not parser_for(case.form).plain_text
-
-
-for _strategy in (Strategy.JSON_SCHEMA, Strategy.JSON_MODE, Strategy.OUTPUT_TOOL):
-    entry_point(f"{_strategy}, blocking", _is_json)(partial(_blocking, strategy=_strategy))
-    entry_point(f"{_strategy}, Stream", _is_json)(partial(_stream, strategy=_strategy))
 
 
 # --- Other objects that ask a model
@@ -216,3 +232,41 @@ def _tool_parameter(world: World, case: Case) -> Outcome:
     take.__annotations__ = {"what": case.form, "return": str}
     (run,) = create(Whole[str], world.model(case), tools=[take], retry=None).blocking("it").tool_runs
     return of_value(taken[0]) if taken else Outcome(error=run.text)
+
+
+# --- The APIs of providers, over HTTP
+
+
+def _service_at(world: World, case: Case, *, dialect: str, strategy: Strategy) -> Any:
+    server = world.once("dialects", lambda: DialectServer(world))
+    server.case, server.dialect = case, DIALECTS[dialect]
+    settings: Any = {} if parser_for(case.form).plain_text else {"strategy": strategy}
+    key = ("dialect", id(case.form), dialect, strategy)
+    return world.once(key, lambda: create(Whole[case.form], server.model(dialect), retry=None, **settings))
+
+
+def _ends_in(dialect: str) -> Condition:
+    """Whether an API has a word for the end of a reply."""
+
+    def applies(case: Case) -> bool:
+        end = "refusal" if case.refusal else case.finish.value
+        return case.model is None and (end == "stop" or end in DIALECTS[dialect].endings)
+
+    return applies
+
+
+for _dialect, _strategies in {
+    "chat": (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.JSON_MODE, Strategy.PROMPT),
+    "chat without strict mode": (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL),
+    "chat with a grammar": (Strategy.GRAMMAR,),
+    "responses": (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.PROMPT),
+    "anthropic": (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.PROMPT),
+    "gemini": (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.PROMPT),
+    "bedrock": (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.PROMPT),
+}.items():
+    for _strategy in _strategies:
+        add_kinds(
+            f"{_dialect}, {_strategy}",
+            partial(_service_at, dialect=_dialect, strategy=_strategy),
+            _ends_in(_dialect) if _strategy is Strategy.PROMPT else is_exact,
+        )

@@ -27,6 +27,7 @@ class Outcome(NamedTuple):
         coercions: The lenient steps of reading.
         requests: How many requests were sent to a model.
         usage: The tokens of all requests.
+        message: The message of the error, which is not compared.
     """
 
     value: Any = None
@@ -34,12 +35,13 @@ class Outcome(NamedTuple):
     coercions: tuple[str, ...] | None = None
     requests: int | None = None
     usage: Usage | None = None
+    message: str = ""
 
     def differences(self, other: Outcome) -> str:
         """Describe what both tell and what is not the same; "" if nothing differs."""
         if self[:2] != other[:2]:
             return f"{_short(self)} instead of {_short(other)}"
-        pairs = zip(Outcome._fields[2:], self[2:], other[2:], strict=True)
+        pairs = zip(Outcome._fields[2:5], self[2:5], other[2:5], strict=True)
         different = [
             f"{name} {one!r} instead of {two!r}"
             for name, one, two in pairs
@@ -66,8 +68,8 @@ def of_error(error: Exception) -> Outcome:
     if isinstance(error, OutputParsingError):  # parsers and services have a class each
         name = "OutputParsingError"
     if not isinstance(error, AiServiceError) or not error.attempts:
-        return Outcome(error=name)
-    return Outcome(error=name, requests=len(error.attempts), usage=error.usage)
+        return Outcome(error=name, message=str(error))
+    return Outcome(error=name, requests=len(error.attempts), usage=error.usage, message=str(error))
 
 
 def typed(value: Any) -> Any:
@@ -98,7 +100,7 @@ def _fields(value: Any) -> list[str]:
 
 
 def _short(outcome: Outcome) -> str:
-    text = outcome.error or _plain(outcome.value)
+    text = f"{outcome.error} ({outcome.message})" if outcome.error else _plain(outcome.value)
     return text if len(text) < 200 else f"{text[:200]}…"
 
 

@@ -16,7 +16,7 @@ from equivalence.world import USAGE, World
 from output_parsers import read
 
 DOCS = Path(__file__).parents[2] / "docs"
-SHARE = 5  # the sample has one case of so many at each entry point, other ones at the next
+SHARE = 20  # the sample has one case of so many at each entry point, other ones at the next
 
 
 @pytest.fixture(scope="module")
