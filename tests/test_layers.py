@@ -12,9 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # From low to high: folders, and modules that are a layer of their own. Others belong to their folder.
-PARSERS = "result json prose types parser json_schema profiles strict lint streaming text tool_calls"
-SERVICES = """models models/http models/openai models/providers models/local models/registry models/fallback
-models/limits interface tools engine
+PARSERS = """lazy_regex result json prose types parser json_schema profiles strict lint streaming text
+tool_calls"""
+SERVICES = """atomic_file models models/http models/openai models/providers models/local models/registry
+models/fallback models/limits interface tools engine
 interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
 testing prices call_log remote integrations page rows"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
+from ..atomic_file import write_atomically
 from ..engine.approval import ApprovalRequiredError
 from ..engine.plan import Invocation
 from ..engine.streams import (
@@ -36,7 +37,6 @@ from ..engine.streams import (
 from ..models.errors import ServiceOutputError
 from ..models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ..models.requests import ChatRequest
-from ..testing.cassette import write_atomically
 from ..tools.tool import ToolRun
 
 StepState: TypeAlias = Literal["running", "done", "rejected", "failed", "waiting", "stopped"]

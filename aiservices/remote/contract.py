@@ -501,7 +501,7 @@ def caller_problems(
                     )
                     problems.append(DefinitionProblem(method.qualname, message))
             function = getattr(service, method.name, None)
-            if is_service_method(function) and service_method_of(function).mixes_callers:
+            if is_service_method(function) and service_method_of(function).shares_conversation:
                 message = (
                     "all callers would share one conversation, because the service has a memory and the "
                     "method has no MemoryId; add a parameter with MemoryId, or pass "

@@ -198,13 +198,15 @@ class _Origin(NamedTuple):
         if local_names:
             settings["localns"] = local_names
         return (
-            _create_again,
+            _create_after_pickling,
             (self.interface, self.model, settings, names if is_main else {}),
             service.__dict__ or None,
         )
 
 
-def _create_again(interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]) -> Any:
+def _create_after_pickling(
+    interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]
+) -> Any:
     """Recreate a pickled service, in a process whose ``__main__`` may not define all its types."""
     vars(sys.modules["__main__"]).update(names)
     return create(interface, model, **settings)

@@ -151,7 +151,7 @@ class ServiceMethod(NamedTuple):
         plan: The plan of the method.
         budget: The limits of each call.
         start: Runs an invocation and returns what the method returns.
-        mixes_callers: True if all callers share one conversation: there is a memory, but no memory id.
+        shares_conversation: True if all callers share one conversation: there is a memory, but no memory id.
         is_streamed: True if the model is asked for a stream.
         pipeline: The interceptors and listeners of the service and the method.
     """
@@ -159,7 +159,7 @@ class ServiceMethod(NamedTuple):
     plan: MethodPlan
     budget: Budget
     start: Callable[[Invocation], Any]
-    mixes_callers: bool
+    shares_conversation: bool
     is_streamed: bool
     pipeline: Pipeline
 
@@ -266,10 +266,12 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
     method.__isabstractmethod__ = False  # ``wraps`` copied True from an abstract method
     if plan.returns.shape is ReturnShape.TEXT_STREAM:
         setattr(method, YIELDS_TEXT, True)
-    mixes_callers = pipeline.remembers_callers and not plan.call.has_memory_id
+    shares_conversation = pipeline.remembers_callers and not plan.call.has_memory_id
     returns_stream = plan.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
     is_streamed = returns_stream and not pipeline.blocks_streaming
-    setattr(method, SERVICE_METHOD, ServiceMethod(plan, budget, start, mixes_callers, is_streamed, pipeline))
+    setattr(
+        method, SERVICE_METHOD, ServiceMethod(plan, budget, start, shares_conversation, is_streamed, pipeline)
+    )
     return method
 
 

@@ -7,14 +7,14 @@ import os
 import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager, suppress
+from contextlib import aclosing, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
+from ..atomic_file import write_atomically
 from ..models import errors
 from ..models.base import Capabilities, ChatModel, DecisionLimits
 from ..models.messages import (
@@ -32,7 +32,7 @@ from ..models.scripted import ScriptedChatModel
 
 # --- Requests and replies as JSON ---
 
-# Cassettes and the seeds of fake answers are made from this JSON. Also writes files atomically.
+# Cassettes and the seeds of fake answers are made from this JSON.
 
 REMOVED = "(removed)"
 _NOT_RECORDED = ("timeout", "extra_headers")  # they differ from run to run, or contain credentials
@@ -144,26 +144,6 @@ def _text_without_secrets(text: str) -> str:
 def canonical_json(data: object) -> str:
     """Convert JSON data to indented text with sorted keys, which is identical for equal data."""
     return json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically: if writing fails, the old file remains.
-
-    Creates missing folders.
-
-    Only the owner can read a new file, because it contains prompts. An existing file keeps its permissions.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{uuid4().hex}")
-    try:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        with suppress(FileNotFoundError):
-            temporary.chmod(path.stat().st_mode & 0o777)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class CassetteError(Exception):

@@ -8,8 +8,8 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
+from ..atomic_file import write_atomically
 from ..service.methods import is_service_method, plan_of, preview
-from .cassette import write_atomically
 from .fake import sample_arguments
 
 _SEPARATOR = "\n\n" + "=" * 72 + "\n\n"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from output_parsers.result.errors import shorten
 
+from ..atomic_file import write_atomically
 from ..models.messages import Usage
-from .cassette import write_atomically
 from .reliability import BIN_COLUMNS, THRESHOLD_COLUMNS, Reliability, reliability_of
 from .scoring import Score
 

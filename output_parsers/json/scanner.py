@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import starmap
 from typing import NoReturn
 
-from ..result import lazy_regex
+from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 from ..result.reading import (
     DEPTH,

@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import NamedTuple
 
-from ..result import lazy_regex
+from ..lazy_regex import lazy_regex
 from ..result.reading import (
     NON_FINITE_RULE,
     Json,

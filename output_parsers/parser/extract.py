@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ..json.scanner import read_exact, read_tolerant
-from ..result import lazy_regex
+from ..lazy_regex import lazy_regex
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 

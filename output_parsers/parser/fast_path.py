@@ -17,7 +17,7 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreConfig, SchemaError, SchemaValidator
 from typing_extensions import is_typeddict
 
-from ..result import lazy_regex
+from ..lazy_regex import lazy_regex
 from ..result.errors import USER_CODE_ERRORS
 from ..types.choices import BoolNode, ChoiceNode
 from ..types.constraints import ConstrainedNode

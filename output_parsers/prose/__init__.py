@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from ..result import lazy_regex
+from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 
 T = TypeVar("T")

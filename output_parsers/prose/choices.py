@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
-from ..result import lazy_regex
+from ..lazy_regex import lazy_regex
 
 T = TypeVar("T")
 IN_A_SENTENCE = "named in a sentence"  # the rule for a choice among other words

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import islice, pairwise
 
-from ..result import lazy_regex
+from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 from . import (
     NUMBER_WORDS,

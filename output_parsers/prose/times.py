@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import islice
 from typing import NamedTuple
 
-from ..result import lazy_regex
+from ..lazy_regex import lazy_regex
 from . import NUMBER_WORDS, TextParseError, TextReading, bare_word, find_hedging, join_rules, strip_wrapping
 from .numbers import find_limit, has_number_word, read_number_token, read_words
 

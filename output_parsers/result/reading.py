@@ -16,7 +16,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from . import lazy_regex
+from ..lazy_regex import lazy_regex
 from .errors import Problem, shorten
 
 T = TypeVar("T")

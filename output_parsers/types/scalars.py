@@ -18,10 +18,10 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
+from ..lazy_regex import lazy_regex
 from ..prose import TextParseError, TextReading
 from ..prose.numbers import find_number, read_number
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
-from ..result import lazy_regex
 from ..result.reading import (
     NON_FINITE_RULE,
     NON_FINITE_SCHEMA,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiservices.testing.cassette import write_atomically
+from aiservices.atomic_file import write_atomically
 
 
 def test_missing_folders_are_created_and_a_new_file_is_for_its_owner_only(tmp_path: Path) -> None:
