@@ -1,0 +1,63 @@
+"""Every fault of HTTP and of event streams gives the same in all kinds of calls and all API formats."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+# late, so that they are loaded when their limits are changed
+from .calls import Cell, cells, check
+from .rules import RULES, Rule
+from .table import FAULTS, MOST_BYTES
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let replies and errors have fewer bytes than otherwise, so that too large ones are small enough."""
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith("aiservices.models."):
+            for limit, size in (("MAX_REPLY_BYTES", MOST_BYTES), ("MAX_ERROR_BYTES", MOST_BYTES // 8)):
+                if hasattr(module, limit):
+                    monkeypatch.setattr(module, limit, size)
+
+
+def listed(problems: Mapping[Cell, str]) -> str:
+    """Return one line for each problem, with the cells that have it."""
+    by_problem: dict[tuple[str, str], list[str]] = {}
+    for cell, text in problems.items():
+        by_problem.setdefault((cell.fault.name, text), []).append(f"{cell.dialect.name} {cell.kind}")
+    return "\n".join(f"{name}: {text} ({', '.join(where)})" for (name, text), where in by_problem.items())
+
+
+def right_cells() -> list[Cell]:
+    """Return the cells that no rule excepts."""
+    return [cell for cell in cells(FAULTS) if not any(rule.covers(cell) for rule in RULES)]
+
+
+def test_each_fault_gives_what_the_table_says_in_one_dialect() -> None:
+    sample = [
+        cell
+        for cell in right_cells()
+        if cell.dialect is cell.fault.dialects[FAULTS.index(cell.fault) % len(cell.fault.dialects)]
+    ]
+    assert listed(check(sample)) == ""
+
+
+@pytest.mark.slow
+def test_each_fault_gives_what_the_table_says_in_all_dialects() -> None:
+    assert listed(check(right_cells())) == ""
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(rule, marks=pytest.mark.xfail(reason=rule.reason, strict=True, raises=AssertionError))
+        for rule in RULES
+    ],
+    ids=[rule.reason.split(" (")[0][:60] for rule in RULES],
+)
+def test_what_is_known_to_be_wrong(rule: Rule) -> None:
+    chosen = [cell for cell in cells(FAULTS) if rule.covers(cell)]
+    assert listed(check(chosen)) == ""
