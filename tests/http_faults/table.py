@@ -297,7 +297,7 @@ FAULTS = [
     Fault("trailers", Http(framing="chunked", last_chunk=TRAILERS), VALUE),
     Fault(
         "trailers that look like headers",
-        Http(framing="chunked", last_chunk=b"0\r\nStatus: 500\r\nContent-Length: 7\r\n\r\n"),
+        Http(framing="chunked", last_chunk=b"0\r\nStatus: 500\r\nRetry-After: 7\r\n\r\n"),
         VALUE,
     ),
     Fault("trailers after a 400", refuse("400 Bad", framing="chunked", last_chunk=TRAILERS), BAD),
