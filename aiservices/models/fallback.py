@@ -8,11 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from .base import Capabilities, ChatModel, PickledByArguments
+from .base import Capabilities, ChatModel, DecisionLimits, PickledByArguments
 from .errors import (
     BadRequestError,
     ModelError,
@@ -22,9 +21,10 @@ from .errors import (
     is_at_least,
     is_positive,
 )
-from .messages import ChatReply, ReplyDelta
+from .messages import ChatReply
 from .registry import find_model
 from .requests import ChatRequest
+from .wrapper import DelegatingChatModel, RequestFlow, Send
 
 
 def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
@@ -108,7 +108,7 @@ class CircuitBreaker:
         return f"{self._name} was skipped: it rests for {seconds:.0f} seconds after {failures} in a row"
 
 
-class FallbackChatModel(PickledByArguments):
+class FallbackChatModel(DelegatingChatModel, PickledByArguments):
     """A chat model that sends each request to several models in turn until one answers.
 
     ``first`` and ``others`` are models or names of models. Raises DefinitionError if a name is unknown.
@@ -211,120 +211,70 @@ class FallbackChatModel(PickledByArguments):
         return " | ".join(member.name for member in self._members)
 
     @property
+    def inner_models(self) -> tuple[ChatModel, ...]:
+        return self._members
+
+    @property
     def capabilities(self) -> Capabilities:
         """The features, such as tool calls, that every one of the models supports."""
-        capabilities = [member.capabilities for member in self._members]
+        members = [member.capabilities for member in self._members]
         return Capabilities(
-            json_schema=all(one.json_schema for one in capabilities),
-            strict_schema=all(one.strict_schema for one in capabilities),
-            json_mode=all(one.json_mode for one in capabilities),
-            constrained=all(one.constrained for one in capabilities),
-            tools=all(one.tools for one in capabilities),
-            logprobs=min(one.logprobs for one in capabilities),
-            # Only a default: a service plans each member with its own capabilities.
-            profile=capabilities[0].profile,
+            **{name: rule([getattr(one, name) for one in members]) for name, rule in COMMON.items()}
         )
 
-    def complete(self, request: ChatRequest) -> ChatReply:
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
         """Try the models in turn, and return the first reply.
 
-        Raises the last error if all models fail.
+        Raises the last error if all models fail, and the error of a model that fails after the first piece
+        of a streamed reply.
         """
         last_error: ModelError | None = None
         for member in self._awake_members():
+            send = Send(member, request)
             try:
-                reply = member.complete(request)
+                reply: ChatReply = yield send
             # Any other exception is a mistake in the program, which the next model would not correct.
             except ModelError as error:
                 last_error = error
                 self._failed(member, error)
+                if send.has_started:
+                    raise
             else:
                 self._succeeded(member)
                 return reply
         assert last_error is not None, "there is at least one model"
         raise last_error
 
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Try the models in turn, and return the first reply; async version of ``complete``."""
-        last_error: ModelError | None = None
-        for member in self._awake_members():
-            try:
-                reply = await member.acomplete(request)
-            except ModelError as error:
-                last_error = error
-                self._failed(member, error)
-            else:
-                self._succeeded(member)
-                return reply
-        assert last_error is not None, "there is at least one model"
-        raise last_error
 
-    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Stream the reply of the first model that starts to answer.
-
-        A model that fails before its first piece is skipped. An error after the first piece is raised.
-        """
-        last_error: ModelError | None = None
-        for member in self._awake_members():
-            has_started = False
-            try:
-                with _closing(member.stream(request)) as deltas:
-                    for delta in deltas:
-                        has_started = True
-                        yield delta
-                self._succeeded(member)
-                return
-            except ModelError as error:
-                last_error = error
-                self._failed(member, error)
-                # The pieces of two replies must not be mixed.
-                if has_started:
-                    raise
-        assert last_error is not None, "there is at least one model"
-        raise last_error
-
-    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Stream the reply of the first model that starts to answer; async version of ``stream``.
-
-        A model that fails before its first piece is skipped. An error after the first piece is raised.
-        """
-        last_error: ModelError | None = None
-        for member in self._awake_members():
-            has_started = False
-            try:
-                async with _aclosing(member.astream(request)) as deltas:
-                    async for delta in deltas:
-                        has_started = True
-                        yield delta
-                self._succeeded(member)
-                return
-            except ModelError as error:
-                last_error = error
-                self._failed(member, error)
-                if has_started:
-                    raise
-        assert last_error is not None, "there is at least one model"
-        raise last_error
+def _first(values: Sequence[Any]) -> Any:
+    # Only a default: a service plans each member with its own capabilities.
+    return values[0]
 
 
-# Not contextlib.closing: the stream of a user's model may be an iterator without a close method.
-@contextmanager
-def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
-    """Context manager that closes a streamed reply, which ends the model request."""
-    try:
-        yield deltas
-    finally:
-        close = getattr(deltas, "close", None)
-        if close is not None:
-            close()
+def _common_limits(values: Sequence[DecisionLimits | None]) -> DecisionLimits | None:
+    """Return the strictest limits of decision endpoints; None if one of the models writes text."""
+    limits = [one for one in values if one is not None]
+    if len(limits) < len(values):
+        return None
+    return DecisionLimits(
+        questions=min(one.questions for one in limits),
+        options=min(one.options for one in limits),
+        levels=min(one.levels for one in limits),
+    )
 
 
-@asynccontextmanager
-async def _aclosing(deltas: AsyncIterator[ReplyDelta]) -> AsyncIterator[AsyncIterator[ReplyDelta]]:
-    """Async context manager that closes a streamed reply, which ends the model request."""
-    try:
-        yield deltas
-    finally:
-        close = getattr(deltas, "aclose", None)
-        if close is not None:
-            await close()
+# What several models support together, by the field of Capabilities.
+COMMON: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "json_schema": all,
+    "strict_schema": all,
+    "requires_strict": any,
+    "json_mode": all,
+    "constrained": all,
+    "tools": all,
+    "schema_with_tools": all,
+    "profile": _first,
+    "logprobs": min,
+    "decisions": _common_limits,
+    "continues_replies": all,
+    "image_output": all,
+}

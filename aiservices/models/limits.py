@@ -13,18 +13,20 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from .base import Capabilities, ChatModel, PickledByArguments, header_listener
+from .base import ChatModel, PickledByArguments
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
 from .fallback import CircuitBreaker, members_of, rests_of
-from .messages import AiMessage, ChatReply, ReplyDelta, Usage
+from .messages import AiMessage, ChatReply, Usage
 from .registry import find_model
 from .requests import ChatRequest
+from .wrapper import HeaderListening, RequestFlow, Send, Wait, WrappingChatModel
 
 MAX_CONCURRENCY = 256
 _FIRST_CONCURRENCY = 8
@@ -466,7 +468,7 @@ def limiter_for(model: ChatModel) -> Limiter:
         return _by_model.setdefault(model, Limiter())
 
 
-class LimitedChatModel(PickledByArguments):
+class LimitedChatModel(WrappingChatModel, PickledByArguments):
     """A chat model that sends requests to another model within rate limits.
 
     All services and models of the process with the same address and key share the limits. A request that the
@@ -483,7 +485,7 @@ class LimitedChatModel(PickledByArguments):
         if limits is not None and not isinstance(limits, Limits):
             message = f"limits is {type(limits).__name__}; pass Limits(…)"
             raise DefinitionError([DefinitionProblem("LimitedChatModel", message)])
-        self._model = find_model(model, "LimitedChatModel")
+        super().__init__(find_model(model, "LimitedChatModel"))
         self._limits = limits or Limits()
         self._made: Limiter | None = None
         self._waits_for: tuple[int, ...] = REFUSED
@@ -521,24 +523,6 @@ class LimitedChatModel(PickledByArguments):
         return getattr(self._model, "unsure", None)
 
     @property
-    def wrapped_model(self) -> ChatModel:
-        """The model that receives the requests."""
-        return self._model
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._model.capabilities
-
-    @property
-    def endpoint(self) -> str:
-        """The URL of the model's server."""
-        return str(getattr(self._model, "endpoint", ""))
-
-    @property
     def limiter(self) -> Limiter:
         """The rate limiter of this model, with counts of its sent and refused requests."""
         if self._made is None:
@@ -546,77 +530,23 @@ class LimitedChatModel(PickledByArguments):
             self._made.add_bounds(self._limits)
         return self._made
 
-    def complete(self, request: ChatRequest) -> ChatReply:
-        """Wait until the rate limits allow a request, then send it and return the reply."""
-        turn = _Turn(self, request)
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
+        """Wait until the rate limits allow a request, then send it; repeat this if a limit refuses it."""
+        turn, limiter = _Turn(self, request), self.limiter
         while True:
-            turn.start(self.limiter.acquire(turn.tokens, turn.deadline))
-            token = header_listener.set(self.limiter.read_headers)
+            acquire = partial(limiter.acquire, turn.tokens, turn.deadline)
+            aacquire = partial(limiter.aacquire, turn.tokens, turn.deadline)
+            turn.start((yield Wait(acquire, aacquire)))
+            send = Send(self._model, request, HeaderListening(limiter.read_headers))
             try:
-                reply = self._model.complete(request)
+                reply: ChatReply = yield send
+            except ModelError as error:
+                turn.failed(error, may_repeat=not send.has_started)
+            else:
                 turn.done(reply)
                 return reply
-            except ModelError as error:
-                turn.failed(error)
             finally:
-                header_listener.reset(token)
-                self.limiter.release()
-
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Wait until the rate limits allow a request, then send it; async version of ``complete``."""
-        turn = _Turn(self, request)
-        while True:
-            turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
-            token = header_listener.set(self.limiter.read_headers)
-            try:
-                reply = await self._model.acomplete(request)
-                turn.done(reply)
-                return reply
-            except ModelError as error:
-                turn.failed(error)
-            finally:
-                header_listener.reset(token)
-                self.limiter.release()
-
-    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Wait until the rate limits allow a request, then stream the model's reply."""
-        turn = _Turn(self, request)
-        while True:
-            turn.start(self.limiter.acquire(turn.tokens, turn.deadline))
-            deltas, has_started, reply = self._model.stream(request), False, None
-            try:
-                for delta in deltas:
-                    has_started, reply = True, delta.reply
-                    yield delta
-                turn.done(reply)
-                return
-            except ModelError as error:
-                turn.failed(error, may_repeat=not has_started)
-            finally:
-                close = getattr(deltas, "close", None)
-                if close is not None:
-                    close()
-                self.limiter.release()
-
-    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Wait until the rate limits allow a request, then stream the reply; async version of ``stream``."""
-        turn = _Turn(self, request)
-        while True:
-            turn.start(await self.limiter.aacquire(turn.tokens, turn.deadline))
-            deltas, has_started, reply = self._model.astream(request), False, None
-            try:
-                async for delta in deltas:
-                    has_started, reply = True, delta.reply
-                    yield delta
-                turn.done(reply)
-                return
-            except ModelError as error:
-                turn.failed(error, may_repeat=not has_started)
-            finally:
-                close = getattr(deltas, "aclose", None)
-                if close is not None:
-                    await close()
-                self.limiter.release()
+                limiter.release()
 
 
 class _Turn:
@@ -649,11 +579,11 @@ class _Turn:
             raise ModelTimeoutError(message, retryable=True)
         self._sent_at, self._in_flight = sent_at, self._limiter.in_flight
 
-    def done(self, reply: ChatReply | None) -> None:
+    def done(self, reply: ChatReply) -> None:
         """Report to the rate limiter that a request succeeded, with the number of its tokens."""
-        self._limiter.accepted(self._sent_at, self.tokens, None if reply is None else reply.usage)
+        self._limiter.accepted(self._sent_at, self.tokens, reply.usage)
 
-    def failed(self, error: ModelError, *, may_repeat: bool = True) -> None:
+    def failed(self, error: ModelError, *, may_repeat: bool) -> None:
         """Report a refused request to the rate limiter, so that the caller sends the request again.
 
         Raises all other errors.

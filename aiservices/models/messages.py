@@ -360,6 +360,16 @@ class ReplyDelta(NamedTuple):
     raw: bytes | None = None
 
 
+def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
+    """Split a complete model reply into the parts that a streamed reply would have."""
+    calls = reply.message.tool_calls
+    call_deltas = [ToolCallDelta(index, call.name, call.arguments, call) for index, call in enumerate(calls)]
+    return [
+        ReplyDelta(reply.text, reply.message.reasoning or "", tool_calls=tuple(call_deltas)),
+        ReplyDelta(reply=reply),
+    ]
+
+
 # Messages as JSON. Memory stores, suspended calls and cassettes save messages in this form, so a change must
 # keep the old form readable.
 

@@ -6,11 +6,12 @@ import json
 import os
 import re
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ..models.messages import (
 )
 from ..models.registry import find_model
 from ..models.requests import ChatRequest, DecisionFormat, ImageFormat, JsonSchemaFormat
-from ..models.scripted import ScriptedChatModel
+from ..models.wrapper import DelegatingChatModel, RequestFlow, Send
 
 # --- Requests and replies as JSON ---
 
@@ -166,7 +167,7 @@ class CassetteMode(StrEnum):
     ALL = "all"
 
 
-class CassetteChatModel:
+class CassetteChatModel(DelegatingChatModel):
     """A chat model that replays replies from a file, and records the replies to new requests.
 
     Requests are compared by messages, options, response format and tools; timeouts and headers are ignored.
@@ -243,57 +244,22 @@ class CassetteChatModel:
         """The number of recorded replies in the file that have not been replayed yet."""
         return self._file.unplayed
 
-    def complete(self, request: ChatRequest) -> ChatReply:
-        request_json = self._request_json(request)
-        recorded = self._file.replay(request_json)
-        if recorded is not None:
-            return self._reply(recorded)
-        with self._recording(request_json) as exchange:
-            reply = self._real_model.complete(request)
-            exchange.reply = self._public(reply_to_json(reply))
-            return reply
-
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
-        request_json = self._request_json(request)
-        recorded = self._file.replay(request_json)
-        if recorded is not None:
-            return self._reply(recorded)
-        with self._recording(request_json) as exchange:
-            reply = await self._real_model.acomplete(request)
-            exchange.reply = self._public(reply_to_json(reply))
-            return reply
-
-    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        request_json = self._request_json(request)
-        recorded = self._file.replay(request_json)
-        if recorded is not None:
-            yield from self._deltas(recorded, request)
-            return
-        with (
-            self._recording(request_json) as exchange,
-            closing(_closeable(self._real_model.stream(request))) as deltas,
-        ):
-            for delta in deltas:
-                self._record_delta(exchange, delta)
-                yield delta
-
-    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        request_json = self._request_json(request)
-        recorded = self._file.replay(request_json)
-        if recorded is not None:
-            for delta in self._deltas(recorded, request):
-                yield delta
-            return
-        with self._recording(request_json) as exchange:
-            async with aclosing(_closeable_async(self._real_model.astream(request))) as deltas:
-                async for delta in deltas:
-                    self._record_delta(exchange, delta)
-                    yield delta
-
     @property
-    def _real_model(self) -> ChatModel:
+    def inner_models(self) -> tuple[ChatModel, ...]:
+        return () if self._model is None else (self._model,)
+
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
+        request_json = self._request_json(request)
+        recorded = self._file.replay(request_json)
+        if recorded is not None:
+            yield from [delta_from_json(piece) for piece in recorded.pieces]
+            return self._reply(recorded)
         assert self._model is not None, "a cassette without a model only replays"
-        return self._model
+        with self._recording(request_json) as exchange:
+            on_delta = partial(self._record_delta, exchange)
+            reply: ChatReply = yield Send(self._model, request, on_delta=on_delta)
+            exchange.reply = self._public(reply_to_json(reply))
+            return reply
 
     def _request_json(self, request: ChatRequest) -> dict[str, Any]:
         # The model is part of the request: one file can hold the exchanges of several models.
@@ -317,9 +283,7 @@ class CassetteChatModel:
                 raise
 
     def _record_delta(self, exchange: Exchange, delta: ReplyDelta) -> None:
-        if delta.reply is not None:
-            exchange.reply = self._public(reply_to_json(delta.reply))
-        else:
+        if delta.reply is None:
             exchange.pieces.append(self._public(delta_to_json(delta)))
 
     def _reply(self, exchange: Exchange) -> ChatReply:
@@ -331,14 +295,6 @@ class CassetteChatModel:
                 "recorded, so its whole reply is unknown; record it again"
             )
         return reply_from_json(exchange.reply)
-
-    def _deltas(self, exchange: Exchange, request: ChatRequest) -> Iterator[ReplyDelta]:
-        if not exchange.pieces and exchange.reply is not None:  # recorded by complete(), replayed as a stream
-            yield from ScriptedChatModel([reply_from_json(exchange.reply)]).stream(request)
-            return
-        for piece in exchange.pieces:
-            yield delta_from_json(piece)
-        yield ReplyDelta(reply=self._reply(exchange))
 
 
 def _definition_error(message: str) -> errors.DefinitionError:
@@ -358,26 +314,6 @@ def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
     if fields.get("retryable") and fields.get("retry_after", 0.0) <= _MAX_RETRY_AFTER:
         fields["retry_after"] = 0.0
     return error_type(fields.pop("message"), **fields)
-
-
-# A model may return a plain iterator. closing() and aclosing() need one that can be closed.
-def _closeable(deltas: Iterator[ReplyDelta]) -> Generator[ReplyDelta, None, None]:
-    try:
-        yield from deltas
-    finally:
-        close = getattr(deltas, "close", None)
-        if close is not None:
-            close()
-
-
-async def _closeable_async(deltas: AsyncIterator[ReplyDelta]) -> AsyncGenerator[ReplyDelta, None]:
-    try:
-        async for delta in deltas:
-            yield delta
-    finally:
-        close = getattr(deltas, "aclose", None)
-        if close is not None:
-            await close()
 
 
 # --- The file ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -26,10 +26,11 @@ from ...engine.pipeline import GLOBAL_INTERCEPTORS, Interceptor, Proceed
 from ...engine.plan import Invocation
 from ...engine.results import Answer
 from ...interface.parameters import memory_id_text
-from ...models.base import Capabilities, ChatModel
+from ...models.base import ChatModel
 from ...models.errors import Attempt, ModelError, usage_of
 from ...models.messages import ChatReply, ReplyDelta, ToolCall, Usage
 from ...models.requests import ChatRequest
+from ...models.wrapper import RequestFlow, Send, WrappingChatModel
 from ...tools.tool import ToolRun
 from . import attributes as names
 from .attributes import Attributes
@@ -431,7 +432,7 @@ class TracedRows:
         self._span.end()
 
 
-class TracedModel:
+class TracedModel(WrappingChatModel):
     """Wraps a chat model to write the OpenTelemetry span and metrics of one request.
 
     The span is current only while the model works. It is not current between two chunks of a stream, because
@@ -440,7 +441,7 @@ class TracedModel:
     """
 
     def __init__(self, model: ChatModel, signals: Signals, parent: Context, conversation: Attributes) -> None:
-        self._model = model
+        super().__init__(model)
         self._signals = signals
         self._parent = parent
         self._conversation = conversation
@@ -455,82 +456,14 @@ class TracedModel:
         self._cost: tuple[float, str] | None = None
         self._error: BaseException | None = None
 
-    @property
-    def wrapped_model(self) -> ChatModel:
-        """The model to which requests are forwarded."""
-        return self._model
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._model.capabilities
-
-    # Models may have further attributes, such as endpoint, which other code reads.
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        span_context = AttachedContext(self._start(request, stream=False))
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
+        context = AttachedContext(self._start(request, stream=streamed))
         try:
-            with span_context:
-                self._reply = self._model.complete(request)
+            self._reply = yield Send(self._model, request, context, self._record_delta)
             return self._reply
         except BaseException as error:
             self._error = error
             raise
-        finally:
-            self._stop()
-
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
-        span_context = AttachedContext(self._start(request, stream=False))
-        try:
-            with span_context:
-                self._reply = await self._model.acomplete(request)
-            return self._reply
-        except BaseException as error:
-            self._error = error
-            raise
-        finally:
-            self._stop()
-
-    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        span_context = AttachedContext(self._start(request, stream=True))
-        try:
-            deltas = self._model.stream(request)
-            try:
-                while True:
-                    with span_context:
-                        delta = next(deltas, None)
-                    if delta is None:
-                        return
-                    self._record_delta(delta)
-                    yield delta
-            finally:
-                close = getattr(deltas, "close", None)
-                if close is not None:
-                    close()
-        finally:
-            self._stop()
-
-    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        span_context = AttachedContext(self._start(request, stream=True))
-        try:
-            deltas = self._model.astream(request)
-            try:
-                while True:
-                    with span_context:
-                        delta = await anext(deltas, None)
-                    if delta is None:
-                        return
-                    self._record_delta(delta)
-                    yield delta
-            finally:
-                close = getattr(deltas, "aclose", None)
-                if close is not None:
-                    await close()
         finally:
             self._stop()
 

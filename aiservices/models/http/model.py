@@ -534,11 +534,7 @@ class _Call(Generic[R]):
 
     def read(self, response: HttpResponse, body: bytes) -> ChatReply:
         """Convert the body of an HTTP response to the reply of the model."""
-        if self.logs:
-            self._log_response(response, body)
-        listener = header_listener.get()
-        if listener is not None:
-            listener(response.headers)
+        self._note_response(response, body)
         try:
             return self.model._dialect.read_reply(body, response.headers, self.settings)
         except REPLY_ERRORS as error:
@@ -546,8 +542,7 @@ class _Call(Generic[R]):
 
     def stream_reader(self, response: HttpResponse) -> StreamReader:
         """Return a parser that converts a streamed HTTP response to parts of the model's reply."""
-        if self.logs:
-            self._log_response(response, b"")
+        self._note_response(response, b"")
         try:
             reader = self.model._dialect.stream_reader(response.headers, self.settings)
         except REPLY_ERRORS as error:
@@ -605,6 +600,13 @@ class _Call(Generic[R]):
         redacted = self._errors().redacted
         texts = (redacted(str(value)) for value in values)
         model._logger.log(model._log_level, f"%s: {message}", model._label(self.settings.model), *texts)
+
+    def _note_response(self, response: HttpResponse, body: bytes) -> None:
+        if self.logs:
+            self._log_response(response, body)
+        listener = header_listener.get()
+        if listener is not None:
+            listener(response.headers)
 
     def _log_response(self, response: HttpResponse, body: bytes) -> None:
         text = body.decode(errors="replace")

@@ -33,7 +33,7 @@ from ..errors import (
     RateLimitError,
 )
 from ..media import Media, media_from_base64
-from ..messages import ChatReply, ReplyDelta, TokenLogprob, ToolCallDelta
+from ..messages import ChatReply, ReplyDelta, TokenLogprob, whole_reply_deltas
 from .base import (
     ENDED_EARLY,
     INVALID_HEADER,
@@ -275,16 +275,6 @@ class WholeReplyReader(StreamReader):
 
     def end(self) -> list[ReplyDelta]:
         return whole_reply_deltas(self._read(self.body))
-
-
-def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
-    """Split a complete model reply into the parts that a streamed reply would have."""
-    calls = reply.message.tool_calls
-    call_deltas = tuple([ToolCallDelta(index, call.name, call.arguments) for index, call in enumerate(calls)])
-    return [
-        ReplyDelta(reply.text, reply.message.reasoning or "", tool_calls=call_deltas),
-        ReplyDelta(reply=reply),
-    ]
 
 
 def read_media(data: str, media_type: str | None) -> Media:

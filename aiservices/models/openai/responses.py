@@ -28,7 +28,6 @@ from ..http.replies import (
     parse_object,
     read_logprobs,
     read_media,
-    whole_reply_deltas,
 )
 from ..http.usage import UsageFields, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
@@ -44,6 +43,7 @@ from ..messages import (
     ToolCall,
     ToolCallDelta,
     ToolMessage,
+    whole_reply_deltas,
 )
 from ..requests import ChatOptions, ImageFormat, JsonSchemaFormat, ResponseFormat, Tooling
 from .client import Endpoint

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
@@ -33,7 +33,6 @@ from ..http.replies import (
     WholeReplyReader,
     parse_object,
     read_error_details,
-    whole_reply_deltas,
 )
 from ..http.usage import UsageFields, read_usage
 from ..media import Image, Media
@@ -42,7 +41,6 @@ from ..messages import (
     ChatReply,
     FinishReason,
     Message,
-    ReplyDelta,
     SystemMessage,
     ToolMessage,
     Usage,
@@ -51,6 +49,7 @@ from ..messages import (
 from ..openai.client import Endpoint, check_url, read_credentials
 from ..openai.responses import USAGE as OPENAI_USAGE
 from ..requests import AnswerOption, ChatOptions, ChatRequest, DecisionFormat, Question, decision_reply
+from ..wrapper import FlowChatModel, RequestFlow, Send
 from .gemini import read_google_error
 
 DecisionProvider: TypeAlias = Literal["openai-decisions", "google-decisions", "systemone"]
@@ -84,7 +83,7 @@ _ROUNDING_ERROR = 0.005  # the rounding error of a probability with two decimals
 _EPSILON = 1e-6  # the tolerance for sums of floating-point numbers
 
 
-class DecisionChatModel(HttpChatModel):
+class DecisionChatModel(FlowChatModel, HttpChatModel):
     """A chat model that answers by choosing from fixed options, and gives a probability for each option.
 
     Its names in ``create`` are ``"openai-decisions:gpt-6-luna"``, ``"google-decisions:gemini-decision-1"``
@@ -167,38 +166,16 @@ class DecisionChatModel(HttpChatModel):
             raise LookupError(f'{message}, as in "{provider}:{_EXAMPLES[provider]}"')
         return cls(name, provider=provider)
 
-    def complete(self, request: ChatRequest) -> ChatReply:
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
         """Ask a request's multiple-choice questions; the reply has a probability for each option."""
         parts = self._parts(request)
-        if len(parts) == 1:
-            return super().complete(request)
-        replies: list[ChatReply] = []
-        for part in parts:
-            replies.append(super().complete(part))
-            if replies[-1].finish_reason is not FinishReason.STOP:
-                return replies[-1]
-        return self._join(parts, replies)
-
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
-        """Ask a request's multiple-choice questions; async version of ``complete``."""
-        parts = self._parts(request)
-        if len(parts) == 1:
-            return await super().acomplete(request)
+        sender: Any = super(FlowChatModel, self)  # the methods of HttpChatModel, which send one request
         replies: list[ChatReply] = []
         for part in parts:  # not at the same time: later requests find the state in the prompt cache
-            replies.append(await super().acomplete(part))
+            replies.append((yield Send(sender, part, streamed=False)))
             if replies[-1].finish_reason is not FinishReason.STOP:
-                return replies[-1]
-        return self._join(parts, replies)
-
-    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Send a request's questions, and yield the complete reply, as there is no streaming."""
-        yield from whole_reply_deltas(self.complete(request))
-
-    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Send a request's questions, and yield the complete reply; async version of ``stream``."""
-        for delta in whole_reply_deltas(await self.acomplete(request)):
-            yield delta
+                break
+        return self._join(parts, replies) if len(replies) == len(parts) > 1 else replies[-1]
 
     def _parts(self, request: ChatRequest) -> list[ChatRequest]:
         """Split a request with too many questions for the endpoint into several requests."""

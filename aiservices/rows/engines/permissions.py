@@ -14,7 +14,7 @@ import hmac
 import json
 import socket
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -22,11 +22,12 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from ...engine.budget import Budget, SharedBudget
-from ...models.base import Capabilities, ChatModel, header_listener
+from ...models.base import ChatModel
 from ...models.errors import BudgetExceededError, ModelError, ModelTimeoutError
 from ...models.limits import REFUSED, RESET_HEADERS, Limiter, Limits, text_length
-from ...models.messages import ChatReply, ReplyDelta, Usage
+from ...models.messages import ChatReply, ReplyDelta, Usage, whole_reply_deltas
 from ...models.requests import ChatRequest
+from ...models.wrapper import HeaderListening, RequestFlow, Send, Wait, WrappingChatModel
 from ..row import RowsError
 
 _CONNECT_SECONDS = 10.0
@@ -274,31 +275,19 @@ def _end_when_lost(writer: asyncio.StreamWriter) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-class PermittedChatModel:
+class PermittedChatModel(WrappingChatModel):
     """A chat model that asks the PermissionServer before sending each request.
 
     If the provider refuses a request because of a rate limit, the request is sent again after a wait.
+    Requests run in the worker's event loop; a blocking call must come from another thread.
     """
 
     def __init__(self, model: ChatModel, client: PermissionClient, loop: asyncio.AbstractEventLoop) -> None:
-        self._model = model
+        super().__init__(model)
         self._client = client
         self._loop = loop
 
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._model.capabilities
-
-    @property
-    def wrapped_model(self) -> ChatModel:
-        """The model to which requests are forwarded."""
-        return self._model
-
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
         """Wait for permission, send a chat request, and return the reply."""
         began_at, client = time.monotonic(), self._client
         deadline = began_at + client.address.max_wait
@@ -306,19 +295,22 @@ class PermittedChatModel:
             deadline = min(deadline, request.deadline)
         last_error: ModelError | None = None
         while True:
-            number = await client.ask(self._model, request, max(0.0, deadline - time.monotonic()))
+            number = yield self._permission(request, deadline)
             if number is None:
                 waited = time.monotonic() - began_at
                 message = f"{self.name}: the limits did not allow the request within {waited:.1f} seconds"
                 raise last_error or ModelTimeoutError(message, retryable=True)
-            token = header_listener.set(partial(self._tell_headers, number))
+            listening = HeaderListening(partial(self._tell_headers, number))
+            send = Send(self._model, request, listening)
             try:
-                reply = await self._model.acomplete(request)
+                reply: ChatReply = yield send
             except ModelError as error:
                 if error.status not in REFUSED or not error.retryable:
                     client.tell("failed", number)
                     raise
                 client.tell("refused", number, retry_after=error.retry_after)
+                if send.has_started:
+                    raise
                 last_error = error
             except BaseException:
                 client.tell("failed", number)
@@ -327,8 +319,12 @@ class PermittedChatModel:
                 usage = None if reply.usage is None else asdict(reply.usage)
                 client.tell("done", number, usage=usage, models=[reply.model, self.name])
                 return reply
-            finally:
-                header_listener.reset(token)
+
+    def _permission(self, request: ChatRequest, deadline: float) -> Wait:
+        async def ask() -> int | None:
+            return await self._client.ask(self._model, request, max(0.0, deadline - time.monotonic()))
+
+        return Wait(lambda: asyncio.run_coroutine_threadsafe(ask(), self._loop).result(), ask)
 
     def _tell_headers(self, number: int, headers: Mapping[str, str]) -> None:
         limits = {name: headers[name] for names in RESET_HEADERS for name in names if name in headers}
@@ -336,18 +332,9 @@ class PermittedChatModel:
             self._client.tell("headers", number, headers=limits)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """Run ``acomplete`` in the worker's event loop, and block until the reply arrives.
-
-        Call it from another thread than the event loop's thread.
-        """
+        """Run ``acomplete`` in the worker's event loop, and block until the reply arrives."""
         return asyncio.run_coroutine_threadsafe(self.acomplete(request), self._loop).result()
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        """Send a chat request, and yield the whole reply at once."""
-        reply = self.complete(request)
-        yield ReplyDelta(reply.message.text, reply=reply)
-
-    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        """Send a chat request asynchronously, and yield the whole reply at once."""
-        reply = await self.acomplete(request)
-        yield ReplyDelta(reply.message.text, reply=reply)
+        """Send a chat request, and yield the parts of the complete reply."""
+        yield from whole_reply_deltas(self.complete(request))

@@ -114,12 +114,12 @@ def test_async_calls(cache: ResponseCache) -> None:
 def test_streams_yield_the_stored_text(cache: ResponseCache) -> None:
     model = scripted("one two", "three four")
     judge = create(Judge, model, cache=cache)
-    assert [list(judge.words("a")) for _ in range(2)] == [["one ", "two"]] * 2
+    assert [list(judge.words("a")) for _ in range(2)] == [["one ", "two"], ["one two"]]
 
     async def later() -> list[str]:
         return [piece async for piece in judge.words_later("b")]
 
-    assert [asyncio.run(later()) for _ in range(2)] == [["three ", "four"]] * 2
+    assert [asyncio.run(later()) for _ in range(2)] == [["three ", "four"], ["three four"]]
     assert len(model.requests) == 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from aiservices import (
     ScriptedChatModel,
     UserMessage,
 )
+from aiservices.models.base import DecisionLimits
+from aiservices.models.fallback import COMMON
 
 REQUEST = ChatRequest((UserMessage("x"),))
 
@@ -100,6 +103,32 @@ def test_its_capabilities_are_those_that_all_members_have() -> None:
     one = Capabilities(json_schema=True, tools=False, json_mode=True, constrained=True)
     model = FallbackChatModel(member(capabilities=both), member(capabilities=one))
     assert model.capabilities == Capabilities(json_schema=True, json_mode=True, profile="gemini")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ({"requires_strict": True}, {}, {"requires_strict": True}),
+        ({"image_output": True}, {"image_output": True}, {"image_output": True}),
+        ({"image_output": True}, {}, {}),
+        ({"schema_with_tools": False}, {}, {"schema_with_tools": False}),
+        ({"continues_replies": True}, {"continues_replies": True}, {"continues_replies": True}),
+        ({"logprobs": 5}, {"logprobs": 20}, {"logprobs": 5}),
+        ({"decisions": DecisionLimits()}, {}, {}),
+        (
+            {"decisions": DecisionLimits(options=5)},
+            {"decisions": DecisionLimits(questions=1)},
+            {"decisions": DecisionLimits(questions=1, options=5)},
+        ),
+    ],
+)
+def test_a_request_fits_all_members(one: Any, other: Any, both: Any) -> None:
+    model = FallbackChatModel(*(member(capabilities=Capabilities(**fields)) for fields in (one, other)))
+    assert model.capabilities == Capabilities(**both)
+
+
+def test_each_field_of_capabilities_has_a_rule_for_several_models() -> None:
+    assert [*COMMON] == [field.name for field in fields(Capabilities)]
 
 
 @pytest.mark.parametrize(

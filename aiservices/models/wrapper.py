@@ -1,0 +1,346 @@
+"""Base classes for chat models that pass requests on to other chat models.
+
+Such a model has one method, ``request_flow``: a generator that yields steps, such as ``Send``, and returns
+the reply. ``complete``, ``acomplete``, ``stream`` and ``astream`` run it, so all four treat a request alike.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+)
+from contextlib import AbstractContextManager, aclosing, closing, nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeAlias
+
+from .base import Capabilities, ChatModel, header_listener
+from .errors import InvalidReplyError
+from .messages import ChatReply, ReplyDelta, whole_reply_deltas
+from .requests import ChatRequest
+
+_NO_CONTEXT = nullcontext()
+# What a FallbackChatModel tells of its members. A wrapper that passed it on would be left out, because a
+# service sends requests to the members themselves.
+_OF_MEMBERS = ("members", "rests", "unsure", "failing_at_once")
+
+
+@dataclass(slots=True, eq=False)
+class Send:
+    """A step of a request flow that sends a request to a model; its outcome is the reply.
+
+    Attributes:
+        model: The model.
+        request: The request.
+        context: Entered while the model works, but not while the reader of a stream does. It is entered
+            again for each part of a stream.
+        on_delta: Receives each part of a streamed reply.
+        streamed: False to wait for the complete reply in streams, too.
+        has_started: True once the reader of a stream has received a part of the reply. Another request must
+            not be sent then, because the parts of two replies would be mixed.
+    """
+
+    model: ChatModel
+    request: ChatRequest
+    context: AbstractContextManager[object] = _NO_CONTEXT
+    on_delta: Callable[[ReplyDelta], None] | None = None
+    streamed: bool = True
+    has_started: bool = False
+
+    def block(self) -> ChatReply:
+        """Send the request and return the reply."""
+        with self.context:
+            return self.model.complete(self.request)
+
+    async def wait(self) -> ChatReply:
+        """Send the request and return the reply; async version of ``block``."""
+        with self.context:
+            return await self.model.acomplete(self.request)
+
+    def deltas(self) -> Generator[ReplyDelta, None, None]:
+        """Send the request and yield the parts of the reply."""
+        with self.context:
+            deltas = iter(self.model.stream(self.request))
+        try:
+            while True:
+                with self.context:
+                    delta = next(deltas, None)
+                if delta is None:
+                    return
+                yield self._note(delta)
+        finally:
+            # Not contextlib.closing: the stream of a user's model may be an iterator without a close method.
+            close = getattr(deltas, "close", None)
+            if close is not None:
+                close()
+
+    async def adeltas(self) -> AsyncGenerator[ReplyDelta, None]:
+        """Send the request and yield the parts of the reply; async version of ``deltas``."""
+        with self.context:
+            deltas = aiter(self.model.astream(self.request))
+        try:
+            while True:
+                with self.context:
+                    delta = await anext(deltas, None)
+                if delta is None:
+                    return
+                yield self._note(delta)
+        finally:
+            close = getattr(deltas, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _note(self, delta: ReplyDelta) -> ReplyDelta:
+        self.has_started = self.has_started or delta.reply is None
+        if self.on_delta is not None:
+            self.on_delta(delta)
+        return delta
+
+
+class Wait(NamedTuple):
+    """A step of a request flow that waits for something else than a reply.
+
+    Attributes:
+        block: Waits in blocking calls. Its result is the outcome of the step.
+        wait: Waits in async calls.
+    """
+
+    block: Callable[[], Any]
+    wait: Callable[[], Awaitable[Any]]
+
+
+# A flow may also yield a part of a reply, which a stream shows.
+RequestFlow: TypeAlias = Generator[Send | Wait | ReplyDelta, Any, ChatReply]
+
+
+class HeaderListening:
+    """A reusable context manager in which a function receives the headers of HTTP responses."""
+
+    __slots__ = ("_listener", "_token")
+
+    def __init__(self, listener: Callable[[Mapping[str, str]], None]) -> None:
+        self._listener = listener
+
+    def __enter__(self) -> None:
+        self._token = header_listener.set(self._listener)
+
+    def __exit__(self, *_: object) -> None:
+        header_listener.reset(self._token)
+
+
+class _Run:
+    """Runs a request flow step by step, and keeps what a stream has to show at the end.
+
+    The last part of a streamed reply is kept back until the flow has returned the reply, so that what the
+    flow does with the complete reply does not depend on whether the reader asks for more.
+    """
+
+    reply: ChatReply
+
+    def __init__(self, flow: RequestFlow) -> None:
+        self._flow = flow
+        self._proceed: Callable[[Any], Send | Wait | ReplyDelta] = flow.send
+        self._outcome: Any = None
+        self._last: ReplyDelta | None = None
+        self._has_started = False
+
+    def __iter__(self) -> Iterator[Send | Wait | ReplyDelta]:
+        while True:
+            try:
+                step = self._proceed(self._outcome)
+            except StopIteration as stop:
+                self.reply = stop.value
+                return
+            finally:
+                self._outcome = None  # an error would refer to this object through its traceback
+            self._last = None
+            yield step
+
+    def succeeded(self, outcome: Any = None) -> None:
+        """Continue the flow with the outcome of its step."""
+        self._outcome, self._proceed = outcome, self._flow.send
+
+    def failed(self, error: BaseException) -> None:
+        """Continue the flow with the error of its step."""
+        self._outcome, self._proceed = error, self._flow.throw
+
+    def shows(self, delta: ReplyDelta) -> bool:
+        """Return True if a part of a reply is shown now; the last part is kept back."""
+        if delta.reply is None:
+            self._has_started = True
+            return True
+        self._last = delta
+        return False
+
+    def stream_ended(self, send: Send) -> None:
+        """Continue the flow with the reply of a stream that has ended; it is an error if there is none."""
+        if self._last is not None:
+            self.succeeded(self._last.reply)
+        else:
+            name = send.model.name
+            self.failed(InvalidReplyError(f"the stream of {name} ended before the reply was complete"))
+
+    def last_deltas(self) -> list[ReplyDelta]:
+        """Return what a stream still has to show when the flow has returned the reply."""
+        if self._last is not None:
+            return [self._last._replace(reply=self.reply)]
+        return [ReplyDelta(reply=self.reply)] if self._has_started else whole_reply_deltas(self.reply)
+
+
+class FlowChatModel:
+    """Base class of chat models that answer a request by a flow, such as sending it to another model.
+
+    Derived classes have ``name``, ``capabilities`` and ``request_flow``. The four kinds of calls follow from
+    the flow. Errors of a step, a cancellation and the closing of a stream are raised in the flow where it
+    yielded the step.
+    """
+
+    @abstractmethod
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
+        """Yield the steps that answer a chat request, and return the reply.
+
+        ``streamed`` is True if the caller wants the reply as a stream.
+        """
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Answer a chat request and return the complete reply."""
+        run = _Run(self.request_flow(request, streamed=False))
+        for step in run:
+            try:
+                run.succeeded(None if isinstance(step, ReplyDelta) else step.block())
+            except BaseException as error:
+                run.failed(error)
+        return run.reply
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        """Answer a chat request and return the complete reply; async version of ``complete``."""
+        run = _Run(self.request_flow(request, streamed=False))
+        for step in run:
+            try:
+                run.succeeded(None if isinstance(step, ReplyDelta) else await step.wait())
+            except BaseException as error:
+                run.failed(error)
+        return run.reply
+
+    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
+        """Answer a chat request, and yield the parts of the reply."""
+        with closing(self.request_flow(request, streamed=True)) as flow:
+            run = _Run(flow)
+            for step in run:
+                try:
+                    if isinstance(step, ReplyDelta):
+                        if run.shows(step):
+                            yield step
+                        run.succeeded()
+                    elif isinstance(step, Send) and step.streamed:
+                        with closing(step.deltas()) as deltas:
+                            for delta in deltas:
+                                if run.shows(delta):
+                                    yield delta
+                        run.stream_ended(step)
+                    else:
+                        run.succeeded(step.block())
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    run.failed(error)
+            yield from run.last_deltas()
+
+    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
+        """Answer a chat request, and yield the parts of the reply; async version of ``stream``."""
+        with closing(self.request_flow(request, streamed=True)) as flow:
+            run = _Run(flow)
+            for step in run:
+                try:
+                    if isinstance(step, ReplyDelta):
+                        if run.shows(step):
+                            yield step
+                        run.succeeded()
+                    elif isinstance(step, Send) and step.streamed:
+                        async with aclosing(step.adeltas()) as deltas:
+                            async for delta in deltas:
+                                if run.shows(delta):
+                                    yield delta
+                        run.stream_ended(step)
+                    else:
+                        run.succeeded(await step.wait())
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    run.failed(error)
+            for delta in run.last_deltas():
+                yield delta
+
+
+class DelegatingChatModel(FlowChatModel):
+    """Base class of chat models that send requests to other models, and close them."""
+
+    @property
+    @abstractmethod
+    def inner_models(self) -> tuple[ChatModel, ...]:
+        """The models that may receive requests."""
+
+    def close(self) -> None:
+        """Close the connections of the models that this model sends requests to."""
+        for model in self.inner_models:
+            close = getattr(model, "close", None)
+            if close is not None:
+                close()
+
+    async def aclose(self) -> None:
+        """Close the connections of the models inside; async version of ``close``."""
+        for model in self.inner_models:
+            aclose = getattr(model, "aclose", None)
+            if aclose is not None:
+                await aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class WrappingChatModel(DelegatingChatModel):
+    """Base class of chat models that pass requests on to one other model, and can stand in its place.
+
+    What it does not define itself, such as ``name``, ``endpoint`` or ``default_options``, is that of the
+    other model.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    @property
+    def wrapped_model(self) -> ChatModel:
+        """The model that receives the requests."""
+        return self._model
+
+    @property
+    def inner_models(self) -> tuple[ChatModel, ...]:
+        return (self._model,)
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._model.capabilities
+
+    def __getattr__(self, name: str) -> Any:
+        # Names with an underscore are also looked up while the object is unpickled and has no model yet.
+        if name.startswith("_") or name in _OF_MEMBERS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._model, name)
