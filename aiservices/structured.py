@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
 from typing_extensions import TypeForm
 
-from output_parsers.parser.type_parser import parser_for
-from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
-from output_parsers.types.target import type_name
 
 from .engine.approval import Approvals, SuspendedCall, resumed_invocation
 from .engine.budget import Budget
@@ -24,11 +21,9 @@ from .engine.output_format import FewShotExample
 from .engine.pipeline import Interceptor, Pipeline
 from .engine.plan import CallPlan, CallState, Invocation
 from .engine.results import Answer
-from .engine.retry import Retry, retry_problems
-from .engine.strategy_selection import StrategyError, select_strategies
+from .engine.retry import Retry
 from .engine.streams import AsyncStream, Stream
 from .engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
-from .interface.parameters import media_problem
 from .models.base import ChatModel
 from .models.errors import (
     Attempt,
@@ -39,23 +34,18 @@ from .models.errors import (
     ServiceOutputError,
     Strategy,
 )
-from .models.fallback import CircuitBreaker, members_of, rests_of
 from .models.messages import ChatReply
-from .models.registry import find_model
 from .models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
-from .service.compile import (
-    MethodPlan,
-    immediate_tool_problems,
-    tool_name_problems,
-    usable_capabilities,
-    with_leniency,
-)
+from .service.call_settings import CallSettings
+from .service.compile import MethodPlan
 from .service.create import create
-from .service.methods import add_service_to_interceptors, interceptor_order_problems, plan_of, start_stream
+from .service.methods import CallPath, add_service_to_interceptors, plan_of, start_stream
+from .service.planner import PlannedCall, Settings, find_chat_model, find_strategy, plan_call
 from .service.prompt_binding import example_value
 from .service.settings import check_keywords, check_types
+from .service.signatures import MethodSignature, ReturnShape, call_signature
 from .tools.tool import ToolSource
-from .tools.toolbox import ToolLimits, plan_toolbox, tool_choice_problems
+from .tools.toolbox import ToolLimits, tool_choice_problems
 
 __all__ = ["Structured", "StructuredModel", "structured"]
 
@@ -63,6 +53,7 @@ __all__ = ["Structured", "StructuredModel", "structured"]
 T = TypeVar("T")
 V = TypeVar("V")
 StrategyName: TypeAlias = Strategy | Literal["json_schema", "function_calling", "json_mode"] | str
+_NAME = "structured"  # in messages
 _NO_OPTIONS = ChatOptions()
 _NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
 _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
@@ -96,19 +87,17 @@ class StructuredModel(Generic[T, V]):
 
     def __init__(
         self,
-        targets: _Targets,
         plan: CallPlan,
-        pipeline: Pipeline,
-        budget: Budget,
+        plan_as: Callable[[list[DefinitionProblem], ReturnShape], PlannedCall],
+        path: CallPath,
         examples: tuple[FewShotExample, ...],
         *,
         include_raw: bool,
     ) -> None:
-        self._targets = targets
-        self._examples = examples
         self._plan = plan
-        self._pipeline = pipeline
-        self._budget = budget
+        self._plan_as = plan_as
+        self._pipeline, self._budget = path
+        self._examples = examples
         self._include_raw = include_raw
 
     def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
@@ -181,7 +170,11 @@ class StructuredModel(Generic[T, V]):
 
     @cached_property  # few of these models are streamed
     def _streaming_routes(self) -> tuple[ModelRoute, ...]:
-        return self._targets.routes(partial_values=True)
+        problems: list[DefinitionProblem] = []
+        plan, _ = self._plan_as(problems, ReturnShape.STREAM)
+        if problems or plan is None:
+            raise DefinitionError(problems)
+        return plan.routes
 
     @cached_property
     def _blocking_plan(self) -> CallPlan:
@@ -307,61 +300,74 @@ def structured(
     Raises:
         DefinitionError: With all problems of the arguments.
     """
-    check_keywords("structured", settings, ["include_raw", *StructuredSettings.__annotations__])
-    check_types("structured", settings)
-    qualname, options = "structured", settings.get("options", _NO_OPTIONS)
-    problems = options.problems(qualname)
-    strategy = _parse_strategy(settings.get("strategy"), qualname, problems)
-    parser = _find_parser(output_type, qualname, problems)
-    parser = with_leniency(parser, settings.get("leniency"), qualname, problems)
-    chat_model = _find_model(model, qualname, problems)
-    members, rests = ((), {}) if chat_model is None else (members_of(chat_model), rests_of(chat_model))
-    tools = settings.get("tools", ())
-    limits = settings.get("tool_limits", ToolLimits())
-    toolbox = plan_toolbox(
-        tools, limits, (), {}, members, is_async=True, qualname=qualname, problems=problems
-    )
-    if toolbox is not None or not tools:
-        problems += tool_choice_problems(options, toolbox, qualname)
-    targets = None if parser is None else _Targets(parser, members, rests, strategy, offers_tools=bool(tools))
-    routes = () if targets is None else targets.checked_routes(qualname, problems)
-    examples: tuple[FewShotExample, ...] = ()
-    if parser is not None:
-        examples = _plan_examples(settings.get("examples", ()), parser, qualname, problems)
-    budget = settings.get("budget") or Budget()
-    problems += budget.problems(qualname, dict.fromkeys(route.model.name for route in routes))
-    retry, interceptors = settings.get("retry", Retry()), tuple(settings.get("interceptors", ()))
-    if retry is not None:
-        interceptors = (*interceptors, retry)  # innermost
-    problems += retry_problems(qualname, interceptors, budget)
-    problems += interceptor_order_problems(qualname, interceptors)
-    if toolbox is not None:
-        problems += tool_name_problems(toolbox, routes, qualname)
-        problems += immediate_tool_problems(toolbox, output_type, qualname)
-    if problems or targets is None:
-        raise DefinitionError(problems)
-    add_service_to_interceptors(qualname, qualname, interceptors, has_default_conversation=True)
-    plan = CallPlan(
-        qualname,
-        output_type,
-        is_async=True,
-        routes=routes,
-        options=options,
-        toolbox=toolbox,
+    check_keywords(_NAME, settings, ["include_raw", *StructuredSettings.__annotations__])
+    check_types(_NAME, settings)
+    call_settings = Settings(
+        options=settings.get("options", _NO_OPTIONS),
+        leniency=settings.get("leniency"),
+        tools=tuple(settings.get("tools", ())),
+        tool_limits=settings.get("tool_limits", ToolLimits()),
         tool_interceptors=tuple(settings.get("tool_interceptors", ())),
     )
-    return StructuredModel(targets, plan, Pipeline(interceptors), budget, examples, include_raw=include_raw)
+    problems = call_settings.options.problems(_NAME)
+    strategy = find_strategy(settings.get("strategy"), _NAME, problems, _LANGCHAIN_NAMES)
+    signature, parser = _read_type(output_type, problems)
+    chat_model = find_chat_model(model, call_settings, _NAME, problems)
+    plan_as = partial(_plan, signature, chat_model, call_settings, parser, strategy)
+    plan, parser = plan_as(problems, ReturnShape.VALUE)
+    examples: tuple[FewShotExample, ...] = ()
+    if parser is not None:
+        examples = _plan_examples(settings.get("examples", ()), parser, problems)
+    path = CallSettings.of(settings).path
+    problems += path.problems(_NAME, () if plan is None else plan.routes)
+    if problems or plan is None:
+        raise DefinitionError(problems)
+    add_service_to_interceptors(_NAME, _NAME, path.pipeline.interceptors, has_default_conversation=True)
+    return StructuredModel(plan, plan_as, path, examples, include_raw=include_raw)
+
+
+def _read_type(
+    output_type: Any, problems: list[DefinitionProblem]
+) -> tuple[MethodSignature | None, OutputParser[Any] | None]:
+    """Return the type as a signature, and the parser if it is a JSON Schema."""
+    try:
+        signature = call_signature(output_type)
+        if not isinstance(output_type, Mapping):
+            return signature, None
+        from output_parsers.json_schema.parser import named_schema, schema_parser
+
+        name, description, schema, _ = named_schema(output_type)
+        described = {} if description is None else {"description": description}
+        return signature, schema_parser({**schema, **described}, name=name)
+    except (TypeError, ValueError) as error:
+        problems.append(DefinitionProblem(_NAME, str(error)))
+        return None, None
+
+
+def _plan(
+    signature: MethodSignature | None,
+    model: ChatModel | None,
+    settings: Settings,
+    parser: OutputParser[Any] | None,
+    strategy: Strategy | None,
+    problems: list[DefinitionProblem],
+    shape: ReturnShape,
+) -> PlannedCall:
+    """Plan the calls that return a value or, for the shape STREAM, show it while it is written."""
+    if signature is None or signature.returns is None:
+        return PlannedCall(None, None)
+    signature = signature._replace(returns=signature.returns._replace(shape=shape))
+    return plan_call(_NAME, signature, model, settings, problems, parser=parser, strategy=strategy)
 
 
 def _plan_examples(
     examples: Sequence[tuple[str, object]],
     parser: OutputParser[object],
-    qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[FewShotExample, ...]:
     planned = []
     for number, example in enumerate(examples, 1):
-        location = f"{qualname}, example {number}"
+        location = f"{_NAME}, example {number}"
         if not (isinstance(example, tuple) and len(example) == 2 and isinstance(example[0], str)):
             message = f"{example!r} is not a tuple of a message and its answer"
             problems.append(DefinitionProblem(location, message))
@@ -371,95 +377,6 @@ def _plan_examples(
         except (TypeError, ValueError) as error:
             problems.append(DefinitionProblem(location, f"its answer does not fit: {error}"))
     return tuple(planned)
-
-
-@dataclass(frozen=True, slots=True)
-class _Targets:
-    """The models to try in order, and the type of their answers.
-
-    ``offers_tools`` is True if the models may also call tools.
-    """
-
-    parser: OutputParser[Any]
-    members: tuple[ChatModel, ...]
-    rests: Mapping[int, CircuitBreaker]
-    strategy: Strategy | None
-    offers_tools: bool
-
-    def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
-        """Return the models to try in order, each with the strategies for requesting the answer type.
-
-        ``partial_values`` is True for streams, which show the value while it is written.
-        """
-        return tuple(self._route(member, partial_values) for member in self.members)
-
-    def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """Return the models that support the answer type; add an error for each other model."""
-        routes = []
-        for member in self.members:
-            try:
-                route = self._route(member, partial_values=False)
-                route.strategies.prepare()
-                routes.append(route)
-            except (StrategyError, UnsupportedTypeError) as error:
-                problems.append(DefinitionProblem(qualname, str(error)))
-        return tuple(routes)
-
-    def _route(self, member: ChatModel, partial_values: bool) -> ModelRoute:
-        capabilities = usable_capabilities(member, offers_tools=self.offers_tools)
-        strategies = select_strategies(
-            self.parser,
-            capabilities,
-            self.strategy,
-            member.name,
-            partial_values=partial_values,
-            offers_tools=self.offers_tools,
-        )
-        return ModelRoute(member, strategies, self.rests)
-
-
-def _find_parser(
-    output_type: Any, qualname: str, problems: list[DefinitionProblem]
-) -> OutputParser[Any] | None:
-    try:
-        if not isinstance(output_type, Mapping):
-            parser = parser_for(output_type)
-            problem = media_problem(parser)
-            if problem is None:
-                return parser
-            problems.append(DefinitionProblem(qualname, f"the type {type_name(output_type)}: {problem}"))
-            return None
-        from output_parsers.json_schema.parser import named_schema, schema_parser
-
-        name, description, schema, _ = named_schema(output_type)
-        described = {} if description is None else {"description": description}
-        return schema_parser({**schema, **described}, name=name)
-    except (TypeError, ValueError) as error:
-        problems.append(DefinitionProblem(qualname, str(error)))
-        return None
-
-
-def _find_model(
-    model: ChatModel | str | None, qualname: str, problems: list[DefinitionProblem]
-) -> ChatModel | None:
-    try:
-        return find_model(model, qualname)
-    except DefinitionError as error:
-        problems.extend(error.problems)
-        return None
-
-
-def _parse_strategy(
-    name: StrategyName | None, qualname: str, problems: list[DefinitionProblem]
-) -> Strategy | None:
-    if name is None:
-        return None
-    try:
-        return _LANGCHAIN_NAMES.get(name) or Strategy(name)
-    except (ValueError, TypeError):  # TypeError: the value has no hash
-        names = ", ".join([*Strategy, *_LANGCHAIN_NAMES])
-        problems.append(DefinitionProblem(qualname, f"the strategy {name!r} is unknown; use one of: {names}"))
-        return None
 
 
 # --- A question inside another call ---

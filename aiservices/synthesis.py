@@ -60,9 +60,10 @@ from .models.registry import find_model
 from .models.requests import ChatOptions
 from .retrieval.augmentor import format_contents
 from .retrieval.content import Content, DocumentLike, contents_of
-from .service.compile import MethodPlan, ReturnShape
+from .service.compile import MethodPlan
 from .service.create import create
 from .service.methods import plan_of
+from .service.signatures import ReturnShape
 from .structured import hide_from_stream
 
 __all__ = ["PartAnswered", "ResponseMode", "SynthesisPrompts", "Synthesizer"]

@@ -28,26 +28,23 @@ from output_parsers.types.target import Target, type_name
 from ..engine.approval import ApprovalRequiredError, Approvals, SuspendedCall
 from ..engine.budget import Budget
 from ..engine.effects import CallModel, Effect, Emit, Flow, Run, arun, map_effects, run
-from ..engine.model_route import ModelRoute, StrategyFallbacks, StrategyOption
-from ..engine.output_format import OutputFormat
 from ..engine.pipeline import Interceptor, Pipeline, Proceed
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
-from ..engine.retry import Retry, retry_problems
-from ..engine.strategy_selection import StrategyError, select_strategies
+from ..engine.retry import Retry
 from ..engine.streams import ToolStarted
 from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
-from ..interface.parameters import function_name, is_async, media_problem, unwrapped
+from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
-from ..models.fallback import members_of, rests_of
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
-from ..models.registry import find_model
 from ..models.requests import ChatOptions, ChatRequest
-from ..service.methods import add_service_to_interceptors, interceptor_order_problems
+from ..service.methods import CallPath, add_service_to_interceptors
+from ..service.planner import Settings, find_chat_model, plan_call
 from ..service.settings import type_problems
+from ..service.signatures import ReturnTypeError, call_signature
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
-from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox, tool_choice_problems
+from ..tools.toolbox import ToolLimits
 from .message import (
     AgentInput,
     Msg,
@@ -115,26 +112,26 @@ class ReActAgent:
         self.max_rounds = max_rounds
         self._qualname = f"{name}.reply"
         self._system_message = SystemMessage(system_message)
-        self._options = options
-        self._tool_errors = tool_errors
-        self._tool_interceptors = tuple(tool_interceptors)
-        self._budget = budget or Budget()
         self._hooks = Hooks()
         self._has_memory = memory is not None
-        # the last round is for the answer, and the engine limits the rounds of tool calls
-        limits = replace(tool_limits or ToolLimits(), max_rounds=max(1, max_rounds - 1))
-        problems: list[DefinitionProblem] = []
-        ordered = _order_interceptors(self._qualname, memory, interceptors, problems)
-        retries = () if retry is None else (retry,)
-        problems += retry_problems(self._qualname, (*ordered, *retries), self._budget)
-        self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
-        self._rests = {} if model is None or isinstance(model, str) else rests_of(model)
-        add_service_to_interceptors(name, name, ordered, has_default_conversation=True)
-        # hooks are innermost: they get each request of a retry, but no side questions of other interceptors
-        self._pipeline = Pipeline(
-            (*ordered, *retries, self._report_round_limit, self._hooks, _text_of_untyped_response)
+        limits = tool_limits or ToolLimits()
+        self._settings = Settings(
+            options=options,
+            tools=tuple(tools),
+            # the last round is for the answer, and the engine limits the rounds of tool calls
+            tool_limits=replace(limits, max_rounds=max(1, max_rounds - 1)),
+            tool_errors=tool_errors,
+            tool_interceptors=tuple(tool_interceptors),
         )
+        ordered = _order_interceptors(memory, interceptors)
+        retries = () if retry is None else (retry,)
+        # hooks are innermost: they get each request of a retry, but no side questions of other interceptors
+        inside = (self._report_round_limit, self._hooks, _text_of_untyped_response)
+        path = CallPath(Pipeline((*ordered, *retries, *inside)), budget or Budget())
+        self._pipeline, self._budget = path
         self._plans: dict[object, CallPlan] = {}
+        self._model = self._check_settings(model, path)
+        add_service_to_interceptors(name, name, ordered, has_default_conversation=True)
 
     @overload
     def reply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
@@ -296,59 +293,49 @@ class ReActAgent:
         """
         return self._hooks.add(step, hook)
 
-    def _check_settings(
-        self,
-        model: ChatModel | str | None,
-        tools: Sequence[ToolSource],
-        limits: ToolLimits,
-        problems: list[DefinitionProblem],
-    ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        """Check the agent's settings, and return its language models and tools.
+    def _check_settings(self, model: ChatModel | str | None, path: CallPath) -> ChatModel | None:
+        """Check the agent's settings, plan the replies without a type, and return its language model.
 
         Raises a DefinitionError that lists all problems.
         """
-        problems += self._options.problems(self._qualname)
-        settings = {"tool_interceptors": self._tool_interceptors}
-        problems += type_problems(self._qualname, settings)
+        qualname, settings = self._qualname, self._settings
+        problems = settings.options.problems(qualname)
+        problems += type_problems(qualname, {"tool_interceptors": settings.tool_interceptors})
         if self.max_rounds < 1:
             message = f"max_rounds is {self.max_rounds}; it must be at least 1"
-            problems.append(DefinitionProblem(self._qualname, message))
-        models: tuple[ChatModel, ...] = ()
-        try:
-            models = members_of(find_model(model, self._qualname))
-        except DefinitionError as error:
-            problems.extend(error.problems)
-        toolbox = plan_toolbox(
-            tools, limits, (), {}, models, is_async=True, qualname=self._qualname, problems=problems
-        )
-        if toolbox is not None or not tools:
-            problems += tool_choice_problems(self._options, toolbox, self._qualname)
+            problems.append(DefinitionProblem(qualname, message))
+        chat_model = find_chat_model(model, settings, qualname, problems)
+        signature = call_signature(str)
+        plan, _ = plan_call(qualname, signature, chat_model, settings, problems, is_agent=True)
+        toolbox = None if plan is None else plan.toolbox
         if toolbox is not None and GENERATE_RESPONSE in {tool.name for tool in toolbox.declared}:
             message = f"a tool has the name {GENERATE_RESPONSE}, which is the name of the agent's own tool"
-            problems.append(DefinitionProblem(self._qualname, message))
-        problems += self._budget.problems(self._qualname, dict.fromkeys(model.name for model in models))
-        if problems:
+            problems.append(DefinitionProblem(qualname, message))
+        problems += path.problems(qualname, () if plan is None else plan.routes)
+        if problems or plan is None:
             raise DefinitionError(problems)
-        return models, toolbox if self.max_rounds > 1 else None  # the only round is for the answer
+        self._plans[None] = self._limited(plan)
+        return chat_model
 
     def _invocation(self, msg: AgentInput, plan: CallPlan) -> Invocation:
         system, *messages = with_system_texts(self._system_message, to_chat_messages(self.name, msg))
         if self._has_memory:
             messages = [*merge_messages(self.name, messages)]
-        request = ChatRequest((system, *messages), self._options)
+        request = ChatRequest((system, *messages), plan.options)
         return plan.invocation(request, CallState(self._budget))
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
         """Return the models and tools for a blocking reply, or raise TypeError if a tool or hook is async."""
-        tools = () if self._toolbox is None else self._toolbox.declared
+        plan = self._plan(output_type)
+        tools = () if plan.toolbox is None else plan.toolbox.declared
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
-        names += awaited_parts(tools, self._tool_interceptors)
+        names += awaited_parts(tools, plan.tool_interceptors)
         names += [f"the hook {name}" for name in self._hooks.async_names]
         if names:
             raise TypeError(
                 f"{self._qualname}: {', '.join(names)} can only be awaited; use areply or aresume"
             )
-        return self._plan(output_type)._replace(is_async=False)
+        return plan._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
         """Return the models and tools that an agent uses to create replies of a given output type."""
@@ -360,29 +347,21 @@ class ReActAgent:
             return self._make_plan(output_type)
 
     def _make_plan(self, output_type: object) -> CallPlan:
+        qualname, settings, problems = self._qualname, self._settings, list[DefinitionProblem]()
         try:
-            parser: TypeParser[Any] = (
-                parser_for(str) if output_type is None else generate_response_parser(output_type)
-            )
-            problem = media_problem(parser)
-            if problem is not None:
-                message = f"the type {type_name(output_type)}: {problem}"
-                raise DefinitionError([DefinitionProblem(self._qualname, message)])
-            routes = tuple(
-                ModelRoute(model, _agent_strategies(parser, model), self._rests) for model in self._models
-            )
-        except (ResponseFieldError, UnsupportedTypeError, StrategyError) as error:
-            raise DefinitionError([DefinitionProblem(self._qualname, str(error))]) from error
-        return CallPlan(
-            qualname=self._qualname,
-            output_type=str if output_type is None else output_type,
-            is_async=True,
-            routes=routes,
-            options=self._options,
-            toolbox=self._toolbox,
-            tool_errors=self._tool_errors,
-            tool_interceptors=self._tool_interceptors,
+            signature, parser = call_signature(output_type), generate_response_parser(output_type)
+        except (ResponseFieldError, ReturnTypeError, UnsupportedTypeError) as error:
+            raise DefinitionError([DefinitionProblem(qualname, str(error))]) from error
+        plan, _ = plan_call(
+            qualname, signature, self._model, settings, problems, parser=parser, is_agent=True
         )
+        if problems or plan is None:
+            raise DefinitionError(problems)
+        return self._limited(plan)
+
+    def _limited(self, plan: CallPlan) -> CallPlan:
+        # the only round is for the answer
+        return plan if self.max_rounds > 1 else plan._replace(toolbox=None)
 
     def _to_msg(self, answer: Answer, invocation: Invocation) -> Msg[Any]:
         value = answer.value
@@ -403,14 +382,9 @@ class ReActAgent:
 
 
 def _order_interceptors(
-    qualname: str,
-    memory: Interceptor | None,
-    interceptors: Sequence[Interceptor],
-    problems: list[DefinitionProblem],
+    memory: Interceptor | None, interceptors: Sequence[Interceptor]
 ) -> tuple[Interceptor, ...]:
     """Sort an agent's interceptors (middleware) into the order in which they must run, outermost first.
-
-    Adds a problem for each interceptor that the user listed in the wrong order.
 
     Input guards come before the memory, so that it does not store what they remove. Input guards after a
     retrieval stay there, because they guard the retrieved text.
@@ -419,9 +393,7 @@ def _order_interceptors(
     guards = [one for one in before_retrieval if _position(one) == "input guard"]
     inside = [one for one in before_retrieval if _position(one) != "input guard"]
     inside += interceptors[len(before_retrieval) :]
-    outside = [*guards, *(() if memory is None else (memory,))]
-    problems += interceptor_order_problems(qualname, [*outside, *inside])
-    return (save_trace, *outside, _answer_as_text, *inside)
+    return (save_trace, *guards, *(() if memory is None else (memory,)), _answer_as_text, *inside)
 
 
 def _position(interceptor: Interceptor) -> object:
@@ -602,27 +574,6 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
             f"{GENERATE_RESPONSE}; give it another name"
         )
     return _GenerateResponseParser(_GenerateResponseNode(node))
-
-
-def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks:
-    """Return the strategies for requesting an agent's answer, such as a tool or JSON Schema, best first.
-
-    For a typed value, a tool call comes first.
-    """
-    strategies = select_strategies(parser, model.capabilities, None, model.name)
-    if parser.schema is not None and model.capabilities.tools:
-        by_tool = select_strategies(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).options
-        others = (option for option in strategies.options if option.strategy is not Strategy.OUTPUT_TOOL)
-        strategies = StrategyFallbacks((*by_tool, *others), partial(_make_format, strategies))
-    strategies.prepare()
-    return strategies
-
-
-def _make_format(
-    strategies: StrategyFallbacks, option: StrategyOption, reasons: tuple[str, ...]
-) -> OutputFormat:
-    output_format = strategies.output_format(option)
-    return output_format._replace(reasons=(*reasons[:-1], *output_format.reasons))
 
 
 class _GenerateResponseParser(TypeParser[GeneratedResponse]):

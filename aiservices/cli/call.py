@@ -44,8 +44,8 @@ from ..rows.engines.batch import BatchRecord, batch_folder, fetch_responses, rea
 from ..rows.engines.batch_services import BatchService, batch_model, batch_service
 from ..rows.mapping import RowSettings, job_for
 from ..rows.runner import Engine
-from ..service.compile import ReturnShape
 from ..service.methods import plan_of, preview, result_of
+from ..service.signatures import ReturnShape
 from .console import print_text, stdout_console
 from .errors import UsageError
 from .services import find_target, make_service, selected_methods

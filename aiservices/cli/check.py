@@ -18,8 +18,9 @@ from output_parsers.types.target import type_name
 from ..models.base import Capabilities
 from ..models.errors import DefinitionError, Strategy
 from ..models.scripted import ScriptedChatModel
-from ..service.compile import MethodPlan, ReturnShape
+from ..service.compile import MethodPlan
 from ..service.methods import plan_of
+from ..service.signatures import ReturnShape
 from .console import count_text, print_table
 from .errors import UsageError, suggestion
 from .services import (

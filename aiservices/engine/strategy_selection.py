@@ -43,6 +43,7 @@ def select_strategies(
     partial_values: bool = False,
     is_streamed: bool = True,
     offers_tools: bool = False,
+    prefers_tool: bool = False,
     requires_probabilities: bool = False,
     task: str = "",
 ) -> StrategyFallbacks:
@@ -50,9 +51,9 @@ def select_strategies(
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
     that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats. With
-    ``offers_tools`` the model may also call tools of the user. With ``requires_probabilities`` only
-    strategies remain whose replies have probabilities. ``task`` is the question of the prompt without the
-    data, which decision endpoints get.
+    ``offers_tools`` the model may also call tools of the user. With ``prefers_tool`` an output tool comes
+    first. With ``requires_probabilities`` only strategies remain whose replies have probabilities. ``task``
+    is the question of the prompt without the data, which decision endpoints get.
 
     Raises StrategyError if the requested strategy is impossible.
     """
@@ -71,6 +72,9 @@ def select_strategies(
         options = _all_options(typed, capabilities, model_name)
     else:
         options = _requested_options(typed, capabilities, requested, model_name)
+    if prefers_tool and capabilities.tools:
+        others = [option for option in options if option.strategy is not Strategy.OUTPUT_TOOL]
+        options = [*_strict_first(Strategy.OUTPUT_TOOL, capabilities, "it was requested"), *others]
     if requires_probabilities:
         options = _options_with_probabilities(options, capabilities, typed.name, model_name)
     factory = _FormatFactory(typed, capabilities, partial_values=partial_values, is_streamed=is_streamed)

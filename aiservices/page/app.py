@@ -59,8 +59,8 @@ from ..remote.contract import (
 from ..remote.description import description_of
 from ..remote.problems import problem_of
 from ..remote.request_check import RequestCheck, host_problems
-from ..service.compile import ReturnShape
 from ..service.methods import Preview, is_service_method, preview
+from ..service.signatures import ReturnShape
 from .call_tree import ROLES, STATIC, CallTree, Step
 
 _SUBPATH = "_page"  # everything but the page itself is below it

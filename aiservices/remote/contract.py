@@ -42,8 +42,8 @@ from ..interface.decorators import declaration_of, enclosing_names, is_stub, met
 from ..interface.parameters import Parameter, Role, RoleError, method_parameters, parameter_docs, summary_of
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ReplyDelta, SystemMessage, ToolMessage, UserMessage
-from ..service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
 from ..service.methods import is_service_method, service_method_of
+from ..service.signatures import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
 from ..tools.tool import Denied
 from .codec import (
     JsonCodec,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from output_parsers.types.target import type_name
 
-from ..service.compile import ReturnShape
+from ..service.signatures import ReturnShape
 from .codec import JsonObject
 from .contract import Argument, Contract, Method, event_schema
 

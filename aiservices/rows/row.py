@@ -32,9 +32,9 @@ from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem, 
 from ..models.media import Media
 from ..models.messages import Usage
 from ..remote.codec import ENVELOPE_PATH, JsonCodec, codec_for
-from ..service.compile import ReturnShape
 from ..service.decisions import answers_of
 from ..service.methods import ServiceMethod, service_method_of
+from ..service.signatures import ReturnShape
 
 # --- The results of a run ---
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..engine.budget import Budget
 from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
-from ..engine.retry import Retry, retry_problems
+from ..engine.retry import Retry
 from ..interface.decorators import declaration_of
 from ..models.errors import DefinitionProblem
 from .compile import MethodPlan
 from .methods import (
     CallPath,
     async_in_blocking_problems,
-    interceptor_order_problems,
     memory_id_problems,
     never_awaited_problems,
     no_effect_problems,
@@ -23,25 +22,55 @@ from .methods import (
 
 
 class CallSettings(NamedTuple):
-    """The interceptors, the budget and the retries that apply to service calls.
+    """The interceptors, the budget and the retries that apply to calls.
 
     Attributes:
         interceptors: The interceptors, the first one outermost.
         budget: The limits of each call.
         retry: The retries; None if there are none.
+        listeners: Functions that receive the events of the calls.
+        cache: The response cache, which is around all interceptors.
+        votes: The interceptor that takes several samples.
     """
 
     interceptors: tuple[Interceptor, ...]
     budget: Budget
     retry: Retry | None
+    listeners: tuple[Listener, ...] = ()
+    cache: Interceptor | None = None
+    votes: Interceptor | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> CallSettings:
+        """Return the settings from keyword arguments of ``create`` or ``structured``."""
+        votes: Interceptor | None = None
+        if settings.get("votes"):
+            from .decisions import Votes  # few services need it
+
+            votes = Votes()
+        return cls(
+            tuple(settings.get("interceptors", ())),
+            settings.get("budget") or Budget(),
+            settings.get("retry", Retry()),
+            tuple(settings.get("listeners", ())),
+            settings.get("cache"),
+            votes,
+        )
 
     def with_declaration(self, declared: Mapping[str, Any]) -> CallSettings:
         """Return a copy with the settings that ``@options`` sets for an interface or a method."""
-        return CallSettings(
-            merged_interceptors(self.interceptors, declared.get("interceptors", ())),
-            declared.get("budget", self.budget),
-            declared.get("retry", self.retry),
+        return self._replace(
+            interceptors=merged_interceptors(self.interceptors, declared.get("interceptors", ())),
+            budget=declared.get("budget", self.budget),
+            retry=declared.get("retry", self.retry),
         )
+
+    @property
+    def path(self) -> CallPath:
+        """The pipeline of the calls, in which the retry is innermost, and their limits."""
+        interceptors = (self.cache, *self.interceptors, self.votes, self.retry)
+        present = [one for one in interceptors if one is not None]
+        return CallPath(Pipeline(present, self.listeners), self.budget)
 
 
 class CallGroup(NamedTuple):
@@ -50,24 +79,20 @@ class CallGroup(NamedTuple):
     Attributes:
         location: The name of the service, or of the method if it has settings of its own.
         plans: The methods by name.
-        interceptors: All interceptors around the calls, the first one outermost.
-        budget: The limits of each call.
+        path: The interceptors, listeners and limits of their calls.
         declared: The settings of the method itself, by name.
     """
 
     location: str
     plans: Mapping[str, MethodPlan]
-    interceptors: tuple[Interceptor, ...]
-    budget: Budget
+    path: CallPath
     declared: Mapping[str, Any] = {}
 
-    def problems(self, listeners: Sequence[Listener]) -> Iterator[DefinitionProblem]:
+    def problems(self) -> Iterator[DefinitionProblem]:
         """Yield an error for each mistake in the settings of the group's methods."""
-        plans, interceptors = self.plans.values(), self.interceptors
-        models = dict.fromkeys(route.model.name for plan in plans for route in plan.call.routes)
-        yield from self.budget.problems(self.location, models)
-        yield from retry_problems(self.location, interceptors, self.budget)
-        yield from interceptor_order_problems(self.location, interceptors)
+        plans, pipeline = self.plans.values(), self.path.pipeline
+        interceptors, listeners = pipeline.interceptors, pipeline.listeners
+        yield from self.path.problems(self.location, [route for plan in plans for route in plan.call.routes])
         yield from unchecked_media_problems(plans, interceptors)
         yield from memory_id_problems(plans, interceptors, listeners)
         yield from no_effect_problems(plans, interceptors)
@@ -78,12 +103,7 @@ class CallGroup(NamedTuple):
 
 
 def call_groups(
-    cls: type,
-    name: str,
-    plans: Mapping[str, MethodPlan],
-    settings: CallSettings,
-    cache: Interceptor | None,
-    votes: Interceptor | None,
+    cls: type, name: str, plans: Mapping[str, MethodPlan], settings: CallSettings
 ) -> list[CallGroup]:
     """Group the methods of a service by their interceptors and limits.
 
@@ -96,39 +116,21 @@ def call_groups(
     for method, plan in plans.items():
         declared = declaration_of(getattr(cls, method)).call_settings
         if declared:
-            own = of_service.with_declaration(declared)
-            interceptors = _all_interceptors(own, cache, votes)
-            groups.append(CallGroup(plan.call.qualname, {method: plan}, interceptors, own.budget, declared))
+            path = of_service.with_declaration(declared).path
+            groups.append(CallGroup(plan.call.qualname, {method: plan}, path, declared))
         else:
             shared[method] = plan
-    interceptors = _all_interceptors(of_service, cache, votes)
-    return [CallGroup(name, shared, interceptors, of_service.budget), *groups]
+    return [CallGroup(name, shared, of_service.path), *groups]
 
 
-def call_paths(groups: Iterable[CallGroup], listeners: Sequence[Listener]) -> dict[str, CallPath]:
-    """Return a dict from method names to the interceptors and limits of the methods."""
-    paths = {}
-    for group in groups:
-        path = CallPath(Pipeline(group.interceptors, listeners), group.budget)
-        paths.update(dict.fromkeys(group.plans, path))
-    return paths
-
-
-def group_problems(groups: Sequence[CallGroup], listeners: Sequence[Listener]) -> list[DefinitionProblem]:
+def group_problems(groups: Sequence[CallGroup]) -> list[DefinitionProblem]:
     """Return the mistakes in the settings of all methods; a mistake of the whole service appears once."""
     of_service, *of_methods = groups
-    problems = list(of_service.problems(listeners))
+    problems = list(of_service.problems())
     inherited = {problem.message for problem in problems if problem.location == of_service.location}
     for group in of_methods:
-        problems += [one for one in group.problems(listeners) if one.message not in inherited]
+        problems += [one for one in group.problems() if one.message not in inherited]
     return problems
-
-
-def _all_interceptors(
-    settings: CallSettings, cache: Interceptor | None, votes: Interceptor | None
-) -> tuple[Interceptor, ...]:
-    interceptors = (cache, *settings.interceptors, votes, settings.retry)  # the retry is innermost
-    return tuple([one for one in interceptors if one is not None])
 
 
 # The usual order of interceptors, the outermost first. Those of other kinds come before the last one.

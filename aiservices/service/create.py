@@ -79,23 +79,22 @@ def _create(
     from output_parsers.parser.type_parser import DEFAULT_REGISTRY
     from output_parsers.types.target import type_name
 
-    from ..engine.budget import Budget
-    from ..engine.retry import Retry
     from ..interface.decorators import TemplateSource, enclosing_names
     from ..interface.parameters import unwrapped
-    from ..models.errors import DefinitionError, DefinitionProblem
+    from ..models.errors import DefinitionError
     from ..models.requests import ChatOptions
     from ..tools.tool import ToolErrors
     from ..tools.toolbox import ToolLimits
     from . import methods
-    from .call_settings import CallSettings, call_groups, call_paths, group_problems
-    from .compile import Settings, compile_interface
+    from .call_settings import CallSettings, call_groups, group_problems
+    from .compile import compile_interface
+    from .planner import Settings
 
     cls = get_origin(interface) or interface
     name = type_name(interface)
     check_types(name, settings)
     tools = tuple(settings.get("tools", ()))
-    listeners, parsers = tuple(settings.get("listeners", ())), settings.get("parsers")
+    parsers = settings.get("parsers")
     declared_in = caller.f_globals.get("__file__")  # templates may include files of its folder
     templates = {
         setting: TemplateSource(text, declared_in=declared_in)
@@ -107,6 +106,7 @@ def _create(
     tool_errors, transform = settings.get("tool_errors", ToolErrors()), settings.get("transform")
     # String annotations may name types that are local to the function that calls create.
     namespace = enclosing_names(caller, *_functions(cls), *map(unwrapped, tools))
+    calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
     plans = compile_interface(
         interface,
         Settings(
@@ -125,9 +125,9 @@ def _create(
             tool_interceptors=tuple(settings.get("tool_interceptors", ())),
             votes=settings.get("votes") or 0,
             limits=settings.get("limits"),
+            has_thresholds=calibration is not None or bool(thresholds),
         ),
     )
-    calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
     if calibration is not None or thresholds:
         from ..engine.probabilities import Calibration
         from .decisions import with_adjustments
@@ -135,31 +135,21 @@ def _create(
         if calibration is not None and not isinstance(calibration, Calibration):
             calibration = Calibration.read(calibration)
         plans = with_adjustments(plans, calibration, thresholds or {}, name)
-    elif any(plan.call.unsure == "threshold" for plan in plans.values()):
-        message = 'FallbackChatModel(unsure="threshold") needs create(calibration=…) or create(thresholds=…)'
-        raise DefinitionError([DefinitionProblem(name, message)])
-    votes = None
-    if settings.get("votes"):
-        from .decisions import Votes
-
-        votes = Votes()
-    call_settings = CallSettings(
-        tuple(settings.get("interceptors", ())),
-        settings.get("budget") or Budget(),
-        settings.get("retry", Retry()),
-    )
-    groups = call_groups(cls, name, plans, call_settings, settings.get("cache"), votes)
+    groups = call_groups(cls, name, plans, CallSettings.of(settings))
     problems = [
-        *group_problems(groups, listeners),
+        *group_problems(groups),
         *methods.never_awaited_problems(name, {"transform": transform, "system_message": system}),
         *methods.never_awaited_problems("ToolErrors", tool_errors.formatters),
     ]
     if problems:
         raise DefinitionError(problems)
     users = {
-        id(one): (one, [p for group in groups if one in group.interceptors for p in group.plans.values()])
+        id(one): (
+            one,
+            [p for group in groups if one in group.path.pipeline.interceptors for p in group.plans.values()],
+        )
         for group in groups
-        for one in group.interceptors
+        for one in group.path.pipeline.interceptors
     }
     for interceptor, its_plans in users.values():
         methods.add_service_to_interceptors(
@@ -169,7 +159,8 @@ def _create(
             has_default_conversation=not all(plan.call.has_memory_id for plan in its_plans),
         )
     origin = _Origin(interface, model, settings, namespace)
-    return methods.implement(cls, plans, call_paths(groups, listeners), origin.reduce)()
+    paths = {method: group.path for group in groups for method in group.plans}
+    return methods.implement(cls, plans, paths, origin.reduce)()
 
 
 class _Origin(NamedTuple):

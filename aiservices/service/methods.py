@@ -16,10 +16,12 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
+from ..engine.model_route import ModelRoute
 from ..engine.output_format import OutputFormat
 from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
 from ..engine.plan import CallPlan, Invocation, Transform
 from ..engine.results import Answer, Result
+from ..engine.retry import retry_problems
 from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
 from ..engine.tool_execution import awaited_parts
 from ..interface.decorators import CallContext, MemoryId, has_own_init
@@ -45,7 +47,8 @@ from ..models.requests import (
 )
 from ..tools.tool import REMOTE_CALL, REMOTE_RESUME, SERVICE_METHOD, YIELDS_TEXT
 from ..tools.toolbox import toolbox_problems
-from .compile import MethodPlan, ReturnShape
+from .compile import MethodPlan
+from .signatures import ReturnShape
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -213,6 +216,13 @@ class CallPath(NamedTuple):
 
     pipeline: Pipeline
     budget: Budget
+
+    def problems(self, location: str, routes: Iterable[ModelRoute]) -> Iterator[DefinitionProblem]:
+        """Yield an error for each wrong limit, retry and order of interceptors; ``routes`` are the models."""
+        interceptors = self.pipeline.interceptors
+        yield from self.budget.problems(location, dict.fromkeys(route.model.name for route in routes))
+        yield from retry_problems(location, interceptors, self.budget)
+        yield from interceptor_order_problems(location, interceptors)
 
 
 def implement(

@@ -23,8 +23,9 @@ from ..interface.parameters import Parameter, Role
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from ..models.media import Media
 from ..models.messages import UserMessage
-from ..service.compile import MethodPlan, ReturnShape
+from ..service.compile import MethodPlan
 from ..service.methods import plan_of
+from ..service.signatures import ReturnShape
 from .evaluation import Case
 
 _EXPECTED, _NAME, _TAGS = _OWN_FIELDS = ("expected", "case", "tags")

@@ -19,8 +19,8 @@ from ..engine.effects import Flow, Run
 from ..engine.results import Result
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, check_settings, usage_of
 from ..models.messages import Usage
-from ..service.compile import ReturnShape
 from ..service.methods import is_service_method, service_method_of
+from ..service.signatures import ReturnShape
 
 if TYPE_CHECKING:
     from ..retrieval.retrievers import EmbeddingModel

@@ -64,7 +64,7 @@ from ...models.messages import ChatReply, ReplyDelta, ToolCall
 from ...remote.codec import JsonObject, attempts_from_json, read_result
 from ...remote.contract import RESUME_PATH, Contract, EventName, Method, contract_of
 from ...remote.problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
-from ...service.compile import ReturnShape
+from ...service.signatures import ReturnShape
 from ...tools.tool import REMOTE_CALL, REMOTE_RESUME, Denied, ExternalResult
 
 S = TypeVar("S")

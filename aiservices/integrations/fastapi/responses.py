@@ -33,7 +33,7 @@ from ...remote.contract import (
 )
 from ...remote.problems import Problem, WrongPart, argument_problem
 from ...remote.request_check import NO_STORE
-from ...service.compile import ReturnShape
+from ...service.signatures import ReturnShape
 
 T = TypeVar("T")
 LOGGER = logging.getLogger("aiservices.integrations.fastapi")

@@ -65,8 +65,8 @@ from ...remote.problems import (
     wrong_parts,
 )
 from ...remote.request_check import NO_STORE, RequestCheck, host_problems, problem_response
-from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, service_method_of
+from ...service.signatures import ReturnShape
 from .openapi import (
     PROBLEM_SCHEMA_NAME,
     error_responses,

@@ -69,8 +69,8 @@ from ...remote.codec import write_value
 from ...remote.contract import Contract, Method, caller_problems, contract_of, server_argument_problems
 from ...remote.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
 from ...remote.request_check import RequestCheck, host_problems
-from ...service.compile import ReturnShape
 from ...service.methods import is_service_method, preview
+from ...service.signatures import ReturnShape
 from ...tools.tool import Denied
 from .connection import content_block, prompt_messages
 

@@ -412,8 +412,8 @@ def test_a_type_with_media_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         friday.reply("Draw.", Image)
     assert str(caught.value) == (
-        "Friday.reply: the type Image: a model writes text, so it cannot write an object of Image; use str, "
-        "for example for a URL"
+        "Friday.reply: it returns Image; a model writes text, so it cannot write an object of Image; use "
+        "str, for example for a URL"
     )
 
 
