@@ -302,13 +302,7 @@ def structured(
     """
     check_keywords(_NAME, settings, ["include_raw", *StructuredSettings.__annotations__])
     check_types(_NAME, settings)
-    call_settings = Settings(
-        options=settings.get("options", _NO_OPTIONS),
-        leniency=settings.get("leniency"),
-        tools=tuple(settings.get("tools", ())),
-        tool_limits=settings.get("tool_limits", ToolLimits()),
-        tool_interceptors=tuple(settings.get("tool_interceptors", ())),
-    )
+    call_settings = Settings.of({**settings, "strategy": None}, model)
     problems = call_settings.options.problems(_NAME)
     strategy = find_strategy(settings.get("strategy"), _NAME, problems, _LANGCHAIN_NAMES)
     signature, parser = _read_type(output_type, problems)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from types import NoneType
-from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, get_args, get_origin
 
 from pydantic import Field
 from pydantic_core import to_json
@@ -35,15 +35,15 @@ from output_parsers.parser.type_parser import DEFAULT_REGISTRY, ParserFactory, P
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import JsonSchema
 from output_parsers.types.records import EnvelopeNode
-from output_parsers.types.target import Description, Target, substitute, type_arguments_by_class, type_name
+from output_parsers.types.target import Description, Target, type_arguments_by_class, type_name
 
 from ..engine.streams import AttemptStarted, Completed, FieldCompleted
 from ..interface.decorators import declaration_of, enclosing_names, is_stub, methods_of
-from ..interface.parameters import Parameter, Role, RoleError, method_parameters, parameter_docs, summary_of
+from ..interface.parameters import Parameter, Role, parameter_docs, summary_of
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ReplyDelta, SystemMessage, ToolMessage, UserMessage
 from ..service.methods import is_service_method, service_method_of
-from ..service.signatures import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
+from ..service.signatures import ReturnShape, ReturnType, read_signature
 from ..tools.tool import Denied
 from .codec import (
     JsonCodec,
@@ -373,23 +373,17 @@ def _method(
     function = inspect.unwrap(attribute)
     # String annotations may name types that are local to the function that defines the interface.
     namespace = {**enclosing_names(sys._getframe(), function), **declaration_of(function).namespace}
-    try:
-        hints = get_type_hints(function, localns=namespace, include_extras=True)
-    except Exception as error:  # a string annotation may hold any expression
-        problems.append(DefinitionProblem(qualname, f"an annotation cannot be resolved: {error}"))
+    signature = read_signature(function, qualname, namespace, type_arguments, problems)
+    hints, parameters, returns = signature.hints, signature.parameters, signature.returns
+    if hints is None or parameters is None or returns is None:
         return None
-    hints = {name: substitute(hint, type_arguments) for name, hint in hints.items()}
-    signature = inspect.signature(function)
     try:
-        returns = parse_return_type(hints.get("return"), is_async=inspect.iscoroutinefunction(function))
         value_codec = codec_for(returns.output_type, registry, namespace)
         codec_of_result = result_codec(returns.output_type, value_codec.name, registry, namespace)
-        parameters = method_parameters(signature, hints)
-    except (ReturnTypeError, RoleError, UnsupportedTypeError) as error:
-        problems.extend(DefinitionProblem(qualname, str(message)) for message in (error.args or (error,)))
+    except UnsupportedTypeError as error:
+        problems.append(DefinitionProblem(qualname, str(error)))
         return None
-    # Remote callers do not pass self.
-    without_self = signature.replace(parameters=list(signature.parameters.values())[1:])
+    without_self = signature.signature
     arguments: list[Argument] = []
     fields: dict[str, Any] = {}
     server_parameters: list[str] = []

@@ -124,24 +124,26 @@ class MethodPlan(NamedTuple):
         return toolbox
 
 
-def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
+def compile_interface(
+    interface: object, settings: Settings, problems: list[DefinitionProblem]
+) -> dict[str, MethodPlan]:
     """Check the interface of a service, and return a dict from its method names to their plans.
 
-    Raises DefinitionError with all problems of the interface.
+    Adds all problems of the interface to ``problems``; the dict has the methods without problems.
     """
     cls = get_origin(interface) or interface
     name = type_name(interface)
     if not isinstance(cls, type) or cls is UnionType:
         message = "it is not a class; create takes a Protocol, an ABC or a class"
-        raise DefinitionError([DefinitionProblem(name, message)])
-    problems: list[DefinitionProblem] = []
+        problems.append(DefinitionProblem(name, message))
+        return {}
     settings = _with_declaration(settings, cls, name, problems)
     variables = getattr(cls, "__parameters__", ())
     if TypeVar in map(type, get_args(interface)) or (cls is interface and variables):
         names = ", ".join(variable.__name__ for variable in variables)
         example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
         problems.append(DefinitionProblem(name, f"it is generic; fill in {names}, as in {example}"))
-        raise DefinitionError(problems)  # every method would report the same problem again
+        return {}  # every method would report the same problem again
     models = _ModelFinder(settings, name, problems)
     plans: dict[str, MethodPlan] = {}
     type_arguments = type_arguments_by_class(interface)
@@ -159,8 +161,6 @@ def compile_interface(interface: object, settings: Settings) -> dict[str, Method
     problems.extend(_construction_problems(cls, name))
     if not stub_count and not problems:
         problems.append(DefinitionProblem(name, "it has no method to implement: each has a body of its own"))
-    if problems:
-        raise DefinitionError(problems)
     return plans
 
 
@@ -208,8 +208,8 @@ def _plan_prompt(
         return None
     user, title = declared.user, "prompt"
     if user is None and not signature.has_role(Role.USER_MESSAGE):
-        user, title = settings.user, "user message of the service"
-    system = declared.system or settings.system
+        user, title = settings.user_message, "user message of the service"
+    system = declared.system or settings.system_message
     prompt = plan_prompt(user, system, signature.signature, parameters, qualname, problems, title=title)
     if declared.user is None:
         problems += docstring_problems(function.__doc__ or "", parameters, qualname)
@@ -254,7 +254,7 @@ def _with_declaration(
         options=options,
         strategy=find_strategy(declared.strategy or settings.strategy, name, problems),
         leniency=declared.leniency or settings.leniency,
-        system=declared.system or settings.system,
+        system_message=declared.system or settings.system_message,
         tools=settings.tools if declared.tools is None else declared.tools,
     )
 

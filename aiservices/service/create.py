@@ -7,7 +7,7 @@ interfaces, or prints its help, starts quickly.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, cast, get_origin, overload
 
@@ -16,7 +16,11 @@ from .settings import ServiceSettings, check_keywords, check_types
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
+    from ..engine.pipeline import Interceptor
     from ..models.base import ChatModel
+    from ..models.errors import DefinitionProblem
+    from .call_settings import CallGroup
+    from .compile import MethodPlan
 
 S = TypeVar("S")
 
@@ -70,31 +74,43 @@ def create(
         raise
 
 
-def _create(
+class ServicePlan(NamedTuple):
+    """What ``create`` has found out about an interface and its settings.
+
+    Attributes:
+        settings: The settings, with their templates.
+        namespace: The local names that string annotations may use.
+        methods: The plans of the methods without problems, by name.
+        groups: The methods by their interceptors and limits; empty if there are problems.
+        problems: All problems.
+    """
+
+    settings: ServiceSettings
+    namespace: Mapping[str, Any]
+    methods: Mapping[str, MethodPlan]
+    groups: Sequence[CallGroup]
+    problems: Sequence[DefinitionProblem]
+
+
+def plan_service(
     interface: Any, model: ChatModel | str | None, settings: ServiceSettings, caller: FrameType
-) -> Any:
-    """Check an interface and its settings, and return an object that implements it."""
+) -> ServicePlan:
+    """Check an interface and its settings, and plan its methods."""
     check_keywords("create", settings, ServiceSettings.__annotations__)
     # Late, for a quick start: these modules import the engine and the parsers.
-    from output_parsers.parser.type_parser import DEFAULT_REGISTRY
     from output_parsers.types.target import type_name
 
     from ..interface.decorators import TemplateSource, enclosing_names
     from ..interface.parameters import unwrapped
-    from ..models.errors import DefinitionError
-    from ..models.requests import ChatOptions
     from ..tools.tool import ToolErrors
-    from ..tools.toolbox import ToolLimits
-    from . import methods
     from .call_settings import CallSettings, call_groups, group_problems
     from .compile import compile_interface
+    from .methods import never_awaited_problems
     from .planner import Settings
 
     cls = get_origin(interface) or interface
     name = type_name(interface)
     check_types(name, settings)
-    tools = tuple(settings.get("tools", ()))
-    parsers = settings.get("parsers")
     declared_in = caller.f_globals.get("__file__")  # templates may include files of its folder
     templates = {
         setting: TemplateSource(text, declared_in=declared_in)
@@ -102,32 +118,14 @@ def _create(
         if setting in ("system_message", "user_message") and isinstance(text, str)
     }
     settings = cast("ServiceSettings", {**settings, **templates})
-    system: Any = settings.get("system_message")
-    tool_errors, transform = settings.get("tool_errors", ToolErrors()), settings.get("transform")
     # String annotations may name types that are local to the function that calls create.
-    namespace = enclosing_names(caller, *_functions(cls), *map(unwrapped, tools))
+    namespace = enclosing_names(caller, *_functions(cls), *map(unwrapped, settings.get("tools", ())))
+    problems: list[DefinitionProblem] = []
+    names = {**namespace, **(settings.get("localns") or {})}
+    plans = compile_interface(interface, Settings.of(settings, model, names), problems)
+    if problems:
+        return ServicePlan(settings, namespace, plans, (), problems)
     calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
-    plans = compile_interface(
-        interface,
-        Settings(
-            model=model,
-            options=settings.get("options") or ChatOptions(),
-            strategy=settings.get("strategy"),
-            leniency=settings.get("leniency"),
-            system=system,
-            user=cast("TemplateSource | None", settings.get("user_message")),
-            transform=transform,
-            parsers=DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY,
-            namespace={**namespace, **(settings.get("localns") or {})},
-            tools=tools,
-            tool_limits=settings.get("tool_limits", ToolLimits()),
-            tool_errors=tool_errors,
-            tool_interceptors=tuple(settings.get("tool_interceptors", ())),
-            votes=settings.get("votes") or 0,
-            limits=settings.get("limits"),
-            has_thresholds=calibration is not None or bool(thresholds),
-        ),
-    )
     if calibration is not None or thresholds:
         from ..engine.probabilities import Calibration
         from .decisions import with_adjustments
@@ -136,31 +134,40 @@ def _create(
             calibration = Calibration.read(calibration)
         plans = with_adjustments(plans, calibration, thresholds or {}, name)
     groups = call_groups(cls, name, plans, CallSettings.of(settings))
+    functions = {setting: settings.get(setting) for setting in ("transform", "system_message")}
     problems = [
         *group_problems(groups),
-        *methods.never_awaited_problems(name, {"transform": transform, "system_message": system}),
-        *methods.never_awaited_problems("ToolErrors", tool_errors.formatters),
+        *never_awaited_problems(name, functions),
+        *never_awaited_problems("ToolErrors", settings.get("tool_errors", ToolErrors()).formatters),
     ]
-    if problems:
-        raise DefinitionError(problems)
-    users = {
-        id(one): (
-            one,
-            [p for group in groups if one in group.path.pipeline.interceptors for p in group.plans.values()],
-        )
-        for group in groups
-        for one in group.path.pipeline.interceptors
-    }
-    for interceptor, its_plans in users.values():
-        methods.add_service_to_interceptors(
+    return ServicePlan(settings, namespace, plans, groups, problems)
+
+
+def _create(
+    interface: Any, model: ChatModel | str | None, settings: ServiceSettings, caller: FrameType
+) -> Any:
+    """Check an interface and its settings, and return an object that implements it."""
+    service = plan_service(interface, model, settings, caller)
+    from ..models.errors import DefinitionError
+    from .methods import add_service_to_interceptors, implement
+
+    if service.problems:
+        raise DefinitionError(service.problems)
+    cls = get_origin(interface) or interface
+    users: dict[int, tuple[Interceptor, list[MethodPlan]]] = {}
+    for group in service.groups:
+        for one in group.path.pipeline.interceptors:
+            users.setdefault(id(one), (one, []))[1].extend(group.plans.values())
+    for interceptor, plans in users.values():
+        add_service_to_interceptors(
             cls.__name__,
             f"{cls.__module__}.{cls.__qualname__}",
             [interceptor],
-            has_default_conversation=not all(plan.call.has_memory_id for plan in its_plans),
+            has_default_conversation=not all(plan.call.has_memory_id for plan in plans),
         )
-    origin = _Origin(interface, model, settings, namespace)
-    paths = {method: group.path for group in groups for method in group.plans}
-    return methods.implement(cls, plans, paths, origin.reduce)()
+    origin = _Origin(interface, model, service.settings, service.namespace)
+    paths = {method: group.path for group in service.groups for method in group.plans}
+    return implement(cls, service.methods, paths, origin.reduce)()
 
 
 class _Origin(NamedTuple):

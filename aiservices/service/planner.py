@@ -58,8 +58,8 @@ class Settings(NamedTuple):
     options: ChatOptions = ChatOptions()
     strategy: Strategy | str | None = None
     leniency: Leniency | None = None
-    system: SystemSource | None = None
-    user: TemplateSource | None = None
+    system_message: SystemSource | None = None
+    user_message: TemplateSource | None = None
     transform: RequestHook | Callable[[ChatRequest, Invocation], ChatRequest] | None = None
     parsers: ParserRegistry = DEFAULT_REGISTRY
     namespace: Mapping[str, Any] = {}
@@ -70,6 +70,19 @@ class Settings(NamedTuple):
     votes: int = 0
     limits: Limits | None = None
     has_thresholds: bool = False
+
+    @classmethod
+    def of(
+        cls, settings: Mapping[str, Any], model: ChatModel | str | None, namespace: Mapping[str, Any] = {}
+    ) -> Settings:
+        """Return the settings from keyword arguments of ``create`` or ``structured``."""
+        given: dict[str, Any] = {name: settings.get(name) for name in cls._fields}
+        given |= {name: tuple(given[name] or ()) for name in ("tools", "tool_interceptors")}
+        given |= {"model": model, "namespace": namespace, "parsers": None}
+        if settings.get("parsers"):
+            given["parsers"] = DEFAULT_REGISTRY.with_factories(*settings["parsers"])
+        given["has_thresholds"] = settings.get("calibration") is not None or bool(settings.get("thresholds"))
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     def with_tool_settings(self, declared: Mapping[str, Any]) -> Settings:
         """Return a copy with the tool settings that ``@options`` sets for an interface or a method."""
