@@ -63,7 +63,7 @@ _NAMES = {
         "TokenLogprob ToolCall ToolCallDelta ToolMessage Usage UserMessage"
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
-    ".models.openai.client": "Preset",
+    ".models.presets": "Preset",
     ".models.providers.anthropic": "AnthropicChatModel",
     ".models.providers.bedrock": "BedrockChatModel",
     ".models.providers.decisions": "DecisionChatModel",

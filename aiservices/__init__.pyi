@@ -129,9 +129,7 @@ from .models.openai import (
     OpenAiChatModel as OpenAiChatModel,
     OpenAiResponsesModel as OpenAiResponsesModel,
 )
-from .models.openai.client import (
-    Preset as Preset,
-)
+from .models.presets import Preset as Preset
 from .models.providers.anthropic import (
     AnthropicChatModel as AnthropicChatModel,
 )

@@ -21,7 +21,7 @@ from ..models.errors import DefinitionError, ModelError
 from ..models.http.model import HttpChatModel
 from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
-from ..models.openai.client import PRESETS, preset_variable
+from ..models.presets import PRESETS, preset_variable
 from ..models.registry import find_model
 from ..models.requests import ChatRequest
 from ..service.compile import MethodPlan

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from . import BUILT_IN
 from .base import ChatModel
 from .errors import DefinitionError, DefinitionProblem, UnavailableError
-
-if TYPE_CHECKING:
-    from .openai.client import Preset
+from .presets import PRESETS, Preset
 
 # The functions that were passed to register_provider, by the names of the providers.
 REGISTERED: dict[str, Callable[[str], ChatModel]] = {}
@@ -33,8 +30,6 @@ def register_provider(name: str, provider: Preset | Callable[[str], ChatModel]) 
     if name in BUILT_IN or not name or ":" in name:
         reason = "is the name of a built-in provider" if name in BUILT_IN else "must be text without a colon"
         raise DefinitionError([DefinitionProblem("register_provider", f"{name!r} {reason}")])
-    from .openai.client import PRESETS, Preset  # a program without such services does not need it
-
     if isinstance(provider, Preset):
         REGISTERED.pop(name, None)
         PRESETS[name] = provider
@@ -126,13 +121,11 @@ def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
     if provider not in targets:
         if provider in REGISTERED:
             return REGISTERED[provider]
-        from importlib.metadata import entry_points  # slow to import and rarely needed
-
-        from .openai import OpenAiChatModel
-        from .openai.client import PRESETS
-
         if provider in PRESETS:
+            from .openai import OpenAiChatModel  # only for programs that use it
+
             return partial(OpenAiChatModel.preset, provider)
+        from importlib.metadata import entry_points  # slow to import and rarely needed
 
         targets = targets | {point.name: point.value for point in entry_points(group="aiservices.models")}
         if provider not in targets:

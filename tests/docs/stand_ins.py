@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aiservices.models.openai.client import PRESETS
+from aiservices.models.presets import PRESETS
 from aiservices.models.registry import REGISTERED
 from aiservices.testing.fake import FakeChatModel
 

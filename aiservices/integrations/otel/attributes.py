@@ -32,6 +32,7 @@ from ...models.messages import (
     ToolMessage,
     Usage,
 )
+from ...models.presets import PRESETS
 from ...models.requests import ChatOptions
 from ...moderation import ModerationRan
 from ...retrieval import ContentsRetrieved
@@ -125,6 +126,7 @@ RETRIEVED: Final = "aiservices.retrieved"
 APPROVAL_REQUIRED: Final = "aiservices.approval_required"
 
 # The name of a provider in the conventions, if it differs from the provider in a model name (azure:NAME).
+# Presets have their own.
 _PROVIDERS: Final = {
     "azure": "azure.ai.openai",
     "azure-responses": "azure.ai.openai",
@@ -133,13 +135,10 @@ _PROVIDERS: Final = {
     "google": "gcp.gemini",  # the API of AI Studio, as "gemini"
     "google-decisions": "gcp.gemini",
     "google-vertex": "gcp.vertex_ai",
-    "mistral": "mistral_ai",
-    "moonshot": "moonshot_ai",
     "openai-decisions": "openai",
     "openai-responses": "openai",
     "vertex": "gcp.vertex_ai",
     "watsonx": "ibm.watsonx.ai",
-    "xai": "x_ai",
 }
 
 # Values of the environment variable CAPTURE_CONTENT. There are no events with content, so event_only means
@@ -168,7 +167,9 @@ def captures_content() -> bool:
 def provider_and_model(name: str) -> tuple[str, str]:
     """Split a model name such as ``azure:NAME`` into OpenTelemetry's name of the provider and ``NAME``."""
     provider, _, model = name.partition(":")
-    return _PROVIDERS.get(provider, provider), model or name
+    preset = PRESETS.get(provider)
+    known_name = _PROVIDERS.get(provider) if preset is None else preset.telemetry_name
+    return known_name or provider, model or name
 
 
 def server_attributes(model: ChatModel) -> dict[str, str | int]:

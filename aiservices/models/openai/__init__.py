@@ -171,7 +171,8 @@ class OpenAiChatModel(OpenAiModel):
 
     @classmethod
     def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
-        makes_images = endpoint.provider == "openrouter" and "-image" in model
+        image_models = "" if endpoint.preset is None else endpoint.preset.image_models
+        makes_images = image_models != "" and image_models in model
         return replace(endpoint.capabilities, image_output=True) if makes_images else endpoint.capabilities
 
 

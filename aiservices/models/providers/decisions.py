@@ -48,6 +48,7 @@ from ..messages import (
 )
 from ..openai.client import Endpoint, check_url, read_credentials
 from ..openai.responses import USAGE as OPENAI_USAGE
+from ..presets import PRESETS, DecisionServer
 from ..requests import AnswerOption, ChatOptions, ChatRequest, DecisionFormat, Question, decision_reply
 from ..wrapper import FlowChatModel, RequestFlow, Send
 from .gemini import read_google_error
@@ -58,7 +59,7 @@ _LOGGER = logging.getLogger("aiservices.decisions")
 _NO_OPTIONS = ChatOptions()
 _HEADERS = {"content-type": "application/json", "accept": "application/json", "user-agent": "aiservices"}
 _GOOGLE_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-_TYPESAFE_URL = "https://api.typesafe.ai"
+_TYPESAFE_URL, _TYPESAFE_KEY = "https://api.typesafe.ai", "TYPESAFE_API_KEY"
 _EXAMPLES: dict[DecisionProvider, str] = {
     "openai-decisions": "gpt-6-luna",
     "google-decisions": "gemini-decision-1",
@@ -508,38 +509,6 @@ def _openai_part(part: str | Media) -> JsonObject:
 
 # --- System One ---
 
-
-class _SystemOneServer(NamedTuple):
-    """The URL path, API key and limits of a server with the System One API.
-
-    Attributes:
-        path: The path of the requests.
-        key_variable: The environment variable with the API key; "" if there is none.
-        images: Where images are sent: as "parts" of the state, in the member ``images`` as "data URLs" or as
-            "base64"; "" if the server takes none.
-        limits: How much the server accepts in one request.
-    """
-
-    path: str = "/v1/systemone"
-    key_variable: str = ""
-    images: Literal["", "parts", "data URLs", "base64"] = ""
-    limits: DecisionLimits = DecisionLimits()
-
-
-_TYPESAFE = _SystemOneServer(key_variable="TYPESAFE_API_KEY")
-_SYSTEM_ONE_SERVERS = {
-    "api.typesafe.ai": _TYPESAFE,
-    "api.perplexity.ai": _SystemOneServer(
-        "/v1/decisions", "PERPLEXITY_API_KEY", "parts", DecisionLimits(questions=128)
-    ),
-    "openrouter.ai": _SystemOneServer(
-        "/api/alpha/decisions", "OPENROUTER_API_KEY", "parts", DecisionLimits(questions=200)
-    ),
-    # Its /inference/v1/decisions takes the format of OpenAI.
-    "api.fireworks.ai": _SystemOneServer(
-        "/inference/v1/systemone", "FIREWORKS_API_KEY", "", DecisionLimits(options=208)
-    ),
-}
 _OLLAMA_PORT = 11434
 
 
@@ -551,7 +520,7 @@ class SystemOneDecisions(DecisionDialect):
 
     Args:
         limits: How much the server accepts in one request.
-        images: Where images are sent, as in ``_SystemOneServer``.
+        images: Where images are sent, as in ``DecisionServer``.
     """
 
     _criteria_names = ("false", "true")
@@ -761,21 +730,24 @@ def _system_one_service(
 ) -> _Service:
     parts = urlsplit(base_url or os.environ.get("TYPESAFE_BASE_URL") or _TYPESAFE_URL)
     path = parts.path.rstrip("/")
-    server = _SYSTEM_ONE_SERVERS.get(parts.hostname or "")
-    if server is None:
-        # A key of TypeSafe is only for TypeSafe, and for the server at TYPESAFE_BASE_URL.
-        server = _SystemOneServer(
-            path=path.removesuffix("/v1") + "/v1/systemone",
-            key_variable="" if base_url else "TYPESAFE_API_KEY",
-            images="base64" if parts.port == _OLLAMA_PORT else "data URLs",
-        )
-        is_key_required = False
+    host = parts.hostname or ""
+    known_servers = {
+        urlsplit(preset.base_url).hostname: (preset.decisions, preset.key_variable or "")
+        for preset in PRESETS.values()
+        if preset.decisions is not None
+    }
+    known_servers[urlsplit(_TYPESAFE_URL).hostname] = DecisionServer(), _TYPESAFE_KEY
+    if host in known_servers:
+        server, key_variable = known_servers[host]
     else:
-        is_key_required = True
+        # A key of TypeSafe is only for TypeSafe, and for the server at TYPESAFE_BASE_URL.
+        key_variable = "" if base_url else _TYPESAFE_KEY
+        images: Any = "base64" if parts.port == _OLLAMA_PORT else "data URLs"
+        server = DecisionServer(path.removesuffix("/v1") + "/v1/systemone", images)
     if not path.endswith(("/systemone", "/decisions")):
         path = server.path
-    advice = f"set {server.key_variable} or pass api_key" if server.key_variable else "pass api_key"
-    variables = (server.key_variable,) if server.key_variable else ()
+    advice = f"set {key_variable} or pass api_key" if key_variable else "pass api_key"
+    variables = (key_variable,) if key_variable else ()
     return _Service(
         parts._replace(path=path).geturl(),
         SystemOneDecisions(limits or server.limits, server.images),
@@ -787,7 +759,7 @@ def _system_one_service(
             "authorization",
             "Bearer ",
             advice,
-            is_required=is_key_required,
+            is_required=host in known_servers,
         ),
         advice,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from aiservices.cli.show import PROVIDERS, ModelProvider
 from aiservices.models import BUILT_IN
-from aiservices.models.openai.client import PRESETS
+from aiservices.models.presets import PRESETS
 from aiservices.models.registry import find_model
 
 from .conftest import CommandRun

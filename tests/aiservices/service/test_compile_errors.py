@@ -36,7 +36,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.models import BUILT_IN
-from aiservices.models.openai.client import PRESETS
+from aiservices.models.presets import PRESETS
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -28,7 +28,7 @@ from aiservices import (
     register_provider,
     user_message,
 )
-from aiservices.models.openai.client import PRESETS
+from aiservices.models.presets import PRESETS
 from aiservices.models.registry import REGISTERED, find_model
 from aiservices.testing.fake import FakeChatModel
 

@@ -1,0 +1,133 @@
+"""Presets: services with OpenAI's chat completions API, each with its URL, its key and what it supports.
+
+An entry of ``PRESETS`` is all that the package knows of a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from .base import Capabilities, DecisionLimits
+
+_SCHEMA_AND_TOOLS = Capabilities(json_schema=True, json_mode=True, tools=True, logprobs=20)
+_TOOLS = Capabilities(json_mode=True, tools=True, logprobs=20)
+
+
+class DecisionServer(NamedTuple):
+    """A server with the System One API, whose models only answer questions with fixed answers.
+
+    Attributes:
+        path: The path of the requests.
+        images: Where images are sent: as "parts" of the state, in the member ``images`` as "data URLs" or as
+            "base64"; "" if the server takes none.
+        limits: How much the server accepts in one request.
+    """
+
+    path: str = "/v1/systemone"
+    images: Literal["", "parts", "data URLs", "base64"] = ""
+    limits: DecisionLimits = DecisionLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """The settings of a service with OpenAI's chat completions API, such as its URL and features.
+
+    Attributes:
+        base_url: The URL of its API.
+        key_variable: The environment variable with the key; None if it needs no key.
+        capabilities: The features that its models support.
+        returned: The members of a message with reasoning that the service wants back in later requests.
+        requires_reasoning: True if it refuses messages with tool calls that lack their reasoning.
+        extra_body: Members of every request, as for ``ChatOptions.extra_body``.
+        cache_marks: True if it caches a prompt up to the messages that are marked with ``cache_control``.
+        image_models: Text in the names of its models that answer with images; "" if none does.
+        decisions: Its decision endpoint with the System One API, on the same host; None if it has none.
+        telemetry_name: Its name in the conventions of OpenTelemetry; "" for the name before the colon.
+    """
+
+    base_url: str
+    key_variable: str | None = None
+    capabilities: Capabilities = _SCHEMA_AND_TOOLS
+    returned: tuple[str, ...] = ()
+    requires_reasoning: bool = False
+    extra_body: Mapping[str, object] = field(default_factory=dict)
+    cache_marks: bool = False
+    image_models: str = ""
+    decisions: DecisionServer | None = None
+    telemetry_name: str = ""
+
+
+def preset_variable(provider: str, setting: str) -> str:
+    """Return the name of a provider's environment variable for a setting, such as VLLM_BASE_URL."""
+    return f"{provider.upper().replace('-', '_')}_{setting}"
+
+
+# The variables NAME_BASE_URL, such as VLLM_BASE_URL, replace the addresses.
+PRESETS: dict[str, Preset] = {
+    "cerebras": Preset(
+        base_url="https://api.cerebras.ai/v1", key_variable="CEREBRAS_API_KEY", returned=("reasoning",)
+    ),
+    "deepseek": Preset(
+        base_url="https://api.deepseek.com/v1",
+        key_variable="DEEPSEEK_API_KEY",
+        capabilities=_TOOLS,
+        returned=("reasoning_content",),
+        requires_reasoning=True,
+    ),
+    "fireworks": Preset(
+        base_url="https://api.fireworks.ai/inference/v1",
+        key_variable="FIREWORKS_API_KEY",
+        returned=("reasoning_content",),
+        # Its /inference/v1/decisions takes the format of OpenAI.
+        decisions=DecisionServer("/inference/v1/systemone", limits=DecisionLimits(options=208)),
+    ),
+    "github": Preset(base_url="https://models.github.ai/inference", key_variable="GITHUB_TOKEN"),
+    "groq": Preset(base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
+    "litellm": Preset(
+        base_url="http://localhost:4000/v1",
+        key_variable="LITELLM_API_KEY",
+        returned=("reasoning_content", "thinking_blocks"),
+        cache_marks=True,
+    ),
+    "llamacpp": Preset(base_url="http://localhost:8080/v1"),
+    "lmstudio": Preset(base_url="http://localhost:1234/v1"),
+    "mistral": Preset(
+        base_url="https://api.mistral.ai/v1",
+        key_variable="MISTRAL_API_KEY",
+        returned=("content",),
+        telemetry_name="mistral_ai",
+    ),
+    "moonshot": Preset(
+        base_url="https://api.moonshot.ai/v1",
+        key_variable="MOONSHOT_API_KEY",
+        returned=("reasoning_content",),
+        telemetry_name="moonshot_ai",
+    ),
+    "openrouter": Preset(
+        base_url="https://openrouter.ai/api/v1",
+        key_variable="OPENROUTER_API_KEY",
+        returned=("reasoning_details",),
+        cache_marks=True,
+        image_models="-image",
+        decisions=DecisionServer("/api/alpha/decisions", "parts", DecisionLimits(questions=200)),
+    ),
+    "perplexity": Preset(
+        base_url="https://api.perplexity.ai",
+        key_variable="PERPLEXITY_API_KEY",
+        capabilities=Capabilities(json_schema=True),
+        decisions=DecisionServer("/v1/decisions", "parts", DecisionLimits(questions=128)),
+    ),
+    "sglang": Preset(base_url="http://localhost:30000/v1", returned=("reasoning_content",)),
+    "together": Preset(base_url="https://api.together.xyz/v1", key_variable="TOGETHER_API_KEY"),
+    "vllm": Preset(base_url="http://localhost:8000/v1", returned=("reasoning",)),
+    "xai": Preset(base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", telemetry_name="x_ai"),
+    "zai": Preset(
+        base_url="https://api.z.ai/api/paas/v4",
+        key_variable="ZAI_API_KEY",
+        capabilities=_TOOLS,
+        returned=("reasoning_content",),
+        extra_body={"thinking": {"clear_thinking": False}},  # reads the reasoning of earlier messages
+    ),
+}
