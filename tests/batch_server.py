@@ -85,7 +85,7 @@ class BatchServer:
         self._server = _QuietServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.002,), daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -199,6 +199,8 @@ def reply_body(body: Any, text: str) -> Any:
 
 
 class _QuietServer(ThreadingHTTPServer):
+    request_queue_size = 128  # a client whose connection does not fit waits for a second
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print no traceback if a client has closed its connection."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
@@ -208,6 +210,7 @@ class _QuietServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     owner: BatchServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are sent apart
 
     def log_message(self, format: str, *args: object) -> None:
         pass

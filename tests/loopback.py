@@ -148,7 +148,7 @@ class Loopback:
         self._script: list[Script] = []
         self._lock = threading.Lock()
         self._server = _Server(self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.002,), daemon=True)
 
     @property
     def base_url(self) -> str:
