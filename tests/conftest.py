@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import socket
@@ -99,6 +100,12 @@ def no_model_settings() -> Iterator[None]:
 def serve() -> Iterator[Callable[[Any], str]]:
     """Return a function that serves an application until the test ends and returns its URL."""
     yield from serve_applications()
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and collected tests from garbage collection, which several tests start and wait for."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
