@@ -1,5 +1,8 @@
-# type: ignore
-"""Lines that type checkers must reject: exactly those with an ``E`` comment are errors."""
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+"""Lines that type checkers must reject.
+
+mypy and pyright report each comment that ignores an error which they do not find, and each other error.
+"""
 
 from __future__ import annotations
 
@@ -42,22 +45,22 @@ class Fake:
 
 
 judge = create(Judge, ScriptedChatModel([]))
-judge.good(5)  # E: arg-type reportArgumentType
-judge.good()  # E: call-arg reportCallIssue
-judge.good("x", "y")  # E: call-arg reportCallIssue
-judge.bad("x")  # E: attr-defined reportAttributeAccessIssue
-text: str = judge.good("x")  # E: assignment reportAssignmentType
-rating: int = judge.rated("x")  # E: assignment reportAssignmentType
-name: str = judge.rated("x").value  # E: assignment reportAssignmentType
-fake: Judge = Fake()  # E: assignment reportAssignmentType
-create(Judge, 5)  # E: call-overload reportArgumentType
-create(Judge, ScriptedChatModel([]), temperature=1)  # E: call-overload reportCallIssue
-preview(judge.good)  # E: call-arg reportCallIssue
-preview(judge.good, 5)  # E: arg-type reportArgumentType
-number: str = parse(int, "7")  # E: assignment reportAssignmentType
-options(temperature="hot")  # E: arg-type reportArgumentType
-options(reasoning_effort="some")  # E: arg-type reportArgumentType
-user_message(5)  # E: arg-type reportArgumentType
+judge.good(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+judge.good()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+judge.good("x", "y")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+judge.bad("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+text: str = judge.good("x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+rating: int = judge.rated("x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+name: str = judge.rated("x").value  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+fake: Judge = Fake()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+create(Judge, 5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+create(Judge, ScriptedChatModel([]), temperature=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+preview(judge.good)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+preview(judge.good, 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+number: str = parse(int, "7")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+options(temperature="hot")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+options(reasoning_effort="some")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+user_message(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 @user_message("{{text}}")
@@ -65,7 +68,7 @@ def decorated(self: object, text: str) -> bool:
     return bool(text)
 
 
-decorated(object(), 5)  # E: arg-type reportArgumentType
+decorated(object(), 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 class Reporter(Protocol):
@@ -75,32 +78,32 @@ class Reporter(Protocol):
 
 
 reporter = create(Reporter, ScriptedChatModel([]))
-ready: int = reporter.number("x")  # E: assignment reportAssignmentType
-word: str = reporter.number("x").result().value  # E: assignment reportAssignmentType
-numbers: Iterator[int] = reporter.each("x")  # E: assignment reportAssignmentType
+ready: int = reporter.number("x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+word: str = reporter.number("x").result().value  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+numbers: Iterator[int] = reporter.each("x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
 wider: Stream[int] = create(Reporter, ScriptedChatModel([])).number("x")
-narrower: Stream[bool] = wider  # E: assignment reportAssignmentType
-example("x")  # E: call-arg reportCallIssue
-example("x", returns=1)(5)  # E: type-var reportArgumentType
-Retry("two")  # E: arg-type reportArgumentType
-Retry(mode="parts")  # E: arg-type reportArgumentType
-create(Reporter, ScriptedChatModel([]), retry=3)  # E: call-overload reportArgumentType
-FallbackChatModel()  # E: call-arg reportCallIssue
-FallbackChatModel(None)  # E: arg-type reportArgumentType
-FallbackChatModel(ScriptedChatModel([]), 5)  # E: arg-type reportArgumentType
-Price(1)  # E: call-arg reportCallIssue
-Price("1", 2)  # E: arg-type reportArgumentType
-Budget(prices={"m": 1})  # E: dict-item reportArgumentType
+narrower: Stream[bool] = wider  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+example("x")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+example("x", returns=1)(5)  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
+Retry("two")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Retry(mode="parts")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+create(Reporter, ScriptedChatModel([]), retry=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+FallbackChatModel()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+FallbackChatModel(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+FallbackChatModel(ScriptedChatModel([]), 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Price(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+Price("1", 2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Budget(prices={"m": 1})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
 structured_model = structured(ScriptedChatModel([]), int)
-answer: str = structured_model.invoke("x")  # E: assignment reportAssignmentType
+answer: str = structured_model.invoke("x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
 with_raw = structured(ScriptedChatModel([]), int, include_raw=True)
-raw: int = with_raw.invoke("x")  # E: assignment reportAssignmentType
-structured_model.invoke(5)  # E: arg-type reportArgumentType
-structured_model.invoke("x", temperature=0)  # E: call-arg reportCallIssue
-structured(5, int)  # E: call-overload reportArgumentType
-structured(ScriptedChatModel([]), int, strategy=5)  # E: call-overload reportArgumentType
-structured(ScriptedChatModel([]), int, include_raw=1)  # E: call-overload reportArgumentType
-structured(ScriptedChatModel([]))  # E: call-overload reportCallIssue
-acall(reporter.number, 5)  # E: call-overload reportArgumentType
-call(reporter.number)  # E: call-overload reportCallIssue
-each_one: Iterator[int] = acall(reporter.each, "x")  # E: assignment reportAssignmentType
+raw: int = with_raw.invoke("x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+structured_model.invoke(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+structured_model.invoke("x", temperature=0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+structured(5, int)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+structured(ScriptedChatModel([]), int, strategy=5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+structured(ScriptedChatModel([]), int, include_raw=1)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+structured(ScriptedChatModel([]))  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+acall(reporter.number, 5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+call(reporter.number)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+each_one: Iterator[int] = acall(reporter.each, "x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
