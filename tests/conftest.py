@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import itertools
 import os
 import socket
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pycurl
@@ -102,10 +104,48 @@ def serve() -> Iterator[Callable[[Any], str]]:
     yield from serve_applications()
 
 
+class Campaign(Iterable[int]):
+    """The numbers of the rounds of a search for rare faults, from 1 on, until its time is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def __iter__(self) -> Iterator[int]:
+        for number in itertools.count(1):
+            yield number
+            if time.monotonic() >= self._end:
+                print(f"{number} rounds")
+                break
+
+
+@pytest.fixture
+def campaign(pytestconfig: pytest.Config) -> Campaign:
+    return Campaign(pytestconfig.getoption("--campaign-seconds"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--campaign-seconds", type=float, default=45.0, help="the time of each campaign")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of campaigns, and the parts that are not in `make test`, as slow."""
+    for item in items:
+        if "campaign" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.campaign)
+            item.add_marker(pytest.mark.timeout(0))
+        if any(item.get_closest_marker(part) for part in ("campaign", "engines", "peers")):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """Exempt modules and collected tests from garbage collection, which several tests start and wait for."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # so that extension modules find nothing that was not released
 
 
 @pytest.fixture

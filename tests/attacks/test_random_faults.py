@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -20,7 +20,6 @@ from aiservices.models.errors import ModelError
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
-MANY_CALLS = pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])
 THREADS = 8
 LAST_MESSAGE = re.compile(rb'"content":"([^"]*)"\}\]')
 HEAD = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
@@ -100,8 +99,16 @@ def request(text: str) -> ChatRequest:
     return ChatRequest.of(text, options=ChatOptions(timeout=0.2))
 
 
-@pytest.mark.parametrize("calls", [1_000, MANY_CALLS])
-def test_threads_get_their_own_replies_or_an_error(address: str, calls: int) -> None:
+def test_threads_get_their_own_replies_or_an_error(address: str) -> None:
+    check_threads(address, 400)
+
+
+def test_threads_always_get_their_own_replies(address: str, campaign: Iterable[int]) -> None:
+    for _ in campaign:
+        check_threads(address, 1_000)
+
+
+def check_threads(address: str, calls: int) -> None:
     model = OpenAiChatModel("m", base_url=address, api_key="k")
     over = threading.Event()
 
@@ -137,9 +144,17 @@ def test_threads_get_their_own_replies_or_an_error(address: str, calls: int) -> 
     assert_all_closed()
 
 
-@pytest.mark.parametrize("calls", [1_000, MANY_CALLS])
-def test_tasks_get_their_own_replies_or_an_error(address: str, calls: int) -> None:
-    randomness = random.Random(1)
+def test_tasks_get_their_own_replies_or_an_error(address: str) -> None:
+    check_tasks(address, 400, seed=1)
+
+
+def test_tasks_always_get_their_own_replies(address: str, campaign: Iterable[int]) -> None:
+    for seed in campaign:
+        check_tasks(address, 1_000, seed)
+
+
+def check_tasks(address: str, calls: int, seed: int) -> None:
+    randomness = random.Random(seed)
 
     async def ask_all() -> int:
         model = OpenAiChatModel("m", base_url=address, api_key="k")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
 from pathlib import Path
@@ -385,14 +385,25 @@ def figures_of_kills(kind: str, address: str, kills: int) -> dict[str, Any]:
     return figures
 
 
-@pytest.mark.parametrize(
-    "kills", [40, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
-)
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_killed_writers_lose_no_acknowledged_exchange_and_leave_no_lock(
-    kind: str, kills: int, tmp_path: Path, request: pytest.FixtureRequest
+@pytest.fixture(params=["sqlite", "redis"])
+def writers(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The kind of a store, and its address."""
+    kind = request.param
+    return kind, str(tmp_path / "m.db") if kind == "sqlite" else request.getfixturevalue("redis_url")
+
+
+def test_killed_writers_lose_no_acknowledged_exchange_and_leave_no_lock(writers: tuple[str, str]) -> None:
+    check_kills(*writers, kills=40)
+
+
+def test_many_killed_writers_lose_no_acknowledged_exchange(
+    writers: tuple[str, str], campaign: Iterable[int]
 ) -> None:
-    address = str(tmp_path / "m.db") if kind == "sqlite" else request.getfixturevalue("redis_url")
+    for _ in campaign:
+        check_kills(*writers, kills=200)
+
+
+def check_kills(kind: str, address: str, kills: int) -> None:
     figures = figures_of_kills(kind, address, kills)
     names = ("lost", "stored twice", "incomplete", "damaged")
     assert {name: figures[name] for name in names} == dict.fromkeys(names, 0)
@@ -519,11 +530,18 @@ class FaultyCalls:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.parametrize(
-    "calls", [2000, pytest.param(50_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
-)
 @pytest.mark.parametrize("blocks", [False, True])
-def test_faults_cancellations_and_closes_lose_hang_and_leak_nothing(blocks: bool, calls: int) -> None:
+def test_faults_cancellations_and_closes_lose_hang_and_leak_nothing(blocks: bool) -> None:
+    check_faulty_calls(2_000, blocks=blocks)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_many_faults_cancellations_and_closes_lose_nothing(blocks: bool, campaign: Iterable[int]) -> None:
+    for _ in campaign:
+        check_faulty_calls(5_000, blocks=blocks)
+
+
+def check_faulty_calls(calls: int, *, blocks: bool) -> None:
     threads = threading.active_count()
     run = FaultyCalls(blocks=blocks)
     asyncio.run(run.make_calls(calls))

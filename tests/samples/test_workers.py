@@ -14,10 +14,11 @@ from samples import workers
 ROOT = Path(workers.__file__).parents[1]
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("engine", ["ray", "spark"])
 def test_the_letters_are_sorted(engine: str) -> None:
     package = {"ray": "ray", "spark": "pyspark"}[engine]
-    pytest.importorskip(package, reason=f"{package} is not installed: make test-all installs it")
+    pytest.importorskip(package, reason=f"{package} is not installed: make test-engines installs it")
     program = [sys.executable, "-W", "ignore", "-m", "samples.workers", engine]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ran = subprocess.run(

@@ -25,8 +25,6 @@ from functools import partial
 from types import new_class
 from typing import Any, Protocol
 
-import pytest
-
 from aiservices import (
     AiMessage,
     AiServiceError,
@@ -678,17 +676,21 @@ def check(seed: int) -> Counter[str]:
     return counts
 
 
-TREES = [60, pytest.param(2_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
-
-
-@pytest.mark.parametrize("trees", TREES)
-def test_random_trees_count_everything_once_and_resume_to_the_same_answer(trees: int) -> None:
+def check_all(seeds: Iterable[int]) -> None:
     logging.disable()  # many tools fail on purpose
     try:
-        counts = sum(map(check, range(trees)), Counter[str]())
+        counts = sum(map(check, seeds), Counter[str]())
     finally:
         logging.disable(logging.NOTSET)
-    assert counts["calls"] > 5 * trees
-    assert counts["answered"] > trees / 2
+    assert counts["calls"] > 5 * counts["trees"]
+    assert counts["answered"] > counts["trees"] / 2
     for kind in ("exceeded", "suspended", "in_threads", "interrupted"):
-        assert counts[kind] > trees / 20, kind
+        assert counts[kind] > counts["trees"] / 20, kind
+
+
+def test_random_trees_count_everything_once_and_resume_to_the_same_answer() -> None:
+    check_all(range(40))
+
+
+def test_more_random_trees_count_everything_once(campaign: Iterable[int]) -> None:
+    check_all(map((1_000).__add__, campaign))

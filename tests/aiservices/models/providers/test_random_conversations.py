@@ -101,7 +101,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     return [*messages, UserMessage(draw(TEXTS))]
 
 
-EXAMPLES = [100, pytest.param(4_000, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+EXAMPLES = [100, pytest.param(2_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)

@@ -198,9 +198,10 @@ def test_wrong_arguments_are_explained(make: Callable[[Any], object], message: s
         make(desk.team)
 
 
+@pytest.mark.engines
 @pytest.mark.filterwarnings("ignore")
 def test_ray_data_runs_a_udf(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="ray is not installed: make test-all installs it")
+    pytest.importorskip("ray", reason="ray is not installed: make test-engines installs it")
     program = (
         "import ray, sys; ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False);"
         "from engine_desk import *; from aiservices.rows import as_udf;"
@@ -213,9 +214,10 @@ def test_ray_data_runs_a_udf(tmp_path: Path) -> None:
     assert len(asked(tmp_path / "log")) == 36
 
 
+@pytest.mark.engines
 @pytest.mark.filterwarnings("ignore")
 def test_spark_runs_a_udf(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: make test-all installs it")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make test-engines installs it")
     program = (
         "import sys; from engine_desk import *; from aiservices.rows import as_udf;"
         "spark = spark_session();"
