@@ -50,6 +50,7 @@ def _missing(cases: dict[str, str]) -> list[Skipped]:
     return [Skipped(case, f"{name} is not installed") for case, name in cases.items()]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_peers")
 def test_import_stage() -> None:
     stage = import_stage.run(QUICK, show_imports=True)
@@ -67,6 +68,7 @@ def test_import_stage() -> None:
     )
 
 
+@pytest.mark.slow
 def test_providers_stage() -> None:
     pytest.importorskip("anthropic")
     pytest.importorskip("google.genai")
@@ -77,6 +79,7 @@ def test_providers_stage() -> None:
     assert [row.case for row in stage.comparisons] == names
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_peers")
 def test_call_stage() -> None:
     stage = call_stage.run(QUICK)
@@ -100,6 +103,7 @@ def test_call_stage() -> None:
     assert len(stage.skipped) == 2 * len(PEERS)
 
 
+@pytest.mark.slow
 def test_create_stage() -> None:
     stage = create_stage.run(QUICK)
     _well_formed(stage)
@@ -118,6 +122,7 @@ def _methods(interface: type[Any]) -> list[str]:
     return [name for name in vars(interface) if not name.startswith("_")]
 
 
+@pytest.mark.slow
 def test_conversation_stage() -> None:
     stage = conversation_stage.run(QUICK)
     _well_formed(stage)
@@ -128,6 +133,7 @@ def test_conversation_stage() -> None:
     assert {row.target for row in stage.comparisons} == {1.25}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_peers")
 def test_stream_stage() -> None:
     stage = stream_stage.run(QUICK)
@@ -154,6 +160,7 @@ def test_scaling() -> None:
     assert {row.target for row in stage.comparisons} == {2.0, None}
 
 
+@pytest.mark.slow
 def test_cold_stage() -> None:
     _well_formed(cold_start_stage.run(QUICK))
 
@@ -165,6 +172,7 @@ def test_a_missing_package_is_reported_as_skipped(monkeypatch: pytest.MonkeyPatc
     assert "  skipped: broken JSON: json_repair is not installed" in list(lines(stage))
 
 
+@pytest.mark.slow
 def test_the_command_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "figures.json"
     main(["cold", "--quick", "--rounds", "2", "--out", str(out)])

@@ -72,6 +72,7 @@ def test_without_valgrind_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     assert str(caught.value) == "valgrind is not installed: it counts the instructions"
 
 
+@pytest.mark.slow
 def test_a_call_does_not_take_more_instructions_than_the_reference() -> None:
     """If more instructions are justified, run `python -m benchmarks instructions --accept`."""
     try:

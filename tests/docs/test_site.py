@@ -26,6 +26,7 @@ FETCHED = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=
 QUOTED_EXAMPLE = re.compile(r"<blockquote>\s*<blockquote>")
 
 
+@pytest.mark.slow
 def test_the_site_has_each_page_and_name_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     """A single test, because building the site takes most of the time."""
     pytest.importorskip("mkdocstrings")

@@ -25,6 +25,7 @@ def test_reviews_are_classified_and_unsure_ones_are_collected(
     assert len((tmp_path / "review.csv").read_text().splitlines()) == 6
 
 
+@pytest.mark.peers
 @pytest.mark.local_model
 def test_the_embedded_model_classifies_reviews(capsys: pytest.CaptureFixture[str]) -> None:
     reviews.main("local:smollm2")

@@ -29,6 +29,7 @@ from samples import (
 MODEL = "local:smollm2"
 # A value is had within seconds; a machine that does much else at once takes minutes.
 pytestmark = [
+    pytest.mark.peers,
     pytest.mark.local_model,
     pytest.mark.timeout(600),
     pytest.mark.skipif(find_spec("xllamacpp") is None, reason="install the extra local of aiservices first"),

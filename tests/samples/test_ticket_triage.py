@@ -19,6 +19,7 @@ def test_unsure_tickets_are_collected(capsys: pytest.CaptureFixture[str]) -> Non
     assert lines[-1] == "3 for a person to look at"
 
 
+@pytest.mark.peers
 @pytest.mark.local_model
 def test_the_embedded_model_triages_tickets(capsys: pytest.CaptureFixture[str]) -> None:
     ticket_triage.main("local:smollm2")

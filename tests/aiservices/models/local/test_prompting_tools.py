@@ -269,6 +269,7 @@ def model() -> Iterator[LocalChatModel]:
     model.close()
 
 
+@pytest.mark.peers
 @pytest.mark.local_model
 @pytest.mark.skipif(find_spec("xllamacpp") is None, reason="install the extra local of aiservices first")
 @pytest.mark.skipif(

@@ -28,6 +28,7 @@ from aiservices.models.local.weights import is_ready, weights_named, weights_pat
 SMALL = weights_named("smollm2")
 KEY = "a-key-of-this-test"
 pytestmark = [
+    pytest.mark.peers,
     pytest.mark.local_model,
     pytest.mark.skipif(find_spec("xllamacpp") is None, reason="install the extra local of aiservices first"),
     pytest.mark.skipif(not is_ready(SMALL), reason="no SmolLM2 here: aiservices models pull smollm2"),
