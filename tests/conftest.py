@@ -139,7 +139,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt modules and collected tests from garbage collection, which several tests start and wait for."""
+    _exempt_from_collection()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_own_garbage() -> Iterator[None]:
+    yield
+    _exempt_from_collection()
+
+
+def _exempt_from_collection() -> None:
+    """Let later garbage collections, which several tests wait for, skip the objects that are here now."""
     gc.collect()
     gc.freeze()
 

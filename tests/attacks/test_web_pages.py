@@ -144,7 +144,7 @@ def page_of_another_origin(html: str) -> Iterator[int]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.002,), daemon=True)
     thread.start()
     yield server.server_port
     server.shutdown()
@@ -152,7 +152,12 @@ def page_of_another_origin(html: str) -> Iterator[int]:
     thread.join(60)
 
 
-@pytest.mark.parametrize("site", ["127.0.0.1", "localhost", "evil.example"])
+def in_detail(value: str) -> Any:
+    """Return a parameter whose test is not in `make test`, because the browser takes seconds."""
+    return pytest.param(value, marks=pytest.mark.peers)
+
+
+@pytest.mark.parametrize("site", ["evil.example", *map(in_detail, ["127.0.0.1", "localhost"])])
 def test_a_page_of_another_origin_calls_no_model(site: str, tmp_path: Path) -> None:
     with serving(tmp_path) as shop:
         html = EVIL_PAGE.replace("TARGET", f"http://127.0.0.1:{shop.port}")
@@ -173,7 +178,7 @@ def test_a_page_of_another_origin_calls_no_model(site: str, tmp_path: Path) -> N
     assert any("GET /delete?what=image" in line for line in shop.log)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("host", ["127.0.0.1", in_detail("0.0.0.0")])
 def test_a_page_whose_host_name_points_to_the_server_calls_no_model(host: str, tmp_path: Path) -> None:
     with serving(tmp_path, "--host", host) as shop:
 
@@ -189,6 +194,7 @@ def test_a_page_whose_host_name_points_to_the_server_calls_no_model(host: str, t
         assert shop.prompts() == []
 
 
+@pytest.mark.peers
 def test_the_page_to_try_a_service_still_works_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     with serving(tmp_path) as shop:
         url = f"http://localhost:{shop.port}"
@@ -209,6 +215,7 @@ def test_the_page_to_try_a_service_still_works_and_loads_nothing_from_elsewhere(
         assert [address for address in requested if not address.startswith((url, "data:", "blob:"))] == []
 
 
+@pytest.mark.peers
 def test_a_link_on_another_page_opens_the_page(tmp_path: Path) -> None:
     with serving(tmp_path) as shop, page_of_another_origin(LINK.format(port=shop.port)) as port:
 

@@ -33,6 +33,10 @@ def facts(page: Any) -> dict[str, str]:
     return {name: value for name, value in rows if name != "Time"}
 
 
+# Each takes a second of the browser, and what they see rarely changes.
+in_detail = pytest.mark.peers
+
+
 def test_running_a_method_shows_its_value_and_call_details(page: Any) -> None:
     assert page.title() == "Desk"
     page.get_by_label("letter", exact=True).fill("Thank you!")
@@ -44,6 +48,7 @@ def test_running_a_method_shows_its_value_and_call_details(page: Any) -> None:
     assert coercions.all_inner_texts() == ["$ text around the JSON left out"]
 
 
+@in_detail
 def test_a_rejected_attempt_is_shown_with_its_problems(page: Any) -> None:
     page.get_by_label("letter", exact=True).fill("It is unclear.")
     run(page)
@@ -115,6 +120,7 @@ def test_a_failure_is_shown_as_a_problem_without_the_error_message(page: Any) ->
     assert "sk-secret" not in page.content()
 
 
+@in_detail
 def test_all_kinds_of_fields_are_sent_as_arguments(page: Any, script: Any) -> None:
     open_method(page, "reply")
     page.get_by_label("letter", exact=True).fill("Hello\nthere")
@@ -135,6 +141,7 @@ def test_all_kinds_of_fields_are_sent_as_arguments(page: Any, script: Any) -> No
     )
 
 
+@in_detail
 def test_records_and_lists_have_fields_for_their_parts(page: Any, script: Any) -> None:
     open_method(page, "cook")
     page.get_by_label("dish").fill("bread")
@@ -159,6 +166,7 @@ def test_records_and_lists_have_fields_for_their_parts(page: Any, script: Any) -
     )
 
 
+@in_detail
 def test_other_types_are_entered_as_json(page: Any, script: Any) -> None:
     open_method(page, "count")
     prices = page.get_by_label("prices")
@@ -177,6 +185,7 @@ def test_other_types_are_entered_as_json(page: Any, script: Any) -> None:
     )
 
 
+@in_detail
 def test_the_search_finds_methods_by_name_and_description(page: Any) -> None:
     page.get_by_label("Find a method").fill("WRITTEN")
     assert page.locator(".methods a:visible").all_inner_texts() == ["recipe"]
@@ -184,6 +193,7 @@ def test_the_search_finds_methods_by_name_and_description(page: Any) -> None:
     assert page.locator(".methods a:visible").all_inner_texts() == ["price"]
 
 
+@in_detail
 def test_an_image_can_be_chosen_as_a_file(page: Any, script: Any) -> None:
     open_method(page, "see")
     page.get_by_label("File").set_input_files({"name": "cat.png", "mimeType": "image/png", "buffer": PIXEL})
@@ -195,6 +205,7 @@ def test_an_image_can_be_chosen_as_a_file(page: Any, script: Any) -> None:
     assert page.locator("#value li").all_inner_texts() == ["a cat"]
 
 
+@in_detail
 def test_a_rejected_answer_is_not_shown_as_the_value(page: Any) -> None:
     open_method(page, "recipe")
     page.get_by_label("dish").fill("burnt bread")
@@ -208,6 +219,7 @@ def test_a_rejected_answer_is_not_shown_as_the_value(page: Any) -> None:
     assert page.locator("#call-tree .request", has_text="Burnt").count() == 1
 
 
+@in_detail
 def test_items_are_shown_as_records_and_invalid_items_with_the_reason(page: Any) -> None:
     open_method(page, "names")
     page.get_by_label("letter", exact=True).fill("Dear shop")
@@ -222,6 +234,7 @@ def test_items_are_shown_as_records_and_invalid_items_with_the_reason(page: Any)
     )
 
 
+@in_detail
 def test_a_number_keeps_all_of_its_digits(page: Any) -> None:
     open_method(page, "price")
     page.get_by_label("letter", exact=True).fill("bread")
@@ -248,6 +261,7 @@ def test_invalid_fields_show_errors_and_nothing_is_sent(page: Any, script: Any) 
     assert script.requests == []
 
 
+@in_detail
 def test_arguments_that_the_service_rejects_show_errors_at_their_fields(page: Any, script: Any) -> None:
     open_method(page, "see")
     page.get_by_label("or its address").fill("ftp://host/cat.png")
@@ -262,6 +276,7 @@ def test_arguments_that_the_service_rejects_show_errors_at_their_fields(page: An
     assert script.requests == []
 
 
+@in_detail
 def test_the_prompt_is_shown_without_a_request_to_the_model(page: Any, script: Any) -> None:
     page.get_by_role("tab", name="Prompt").click()
     page.get_by_label("letter", exact=True).fill("Good day")
@@ -280,6 +295,7 @@ def test_the_prompt_is_shown_without_a_request_to_the_model(page: Any, script: A
     assert script.requests == []
 
 
+@in_detail
 def test_the_prompt_of_one_method_is_not_shown_for_another_method(page: Any) -> None:
     page.get_by_role("tab", name="Prompt").click()
     page.locator(".message.user", has_text="Is this letter friendly?").wait_for()
@@ -288,12 +304,14 @@ def test_the_prompt_of_one_method_is_not_shown_for_another_method(page: Any) -> 
     assert page.locator("#prompt").inner_text() == ""
 
 
+@in_detail
 def test_the_schemas_of_the_answer_and_the_arguments_are_shown(page: Any) -> None:
     page.get_by_role("tab", name="Schema").click()
     assert page.locator("#schema h3").all_inner_texts() == ["Answer: bool", "Arguments"]
     assert page.locator("#schema pre").first.inner_text() == '{\n  "type": "boolean"\n}'
 
 
+@in_detail
 def test_a_call_in_the_history_can_be_reopened_after_a_reload(page: Any) -> None:
     page.get_by_label("letter", exact=True).fill("First letter")
     run(page)
@@ -317,6 +335,7 @@ def test_a_call_in_the_history_can_be_reopened_after_a_reload(page: Any) -> None
     assert page.evaluate("localStorage.length") == 0
 
 
+@in_detail
 def test_a_draft_survives_a_visit_to_another_method(page: Any) -> None:
     page.get_by_label("letter", exact=True).fill("A draft")
     open_method(page, "recipe")
@@ -325,6 +344,7 @@ def test_a_draft_survives_a_visit_to_another_method(page: Any) -> None:
     assert page.get_by_label("letter", exact=True).input_value() == "A draft"
 
 
+@in_detail
 def test_the_page_can_be_used_with_the_keyboard_alone(page: Any) -> None:
     keyboard = page.keyboard
 
@@ -359,6 +379,7 @@ def test_the_page_can_be_used_with_the_keyboard_alone(page: Any) -> None:
     assert focused() == "panel-schema"
 
 
+@in_detail
 @pytest.mark.parametrize("look", [PHONE], ids=["phone"])
 def test_the_page_fits_a_phone(page: Any, serving: Any) -> None:
     methods = page.locator(".methods a").all_text_contents()
@@ -440,6 +461,7 @@ def test_the_tree_of_calls_grows_while_they_run(page: Any, serving: Any, script:
     )
 
 
+@in_detail
 def test_the_tree_shows_usage_cost_times_and_collapsed_messages(page: Any, serving: Any) -> None:
     open_buyer(page, serving)
     page.get_by_label("items").fill("fruit")
@@ -462,6 +484,7 @@ def test_the_tree_shows_usage_cost_times_and_collapsed_messages(page: Any, servi
     assert page.locator("main script").count() == 0
 
 
+@in_detail
 def test_a_suspended_call_shows_what_it_waits_for(page: Any, serving: Any) -> None:
     open_buyer(page, serving)
     page.get_by_label("items").fill("approval")
@@ -471,6 +494,7 @@ def test_a_suspended_call_shows_what_it_waits_for(page: Any, serving: Any) -> No
     assert waiting.locator("> details > .texts").inner_text() == 'waits for order({"item": "pears"})'
 
 
+@in_detail
 def test_steps_of_a_stopped_call_are_stopped(page: Any, serving: Any, script: Any) -> None:
     script.go_on.clear()
     open_buyer(page, serving)
@@ -483,6 +507,7 @@ def test_steps_of_a_stopped_call_are_stopped(page: Any, serving: Any, script: An
     assert page.locator("#call-tree .step.stopped").count() == 4
 
 
+@in_detail
 def test_a_call_in_the_history_has_its_tree(page: Any, serving: Any) -> None:
     open_buyer(page, serving)
     page.get_by_label("items").fill("fruit")
@@ -495,6 +520,7 @@ def test_a_call_in_the_history_has_its_tree(page: Any, serving: Any) -> None:
     assert page.locator("#call-tree").inner_text() == shown
 
 
+@in_detail
 def test_a_long_call_is_in_the_history_without_its_tree(page: Any, serving: Any) -> None:
     open_buyer(page, serving)
     page.get_by_label("items").fill("fruit " * 5000)
@@ -530,6 +556,7 @@ _CONTRASTS = """() => {
 }"""
 
 
+@in_detail
 @pytest.mark.parametrize("look", [{"color_scheme": "light"}, {"color_scheme": "dark"}], ids=["light", "dark"])
 def test_all_texts_have_enough_contrast(page: Any, look: dict[str, str]) -> None:
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
@@ -550,6 +577,7 @@ def test_all_texts_have_enough_contrast(page: Any, look: dict[str, str]) -> None
     assert page.evaluate(_CONTRASTS) == []
 
 
+@in_detail
 @pytest.mark.parametrize("look", [{"reduced_motion": "reduce"}], ids=["still"])
 def test_nothing_is_animated_with_reduced_motion(page: Any, script: Any) -> None:
     script.go_on.clear()
@@ -578,6 +606,7 @@ _UNNAMED = """() => {
 }"""
 
 
+@in_detail
 def test_every_control_has_a_name_and_every_reference_a_target(page: Any) -> None:
     for name in page.locator(".methods a").all_inner_texts():
         open_method(page, name)

@@ -60,8 +60,8 @@ function explainWithoutEnd(text, element) {
 @pytest.mark.parametrize(
     ("function", "shown", "milliseconds"),
     [
-        ("explain", "It is great.", 4_000),
-        ("explainAgain", "It is great.", 0),
+        pytest.param("explain", "It is great.", 4_000, marks=pytest.mark.peers),
+        pytest.param("explainAgain", "It is great.", 0, marks=pytest.mark.peers),
         ("explainWithoutEnd", "It is great. Closed.", 0),
     ],
 )
