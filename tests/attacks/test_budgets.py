@@ -240,12 +240,12 @@ def test_negative_usage_counts_as_zero_and_is_logged_once(
     ]
 
 
-def test_token_counts_that_are_texts_are_unknown() -> None:
+def test_token_counts_that_are_texts_are_read() -> None:
     usage = {"prompt_tokens": "60", "completion_tokens": "40"}
     with Loopback().reply(text_reply(GOOD_ITEMS, usage)) as server, model_of(server, "texts") as model:
         result = create(Writer, model).result()
     assert result.value == [Item("a", 1)]
-    assert result.usage.total_tokens == 0
+    assert result.usage.total_tokens == TOKENS_PER_REPLY
 
 
 def test_more_cached_tokens_than_input_tokens_do_not_lower_the_cost() -> None:
