@@ -13,6 +13,7 @@ from .engine.effects import (
     ReplyBlocked,
     Run,
     Sleep,
+    StreamPolicy,
     map_effects,
 )
 from .engine.pipeline import Interceptor, Proceed
@@ -37,6 +38,7 @@ __all__ = [
     "RequestHook",
     "Run",
     "Sleep",
+    "StreamPolicy",
     "ToolCheck",
     "ToolInterceptor",
     "ToolInvocation",

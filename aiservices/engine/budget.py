@@ -166,6 +166,7 @@ class Budget:
         first_wait: Seconds before a failed request is repeated. Each further wait is twice as long, with
             jitter, unless the provider says how long to wait.
         requests: Requests of all kinds, those that are not attempts included.
+        limits_usage: True if the budget limits tokens or money.
     """
 
     max_attempts: int = 3
@@ -175,8 +176,10 @@ class Budget:
     prices: Mapping[str, Price] = field(default_factory=dict)
     first_wait: float = 0.5
     requests: int | None = None
+    limits_usage: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "limits_usage", self.tokens is not None or self.money is not None)
         messages = []
         if not is_at_least(self.max_attempts, 1):
             messages.append(f"max_attempts is {self.max_attempts!r}; it must be at least 1")
@@ -192,11 +195,6 @@ class Budget:
             messages.append(f"first_wait is {self.first_wait!r}; it must not be negative")
         if messages:
             raise DefinitionError([DefinitionProblem("Budget", message) for message in messages])
-
-    @property
-    def limits_usage(self) -> bool:
-        """True if the budget limits tokens or money."""
-        return self.tokens is not None or self.money is not None
 
     def problems(self, location: str, models: Iterable[str]) -> list[DefinitionProblem]:
         """Return an error for each model without a known price if the budget limits the cost."""

@@ -20,13 +20,14 @@ from collections.abc import (
     Coroutine,
     Generator,
     Iterator,
+    Sequence,
 )
 from contextlib import ExitStack, aclosing, asynccontextmanager, closing
 from contextvars import copy_context
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from ..models.base import ChatModel
 from ..models.errors import (
@@ -75,35 +76,60 @@ class Run:
     tool_call: ToolCall | None = None
 
 
-class CallModel(NamedTuple):
+class StreamPolicy(NamedTuple):
+    """Says when a model's reply may be used, and what a stream shows of it.
+
+    Attributes:
+        checks: Functions that run at the same time as the request and return True if the reply may be used.
+            A stream buffers the reply until all checks have returned. If one returns False, ReplyBlocked is
+            raised and the request is cancelled; a blocking call has to wait for the reply first.
+        counts_usage: True to read a stream to its end, which has the token counts, after an item of the
+            stream was invalid.
+        filters: Functions that check and change the deltas that a stream shows, applied in this order.
+        early: Flows to start while the reply is streamed, after the checks; None for most requests. With them
+            the model is asked for a stream in all kinds of calls.
+        streamed: False to show nothing of the reply in a stream.
+    """
+
+    checks: tuple[Run, ...] = ()
+    counts_usage: bool = False
+    filters: tuple[StreamFilter, ...] = ()
+    early: EarlyFlows | None = None
+    streamed: bool = True
+
+    def with_filter(self, stream_filter: StreamFilter) -> StreamPolicy:
+        """Add a filter. Then no flow starts early, because the filter may reject the reply."""
+        return self._replace(filters=(*self.filters, stream_filter), early=None)
+
+
+class _ModelRequest(NamedTuple):
+    model: ChatModel
+    request: ChatRequest
+    policy: StreamPolicy = StreamPolicy()
+
+
+class CallModel(_ModelRequest):
     """An effect (a step of a service call) that sends a request to a language model.
 
     Attributes:
         model: The model.
         request: The request.
-        checks: Functions that run at the same time as the request and return True if the reply may be shown.
-            A stream buffers the reply until all checks have returned. If one returns False, ReplyBlocked is
-            raised and the request is cancelled; a blocking call has to wait for the reply first.
-        counts_usage: True to read a stream that is abandoned because an item does not fit to its end, which
-            has its token counts.
-        stream_filters: Functions that check and change the deltas that a stream shows, applied in this order.
-        early: Flows to start while the reply is streamed, after the checks; None for most requests. With them
-            the model is asked for a stream in all kinds of calls. Requests with stream filters ignore them.
-        streamed: False to show nothing of the reply in a stream.
+        policy: When its reply may be used, and what a stream shows of it.
     """
 
-    model: ChatModel
-    request: ChatRequest
-    checks: tuple[Run, ...] = ()
-    counts_usage: bool = False
-    stream_filters: tuple[StreamFilter, ...] = ()
-    early: EarlyFlows | None = None
-    streamed: bool = True
+    __slots__ = ()
 
     @property
-    def starts_early(self) -> bool:
-        """True if tools may start before the reply is complete, as no stream filter can reject the reply."""
-        return self.early is not None and not self.stream_filters
+    def checks(self) -> tuple[Run, ...]:
+        """The functions that run at the same time as the request and return True if the reply may be used."""
+        return self.policy.checks
+
+    def _replace(self, **changes: Any) -> Self:
+        """Return a changed copy. Fields of the policy, such as ``checks``, may be given like its own."""
+        policy = {name: changes.pop(name) for name in StreamPolicy._fields if name in changes}
+        if policy:
+            changes["policy"] = self.policy._replace(**policy)
+        return super()._replace(**changes)
 
 
 class Gather(NamedTuple):
@@ -355,11 +381,8 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                         if effect.streamed:
                             yield effect.event
                         outcome, step = None, flow.send
-                    elif isinstance(effect, CallModel) and (effect.streamed or effect.starts_early):
-                        is_plain = not (effect.checks or effect.starts_early)
-                        source = _deltas(effect) if is_plain else _parallel_deltas(effect)
-                        outcome = yield from _filtered(source, effect) if effect.stream_filters else source
-                        step = flow.send
+                    elif type(effect) is CallModel and (effect.policy.streamed or effect.policy.early):
+                        outcome, step = (yield from _parts(effect)), flow.send
                     elif isinstance(effect, GatherFlows):
                         outcome, step = (yield from _gather_flows(effect)), flow.send
                     else:
@@ -385,31 +408,21 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                         if effect.streamed:
                             yield effect.event
                         outcome, step = None, flow.send
-                    elif isinstance(effect, CallModel) and (effect.streamed or effect.starts_early):
+                    elif type(effect) is CallModel and (effect.policy.streamed or effect.policy.early):
                         outcome = None
-                        is_plain = not (effect.checks or effect.starts_early)
-                        source = _adeltas(effect) if is_plain else _aparallel_deltas(effect)
-                        if effect.stream_filters:
-                            async with aclosing(_afiltered(source, effect)) as visible_deltas:
-                                async for part in visible_deltas:
-                                    if isinstance(part, ChatReply):
-                                        outcome = part
-                                    else:
-                                        yield part
-                            outcome, step = _whole_reply(outcome, effect), flow.send
-                            continue
-                        async with aclosing(source) as deltas:
-                            async for delta in deltas:
-                                if isinstance(delta, ReplyDelta):  # not an event of an early flow
-                                    outcome = delta.reply
-                                    if not effect.streamed:
+                        async with aclosing(_aparts(effect)) as parts:
+                            async for part in parts:
+                                if isinstance(part, ReplyDelta):
+                                    outcome = part.reply
+                                    if not effect.policy.streamed:
                                         continue
+                                elif isinstance(part, ChatReply):  # the whole reply, after filters
+                                    outcome = part
+                                    continue
                                 try:
-                                    yield delta
+                                    yield part  # a delta, or an event of an early flow
                                 except ServiceOutputError as error:
-                                    if effect.early is not None:
-                                        await effect.early.running.aclose()
-                                    await _aread_usage(error, effect, outcome, deltas)
+                                    await _aabandon(error, effect, outcome, parts)
                                     raise
                         outcome, step = _whole_reply(outcome, effect), flow.send
                     elif isinstance(effect, GatherFlows):
@@ -462,12 +475,13 @@ def _with_mapped_flows(effect: Effect, perform: Callable[[Effect], Flow[Outcome]
             effects: list[Any] = [_with_mapped_flows(one, perform) for one in effect.effects]
             effect = effect._replace(effects=tuple(effects))
     elif type(effect) is CallModel:
-        if effect.stream_filters:
-            filters = [partial(_mapped_filter, one, perform) for one in effect.stream_filters]
-            effect = effect._replace(stream_filters=tuple(filters))
-        if effect.early is not None:
-            start = partial(_mapped_starts, effect.early.start, perform)
-            effect = effect._replace(early=EarlyFlows(start, effect.early.running))
+        policy = effect.policy
+        if policy.filters:
+            filters = [partial(_mapped_filter, one, perform) for one in policy.filters]
+            effect = effect._replace(filters=tuple(filters))
+        if policy.early is not None:
+            start = partial(_mapped_starts, policy.early.start, perform)
+            effect = effect._replace(early=EarlyFlows(start, policy.early.running))
     return effect
 
 
@@ -534,12 +548,12 @@ def hold_back(flow: Flow[T]) -> Flow[T]:
 
 def _perform(effect: Effect) -> Outcome:
     match effect:
-        case CallModel(model, request, checks):
-            if effect.starts_early:
+        case CallModel(model, request, policy):
+            if policy.early is not None:
                 return _last_value(_parallel_deltas(effect))
-            if not checks:
+            if not policy.checks:
                 return model.complete(request)
-            reply, *verdicts = _perform(Gather((CallModel(model, request), *checks)))
+            reply, *verdicts = _perform(Gather((CallModel(model, request), *policy.checks)))
             if not all(verdicts):
                 raise ReplyBlocked(reply)
             return reply
@@ -552,16 +566,7 @@ def _perform(effect: Effect) -> Outcome:
                 raise TypeError(f"{name} is async and cannot run in a blocking call: use async def")
             return outcome
         case Gather(effects, max_concurrency):
-            if len(effects) == 1:
-                return [_perform(effects[0])]
-            if max_concurrency == 1:
-                return [_perform(one) for one in effects]
-            from concurrent.futures import ThreadPoolExecutor  # few calls need threads
-
-            with ThreadPoolExecutor(min(len(effects), max_concurrency or len(effects)) or 1) as pool:
-                # Each effect sees the context variables of the caller, such as the current span.
-                futures = [pool.submit(copy_context().run, _perform, one) for one in effects]
-                return [future.result() for future in futures]
+            return _gather(effects, min(len(effects), max_concurrency or len(effects)))
         case GatherFlows():
             return _last_value(_gather_flows(effect))
         case Sleep(seconds):
@@ -571,6 +576,17 @@ def _perform(effect: Effect) -> Outcome:
         case _:
             raise _not_an_effect(effect)
     return None
+
+
+def _gather(effects: Sequence[CallModel | Run], max_concurrency: int) -> list[Outcome]:
+    if max_concurrency <= 1:
+        return [_perform(one) for one in effects]
+    from concurrent.futures import ThreadPoolExecutor  # few calls need threads
+
+    with ThreadPoolExecutor(max_concurrency) as pool:
+        # Each effect sees the context variables of the caller, such as the current span.
+        futures = [pool.submit(copy_context().run, _perform, one) for one in effects]
+        return [future.result() for future in futures]
 
 
 def _not_an_effect(value: object) -> TypeError:
@@ -650,10 +666,11 @@ async def _aperform(effect: Effect) -> Outcome:
     import asyncio  # a third of the cost of importing this package, and blocking calls do not need it
 
     match effect:
-        case CallModel(model, request, checks):
-            if effect.starts_early:
+        case CallModel(model, request, policy):
+            if policy.early is not None:
                 return await _astreamed_reply(effect)
             reply = _before_deadline(model.acomplete(request), effect)
+            checks = policy.checks
             return await (_checked_reply(reply, partial(_apass, checks)) if checks else reply)
         case Run(deadline=deadline):
             if deadline is None or deadline == math.inf:
@@ -661,15 +678,7 @@ async def _aperform(effect: Effect) -> Outcome:
             async with asyncio.timeout(deadline - time.monotonic()):
                 return await _arun_function(effect)
         case Gather(effects, max_concurrency):
-            semaphore = asyncio.Semaphore(max_concurrency or len(effects) or 1)
-            tasks = [asyncio.ensure_future(_aperform_with(semaphore, one)) for one in effects]
-            try:
-                return await asyncio.gather(*tasks)
-            except BaseException:  # after one failure the outcomes of the others are not needed
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                raise
+            return await _agather(effects, max_concurrency or len(effects) or 1)
         case GatherFlows():
             running = effect.running or RunningFlows()
             async with aclosing(_agather_flows(effect, running)) as events:
@@ -683,6 +692,20 @@ async def _aperform(effect: Effect) -> Outcome:
         case _:
             raise _not_an_effect(effect)
     return None
+
+
+async def _agather(effects: Sequence[CallModel | Run], max_concurrency: int) -> list[Outcome]:
+    import asyncio
+
+    semaphore = asyncio.Semaphore(max_concurrency)
+    tasks = [asyncio.ensure_future(_aperform_with(semaphore, one)) for one in effects]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:  # after one failure the outcomes of the others are not needed
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def _agather_flows(effect: GatherFlows, running: RunningFlows) -> AsyncGenerator[Any, None]:
@@ -727,6 +750,22 @@ async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Outcom
         return await _aperform(effect)
 
 
+def _parts(effect: CallModel) -> Generator[Any, None, ChatReply]:
+    """Return a generator of what a stream shows of a reply; its return value is the complete reply."""
+    policy = effect.policy
+    is_plain = not policy.checks and policy.early is None
+    deltas = _deltas(effect) if is_plain else _parallel_deltas(effect)
+    return _filtered(deltas, effect) if policy.filters else deltas
+
+
+def _aparts(effect: CallModel) -> AsyncGenerator[Any, None]:
+    """Return an async generator of what a stream shows of a reply; after filters, the reply comes last."""
+    policy = effect.policy
+    is_plain = not policy.checks and policy.early is None
+    deltas = _adeltas(effect) if is_plain else _aparallel_deltas(effect)
+    return _afiltered(deltas, effect) if policy.filters else deltas
+
+
 def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
     """Yield the parts of a model's streamed reply as they arrive, and return the complete reply.
 
@@ -759,7 +798,7 @@ def _filtered(
 ) -> Generator[ReplyDelta, None, ChatReply]:
     """Yield the parts of a streamed reply after a request's stream filters; return the unfiltered reply."""
     deltas = source
-    for stream_filter in effect.stream_filters:
+    for stream_filter in effect.policy.filters:
         deltas = _apply_filter(deltas, stream_filter, source, effect)
     return (yield from deltas)
 
@@ -800,7 +839,7 @@ async def _afiltered(
 ) -> AsyncGenerator[ReplyDelta | ChatReply, None]:
     """Yield the parts of a streamed reply after a request's stream filters, and the unfiltered reply last."""
     deltas: AsyncGenerator[ReplyDelta | ChatReply, None] = source
-    for stream_filter in effect.stream_filters:
+    for stream_filter in effect.policy.filters:
         deltas = _aapply_filter(deltas, stream_filter, source, effect)
     async with aclosing(source), aclosing(deltas):
         async for delta in deltas:
@@ -878,10 +917,20 @@ async def _aread_usage(
     _add_usage(error, reply)
 
 
+async def _aabandon(
+    error: ServiceOutputError, effect: CallModel, reply: ChatReply | None, parts: AsyncGenerator[Any, None]
+) -> None:
+    """Stop the early flows of a reply with an invalid item, and read the rest for its token usage."""
+    if effect.policy.early is not None:
+        await effect.policy.early.running.aclose()
+    if not effect.policy.filters:
+        await _aread_usage(error, effect, reply, parts)
+
+
 def _may_read_on(error: ServiceOutputError | ReplyStopped, effect: CallModel) -> bool:
     deadline = effect.request.deadline
     return (
-        effect.counts_usage
+        effect.policy.counts_usage
         and error.discarded_characters < _MAX_DISCARDED
         and (deadline is None or time.monotonic() < deadline)
     )
@@ -948,7 +997,8 @@ def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
     """
     from queue import SimpleQueue  # few streams have checks
 
-    deltas, early = _deltas(effect), effect.early if effect.starts_early else None
+    deltas, policy = _deltas(effect), effect.policy
+    early = policy.early
     arrived: SimpleQueue[Any] = SimpleQueue()  # deltas, and the effects of early flows that are done
     has_ended = threading.Event()
 
@@ -969,7 +1019,7 @@ def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
     reading = _start_thread(read)
     reading.add_done_callback(lambda _: arrived.put(_END))
     try:
-        if effect.checks and not all(_perform(Gather(effect.checks))):
+        if policy.checks and not all(_perform(Gather(policy.checks))):
             raise ReplyBlocked(_reply_so_far(reading))
         if early is None:
             has_ended.set()  # this thread can read the rest
@@ -977,7 +1027,7 @@ def _parallel_deltas(effect: CallModel) -> Generator[Any, None, ChatReply]:
             if early is not None and not isinstance(item, ReplyDelta):
                 yield from early.running.proceed(item, perform)
                 continue
-            if effect.streamed:
+            if policy.streamed:
                 try:
                     yield item
                 except ServiceOutputError as error:
@@ -1004,7 +1054,8 @@ async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
     """Stream a reply while checks and early flows run; async version of ``_parallel_deltas``."""
     import asyncio
 
-    deltas, early = _adeltas(effect), effect.early if effect.starts_early else None
+    deltas, policy = _adeltas(effect), effect.policy
+    early = policy.early
     arrived: asyncio.Queue[Any] = asyncio.Queue()
 
     # One task reads the whole stream, because some streams must be read and closed by the same task.
@@ -1024,7 +1075,7 @@ async def _aparallel_deltas(effect: CallModel) -> AsyncGenerator[Any, None]:
     try:
         async with _task(read()) as reading:
             reading.add_done_callback(lambda _: arrived.put_nowait(_END))
-            if effect.checks and not await _apass(effect.checks):
+            if policy.checks and not await _apass(policy.checks):
                 raise ReplyBlocked(_reply_so_far(reading))
             while (item := await arrived.get()) is not _END:
                 is_delta = isinstance(item, ReplyDelta)

@@ -51,7 +51,7 @@ from ..tools.tool import (
 )
 from ..tools.toolbox import ToolLimits
 from .approval import ApprovalRequiredError, InnerDecisions
-from .budget import using_accounts
+from .budget import active_accounts
 from .effects import Emit, Flow, Run
 from .plan import CallState, EnclosingCall, Invocation
 from .results import Result
@@ -278,32 +278,34 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
         return run
 
     def work() -> ToolRun:
-        started_at = time.monotonic()
-        with using_accounts(accounts):
-            try:
-                result = call_tool() if timeout is None else _call_with_timeout(timeout, call_tool, prepared)
-                # Inside the try block, because a result that cannot be written is a failure of the tool.
-                return _succeeded(prepared, result, time.monotonic() - started_at)
-            except Exception as error:
-                return failed(error, started_at)
-            except BaseException as error:
-                return failed(_from_cancellation(error), started_at)
+        started_at, token = time.monotonic(), active_accounts.set(accounts)
+        try:
+            result = call_tool() if timeout is None else _call_with_timeout(timeout, call_tool, prepared)
+            # Inside the try block, because a result that cannot be written is a failure of the tool.
+            return _succeeded(prepared, result, time.monotonic() - started_at)
+        except Exception as error:
+            return failed(error, started_at)
+        except BaseException as error:
+            return failed(_from_cancellation(error), started_at)
+        finally:
+            active_accounts.reset(token)
 
     async def awork() -> ToolRun:
         import asyncio
 
-        started_at = time.monotonic()
-        with using_accounts(accounts):
-            try:
-                result = await asyncio.wait_for(acall_tool(), timeout)
-                return _succeeded(prepared, result, time.monotonic() - started_at)
-            except Exception as error:
-                return failed(error, started_at)
-            except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():  # the call itself is cancelled, not only the tool
-                    raise
-                return failed(_from_cancellation(error), started_at)
+        started_at, token = time.monotonic(), active_accounts.set(accounts)
+        try:
+            result = await asyncio.wait_for(acall_tool(), timeout)
+            return _succeeded(prepared, result, time.monotonic() - started_at)
+        except Exception as error:
+            return failed(error, started_at)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # the call itself is cancelled, not only the tool
+                raise
+            return failed(_from_cancellation(error), started_at)
+        finally:
+            active_accounts.reset(token)
 
     return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous, tool_call=call)
 

@@ -7,31 +7,20 @@ are asked again before each later request.
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
-
-from output_parsers.result.errors import OutputParsingError
+from typing import NamedTuple, TypeVar
 
 from ..interface.parameters import ToolDefinitionError
 from ..models.errors import (
-    Attempt,
     AttemptPurpose,
     BudgetExceededError,
-    ContentFilterError,
     DefinitionError,
     DefinitionProblem,
-    FinishError,
-    ModelError,
-    ProbabilitiesUnavailableError,
-    RefusalError,
-    ServiceOutputError,
     SuspendedCallError,
     ToolError,
     ToolLimitError,
-    TruncatedError,
     counted,
 )
 from ..models.messages import (
@@ -44,7 +33,7 @@ from ..models.messages import (
     ToolMessage,
 )
 from ..models.requests import ChatRequest
-from ..tools.tool import Denied, ExternalResult, ReturnBehavior, Tool, ToolRun
+from ..tools.tool import Denied, ExternalResult, ReturnBehavior, Tool, ToolRun, WaitingCallDecision
 from ..tools.toolbox import (
     ProvidedTools,
     Toolbox,
@@ -69,20 +58,17 @@ from .approval import (
     with_resumption,
 )
 from .effects import (
-    CallModel,
     EarlyFlows,
     Emit,
     Flow,
     GatherFlows,
-    ReplyStopped,
     Run,
     RunningFlows,
-    Sleep,
 )
-from .model_route import ModelFailover, ModelState, refuses_logprobs
 from .output_format import OutputFormat
-from .plan import CallState, EnclosingCall, Invocation
-from .streams import AttemptStarted, ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
+from .plan import CallState, Invocation
+from .request_loop import ModelResponse, request_model
+from .streams import ToolFinished, ToolStarted
 from .tool_execution import (
     FINAL_ERRORS,
     ToolInvocation,
@@ -96,16 +82,10 @@ from .tool_execution import (
     with_result,
 )
 
+T = TypeVar("T")
+
 # After these errors, a service call that was suspended cannot be resumed.
 _NOT_RESUMED = (SuspendedCallError, AlreadyResumedError, ExternalResultError)
-_MAX_CONTINUATIONS = 10  # the maximum number of continuations of a paused reply
-
-
-class ModelResponse(NamedTuple):
-    """A model's reply, and the format (such as JSON Schema) in which it was requested."""
-
-    reply: ChatReply
-    output_format: OutputFormat
 
 
 class ToolLoopResult(NamedTuple):
@@ -126,69 +106,62 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
     """Send requests and run the tools that the model calls, until a reply contains no more tool calls.
 
     Each round is recorded in the state of the call; the messages of a round that fails are removed again.
-    Raises FinishError, ToolError, ToolLimitError, ApprovalRequiredError, and the errors of ``request_model``.
+    Raises ToolError, ToolLimitError, ApprovalRequiredError, and the errors of ``request_model``.
     """
     if invocation.toolbox is None:
         response = yield from request_model(invocation, invocation.request, None)
-        check_finish(response.reply, invocation.plan.qualname)
         return ToolLoopResult(*response)
     base = toolbox = invocation.toolbox
-    state, messages, messages_sent = (
-        invocation.state,
-        invocation.state.tool_messages,
-        invocation.messages_sent,
-    )
+    messages, messages_sent = invocation.state.tool_messages, invocation.messages_sent
     pending = messages[-1] if invocation.is_resumed else None
-    early: EarlyCalls | None = None
-    try:
-        while True:
-            if base.providers:
-                toolbox = yield from current_toolbox(base, invocation)
-            if isinstance(pending, AiMessage):
-                message, pending = pending, None
-            else:
-                # Approvals decide about the pending calls, not about later calls with the same ids.
-                if invocation.approvals:
-                    invocation = replace(invocation, approvals={})
-                request = invocation.request.plus(*messages[messages_sent:])
-                choice = request.options.tool_choice
-                if choice is not None:
-                    request, choice = _with_choice(request, choice, toolbox, invocation)
-                if toolbox.may_start_early and choice != "none":
-                    early = EarlyCalls(toolbox, invocation)
-                response = yield from request_model(invocation, request, toolbox, early)
-                check_finish(response.reply, invocation.plan.qualname)
-                final_reply = response.reply if choice == "none" else _final_reply(response)
-                if final_reply is not None:
-                    if early is not None:
-                        yield from early.discard()
-                    return ToolLoopResult(final_reply, response.output_format)
-                state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
-                message = _with_unique_ids(response.reply.message, messages)
-                messages.append(message)
-            message_index = len(messages) - 1
-            try:
-                runs = yield from _run_round(message, toolbox, invocation, messages_sent, early)
-            except BaseException:
-                # A later request must not contain tool calls without results.
-                del messages[message_index:]
-                raise
-            early = None
-            immediate_runs = _immediate_runs(runs, toolbox)
-            if immediate_runs:
-                last_reply = state.attempts[-1].reply if state.attempts else None
-                # A resumed call has no attempts, and so no reply.
-                reply = last_reply or ChatReply(message, FinishReason.TOOL_CALLS)
-                output_format = state.output_format or invocation.plan.output_format
-                return ToolLoopResult(reply, output_format, immediate_runs)
-    except GeneratorExit:
-        if early is not None:
-            early.running.close()
-        raise
-    except BaseException:
+    result: ToolLoopResult | None = None
+    while result is None:
+        if base.providers:
+            toolbox = yield from current_toolbox(base, invocation)
+        early: EarlyCalls | None = None
+        if isinstance(pending, AiMessage):
+            complete = len(messages) - 1
+            flow = _run_round(pending, toolbox, invocation, messages_sent, early)
+            pending = None
+        else:
+            complete = len(messages)
+            # Approvals decide about the pending calls, not about later calls with the same ids.
+            if invocation.approvals:
+                invocation = replace(invocation, approvals={})
+            if toolbox.may_start_early:
+                early = EarlyCalls(toolbox, invocation)
+            flow = _request_round(toolbox, invocation, messages_sent, early)
+        try:
+            result = yield from (flow if early is None else early.discard_on_error(flow))
+        except BaseException:
+            # A later request must not contain tool calls without results.
+            del messages[complete:]
+            raise
+    return result
+
+
+def _request_round(
+    toolbox: Toolbox, invocation: Invocation, messages_sent: int, early: EarlyCalls | None
+) -> Flow[ToolLoopResult | None]:
+    """Send a request, and run the tools that the reply calls.
+
+    Returns the result of the loop, or None if another request must follow.
+    """
+    state, messages = invocation.state, invocation.state.tool_messages
+    request = invocation.request.plus(*messages[messages_sent:])
+    choice = request.options.tool_choice
+    if choice is not None:
+        request, choice = _with_choice(request, choice, toolbox, invocation)
+    response = yield from request_model(invocation, request, toolbox, None if choice == "none" else early)
+    final_reply = response.reply if choice == "none" else _final_reply(response)
+    if final_reply is not None:
         if early is not None:
             yield from early.discard()
-        raise
+        return ToolLoopResult(final_reply, response.output_format)
+    state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
+    message = _with_unique_ids(response.reply.message, messages)
+    messages.append(message)
+    return (yield from _run_round(message, toolbox, invocation, messages_sent, early))
 
 
 class EarlyCalls:
@@ -248,13 +221,22 @@ class EarlyCalls:
         prepared = _prepare(index, calls, toolbox, invocation)
         return (yield from _run_tool(prepared, toolbox, invocation))
 
-    def are_in(self, calls: Sequence[ToolCall]) -> bool:
-        """Return True if the complete reply contains every started call, with the same arguments."""
-        return all(call in calls for call in self._started)
-
-    def ids(self) -> set[str]:
-        """Return the ids of the tool calls that have started."""
+    def started_in(self, calls: Sequence[ToolCall]) -> Flow[set[str]]:
+        """Return the ids of the calls that have started; discard them if the complete reply differs."""
+        if not all(call in calls for call in self._started):  # an interceptor may have changed the reply
+            yield from self.discard()
         return {call.id for call in self._started}
+
+    def discard_on_error(self, flow: Flow[T]) -> Flow[T]:
+        """Run a flow, and discard the calls that have started if it fails or is closed."""
+        try:
+            return (yield from flow)
+        except GeneratorExit:
+            self.running.close()
+            raise
+        except BaseException:
+            yield from self.discard()
+            raise
 
     def discard(self) -> Flow[None]:
         """Stop the tool calls that have started, and discard their results because the reply is not used.
@@ -281,240 +263,6 @@ def _with_choice(
     if problems:
         raise DefinitionError(problems)
     return request, choice
-
-
-def request_model(
-    invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None, early: EarlyCalls | None = None
-) -> Flow[ModelResponse]:
-    """Send a chat request. After a failure, retry, use a simpler output format, or try the next model.
-
-    Every request becomes an attempt in the state of the call and counts against its budget. ``early`` starts
-    tools while a reply is streamed, and discards them if another request follows. Raises ModelError if no
-    model can be asked any more, and BudgetExceededError if the budget does not allow another request.
-    """
-    state, plan, options = invocation.state, invocation.plan, invocation.request.options
-    failover = state.failovers.get(invocation.routes) or _start_failover(invocation)
-    paused: list[ChatReply] = []
-    is_repeated = False
-    while True:
-        if early is not None:
-            yield from early.discard()
-        exceeded = state.exceeded()
-        if exceeded is not None:
-            raise exceeded
-        current = failover.current
-        output_format, route, name = current.choose_format(), current.route, current.name
-        state.output_format, state.route = output_format, route
-        offered = None if toolbox is None else toolbox.offered_to(route.capabilities)
-        tooling = None if offered is None else offered.tooling
-        if request.options.model != current.model_name:  # only the first model has the name of the options
-            request = replace(request, options=replace(request.options, model=current.model_name))
-        prepared = output_format.prepare(request, invocation.examples, tooling)
-        if state.budget.seconds is not None or state.enclosing:
-            prepared = state.with_deadline(prepared)
-        if invocation.request_hooks:  # they come last, so that they see exactly what is sent
-            prepared = invocation.apply_request_hooks(prepared)
-        if (plan.wants_probabilities or options.probabilities) and not route.capabilities.decisions:
-            # The arguments of tools have no log probabilities.
-            logprobs = 0 if output_format.tooling is not None else route.logprobs(current.model_name)
-            prepared = replace(prepared, logprobs=logprobs)
-            if not logprobs and plan.requires_probabilities:
-                yield from _use_next_model(failover, _no_probabilities(invocation, current), state)
-                continue
-        if state.messages_without_state:
-            prepared = _without_state(prepared, state.messages_without_state)
-        number = state.next_attempt_number()
-        yield Emit(AttemptStarted(number, name, output_format, request=prepared))
-        for account in state.enclosing:
-            account.add_request()
-        started_at = time.monotonic()
-        try:
-            reply: ChatReply = yield CallModel(
-                route.model, prepared, (), state.limits_usage, (), None if early is None else early.flows()
-            )
-        except ModelError as error:
-            seconds = time.monotonic() - started_at
-            state.attempts.append(Attempt(name, None, error, seconds, output_format.strategy))
-            yield Emit(ReplyFailed(name, error, seconds, request=prepared), streamed=False)
-            if error.remedy and state.may_retry():
-                if error.remedy == "send again":
-                    continue
-                count = len(prepared.messages)
-                if any(_has_state(message) for message in prepared.messages):
-                    state.messages_without_state = count
-                    continue
-            if prepared.logprobs and refuses_logprobs(error):
-                route.refuse_logprobs(current.model_name, f"the provider refused logprobs: {error}")
-                if not invocation.plan.requires_probabilities and state.may_retry():
-                    continue
-                yield from _use_next_model(failover, _no_probabilities(invocation, current), state)
-                continue
-            wait = failover.after_failure(
-                error,
-                may_retry=state.may_retry(),
-                seconds_left=state.seconds_left,
-                offers_tools=tooling is not None,
-            )
-            if wait is None:
-                time_is_over = _time_is_over(state)
-                if time_is_over is None:
-                    raise
-                raise time_is_over from error
-            if wait:
-                yield Sleep(wait)
-        except ServiceOutputError as error:  # thrown in by the iterator of a stream: an item does not fit
-            seconds = time.monotonic() - started_at
-            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            if isinstance(cause, OutputParsingError):
-                error.__cause__ = cause.__cause__  # the error itself says the same
-            attempt = Attempt(name, error.reply, cause, seconds, output_format.strategy)
-            state.add_attempt(attempt, prepared, error.discarded_characters)
-            failure = ReplyFailed(name, error, seconds, reply=state.attempts[-1].reply, request=prepared)
-            yield Emit(failure, streamed=False)
-            raise
-        except ReplyStopped as stopped:  # for example, a guard refused a part of a streamed reply
-            seconds = time.monotonic() - started_at
-            attempt = Attempt(name, stopped.reply, stopped.error, seconds, output_format.strategy)
-            state.add_attempt(attempt, prepared, stopped.discarded_characters)
-            attempt = state.attempts[-1]
-            failure = ReplyFailed(name, stopped.error, seconds, reply=attempt.reply, request=prepared)
-            yield Emit(failure, streamed=False)
-            raise stopped.error from stopped.error.__cause__
-        else:
-            seconds = time.monotonic() - started_at
-            attempt = Attempt(name, reply, None, seconds, output_format.strategy)
-            state.add_attempt(attempt, prepared)
-            reply = state.attempts[-1].reply or reply  # its token counts have been corrected
-            current.succeeded()
-            yield Emit(ReplyReceived(name, reply, seconds, request=prepared), streamed=False)
-            if prepared.deadline is not None:
-                time_is_over = _time_is_over(state)
-                if time_is_over is not None:  # the model ignored the deadline
-                    raise time_is_over
-            if (
-                prepared.logprobs
-                and reply.text
-                and not (reply.logprobs or reply.probabilities or reply.message.tool_calls)
-            ):
-                route.refuse_logprobs(current.model_name, f"{name} sent no log probabilities")
-                if invocation.plan.requires_probabilities:
-                    unavailable = _no_probabilities(invocation, current)
-                    state.attempts[-1] = state.attempts[-1]._replace(error=unavailable)
-                    yield from _use_next_model(failover, unavailable, state)
-                    continue
-            if reply.finish_reason is FinishReason.PAUSED and len(paused) < _MAX_CONTINUATIONS:
-                state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
-                paused.append(reply)
-                request = request.plus(reply.message)
-                continue
-            if reply.finish_reason is FinishReason.MALFORMED and not is_repeated and state.may_retry():
-                is_repeated = True
-                continue
-            if failover.skipped:
-                output_format = output_format._replace(reasons=(*output_format.reasons, *failover.skipped))
-            return ModelResponse(_joined(paused, reply) if paused else reply, output_format)
-
-
-def _no_probabilities(invocation: Invocation, model: ModelState) -> ProbabilitiesUnavailableError:
-    """Return the error for a Decision whose probabilities the model does not return."""
-    reason = model.route.why_no_logprobs(model.model_name)
-    return ProbabilitiesUnavailableError(
-        f"{invocation.plan.qualname} returns a Decision, which needs probabilities: {reason}; use a model "
-        "with log probabilities, a decision endpoint, or several samples, as in create(…, votes=5)"
-    )
-
-
-def _use_next_model(failover: ModelFailover, error: ModelError, state: CallState) -> Flow[None]:
-    """Choose the model for the next attempt, or raise the error if no further attempt is possible."""
-    wait = failover.after_failure(error, may_retry=state.may_retry(), seconds_left=state.seconds_left)
-    if wait is None:
-        raise error
-    if wait:
-        yield Sleep(wait)
-
-
-def _has_state(message: Message) -> bool:
-    return isinstance(message, AiMessage) and message.state is not None
-
-
-def _without_state(request: ChatRequest, count: int) -> ChatRequest:
-    """Return a chat request whose first ``count`` messages have no provider-specific data."""
-    messages = [
-        replace(message, state=None) if isinstance(message, AiMessage) and index < count else message
-        for index, message in enumerate(request.messages)
-    ]
-    return replace(request, messages=tuple(messages))
-
-
-def _joined(paused: Sequence[ChatReply], reply: ChatReply) -> ChatReply:
-    """Join a reply with the parts that arrived before the provider paused."""
-    for earlier in reversed(paused):
-        reply = replace(
-            reply,
-            message=earlier.message.plus(reply.message),
-            server_tool_runs=(*earlier.server_tool_runs, *reply.server_tool_runs),
-            citations=(*earlier.citations, *reply.citations),
-        )
-    return reply
-
-
-def _start_failover(invocation: Invocation) -> ModelFailover:
-    state, routes, model_name = invocation.state, invocation.routes, invocation.request.options.model
-    failover = state.failovers[routes] = ModelFailover(routes, state.budget, model_name)
-    if model_name is not None:  # create could not know that this model needs a price
-        problems = state.budget.problems(invocation.plan.qualname, [failover.current.name])
-        if problems:
-            raise DefinitionError(problems)
-    if state.enclosing:
-        problems = _price_problems(invocation)
-        if problems:
-            raise DefinitionError(problems)
-    return failover
-
-
-def _price_problems(invocation: Invocation) -> list[DefinitionProblem]:
-    """Return an error for each model without a price in an inner call, if an outer call limits cost."""
-    state, problems = invocation.state, list[DefinitionProblem]()
-    for account in state.enclosing:
-        if not isinstance(account, EnclosingCall) or account.invocation.state.budget.money is None:
-            continue
-        qualname = account.invocation.plan.qualname
-        problems += [
-            DefinitionProblem(
-                qualname,
-                f"the budget limits money, and a tool calls {invocation.plan.qualname}, whose model "
-                f"{route.model.name} has no price; add it to the prices",
-            )
-            for route in invocation.routes
-            if state.price_of(route.model.name) is None
-        ]
-    return problems
-
-
-def _time_is_over(state: CallState) -> BudgetExceededError | None:
-    """Return a BudgetExceededError if the time limit of the service call has passed, else None."""
-    left = state.seconds_left
-    return None if left is None or left > 0 else state.exceeded()
-
-
-def check_finish(reply: ChatReply, qualname: str) -> None:
-    """Raise FinishError if the model refused, was cut off or was stopped by a content filter."""
-    error: FinishError
-    if reply.refusal is not None:
-        message = f"{qualname}: the model refused: {reply.refusal}"
-        error = RefusalError(message, text=reply.text, reason=reply.refusal)
-    elif reply.finish_reason is FinishReason.LENGTH:
-        message = f"{qualname}: the answer was cut off by a length limit; raise max_tokens or ask for less"
-        error = TruncatedError(message, text=reply.text, reason="length")
-    elif reply.finish_reason in (FinishReason.MALFORMED, FinishReason.PAUSED):
-        message = f"{qualname}: the model stopped before its answer was complete: {reply.stop_reason}"
-        error = FinishError(message, text=reply.text, reason=reply.stop_reason)
-    elif reply.finish_reason is FinishReason.CONTENT_FILTER:
-        message = f"{qualname}: the content filter of the provider stopped the answer"
-        error = ContentFilterError(message, text=reply.text, reason="content_filter")
-    else:
-        return
-    raise error
 
 
 def _final_reply(response: ModelResponse) -> ChatReply | None:
@@ -563,39 +311,51 @@ def _run_round(
     invocation: Invocation,
     messages_sent: int,
     early: EarlyCalls | None,
-) -> Flow[list[ToolRun]]:
+) -> Flow[ToolLoopResult | None]:
     """Run all tool calls of one model reply concurrently, and record their results.
 
-    Calls that ``early`` has already started are only awaited.
+    Calls that ``early`` has already started are only awaited. Returns the result of the loop if a tool gives
+    the answer, or None if the model gets the results.
     """
     state, calls, limits = invocation.state, message.tool_calls, toolbox.limits
     state.tool_rounds += 1
     state.tool_calls += len(calls)
     _check_limits(calls, limits, invocation)
     finished = _finished_runs(calls, toolbox, invocation) if invocation.approvals else {}
-    if early is not None and not early.are_in(calls):  # an interceptor may have changed the reply
-        yield from early.discard()
-    started = early.ids() if early is not None else ()
-    prepared, may_wait = list[ToolInvocation | ToolRun](), False
+    started = set[str]() if early is None else (yield from early.started_in(calls))
+    prepared = list[ToolInvocation | ToolRun]()
     for index, call in enumerate(calls):
         if call.id not in finished and call.id not in started:
-            one = _prepare(index, calls, toolbox, invocation)
-            prepared.append(one)
-            if isinstance(one, ToolInvocation):
-                may_wait = may_wait or one.tool.needs_approval or one.tool.external
-    if may_wait:
+            prepared.append(_prepare(index, calls, toolbox, invocation))
+    if toolbox.may_wait:
         yield from _check_waiting(prepared, invocation, messages_sent)
     flows = tuple([_run_tool(one, toolbox, invocation) for one in prepared])
     running = early.running if early is not None and started else None
     runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency, running)
     if finished or started:
-        by_id = {**finished, **{run.call.id: run for run in runs}}
-        runs = [by_id[call.id] for call in calls]
+        runs = _in_order(calls, [*finished.values(), *runs])
     state.tool_runs += runs
     if invocation.plan.tool_errors.compensate and any(map(has_failed, runs)):
         runs = yield from undo_earlier_tools(runs, invocation)
     state.tool_messages += _messages_of(runs, invocation, messages_sent)
-    return runs
+    immediate_runs = _immediate_runs(runs, toolbox)
+    return _immediate_result(immediate_runs, message, invocation) if immediate_runs else None
+
+
+def _in_order(calls: Sequence[ToolCall], runs: Iterable[ToolRun]) -> list[ToolRun]:
+    by_id = {run.call.id: run for run in runs}
+    return [by_id[call.id] for call in calls]
+
+
+def _immediate_result(
+    runs: tuple[ToolRun, ...], message: AiMessage, invocation: Invocation
+) -> ToolLoopResult:
+    """Return the result of the loop for tools whose results are the answer."""
+    state = invocation.state
+    last_reply = state.attempts[-1].reply if state.attempts else None
+    # A resumed call has no attempts, and so no reply.
+    reply = last_reply or ChatReply(message, FinishReason.TOOL_CALLS)
+    return ToolLoopResult(reply, state.output_format or invocation.plan.output_format, runs)
 
 
 def _finished_runs(calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invocation) -> dict[str, ToolRun]:
@@ -774,15 +534,11 @@ def _prepare(
             return refused
     if isinstance(decision, ExternalResult) or (tool is not None and tool.external and decision is True):
         check_external_call(call, toolbox, decision, invocation.plan.qualname)
-    if isinstance(decision, ExternalResult):
-        tools = {**tools, call.name: with_result(tools[call.name], decision)}
-    elif isinstance(decision, InnerDecisions):
-        method = suspended_method(call, toolbox, decision, invocation.plan.qualname)
-        tools = {**tools, call.name: with_resumption(tools[call.name], method, decision)}
-    elif decision is not None and decision is not True:
-        reason = decision.reason if isinstance(decision, Denied) else ""
-        text = f"The call was not approved: {reason or 'no reason was given'}."
-        return ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
+    if decision is not None and decision is not True:
+        decided = _decided_tool(call, toolbox, decision, invocation.plan.qualname)
+        if isinstance(decided, ToolRun):
+            return decided
+        tools = {**tools, call.name: decided}
     route = invocation.state.route or invocation.routes[0]  # an old suspended state does not name the model
     offered = toolbox.offered_to(route.capabilities)
     parsers = {} if offered is None else offered.parsers
@@ -790,6 +546,20 @@ def _prepare(
     answer_tooling = None if output_format is None else output_format.tooling
     answer_tool = None if answer_tooling is None else answer_tooling.choice
     return prepare_call(call, tools, parsers, invocation, answer_tool)
+
+
+def _decided_tool(
+    call: ToolCall, toolbox: Toolbox, decision: WaitingCallDecision, qualname: str
+) -> Tool | ToolRun:
+    """Return the tool that runs a call with a decision, or a failed ToolRun if it was not approved."""
+    if isinstance(decision, ExternalResult):
+        return with_result(toolbox.tools[call.name], decision)
+    if isinstance(decision, InnerDecisions):
+        method = suspended_method(call, toolbox, decision, qualname)
+        return with_resumption(toolbox.tools[call.name], method, decision)
+    reason = decision.reason if isinstance(decision, Denied) else ""
+    text = f"The call was not approved: {reason or 'no reason was given'}."
+    return ToolRun(call, None, None, text, ToolError(text, call=call), 0.0)
 
 
 def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun, ...]:

@@ -478,7 +478,7 @@ class _CheckedParts:
             return (yield from without_streaming(effect))
         self._streamed = streamed = PartCheck(self._chunks, self._check_streamed)
         stream_filter = partial(self._filter, streamed)
-        return (yield effect._replace(stream_filters=(*effect.stream_filters, stream_filter)))
+        return (yield effect._replace(policy=effect.policy.with_filter(stream_filter)))
 
     def check(self, answer: Answer) -> Flow[Answer | _Rejection]:
         """Run all guard functions on an answer.

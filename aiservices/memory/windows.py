@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 from ..engine.effects import CallModel, Flow, Gather
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
+from ..engine.request_loop import check_finish
 from ..engine.results import Answer
-from ..engine.tool_loop import check_finish
 from ..models.base import ChatModel
 from ..models.errors import (
     Attempt,

@@ -90,9 +90,12 @@ class Toolbox:
 
         False if one of the tools needs approval or is external.
         """
-        tools = self.tools.values()
-        starts_early = any(tool.start_early for tool in tools)
-        return starts_early and not any(tool.needs_approval or tool.external for tool in tools)
+        return not self.may_wait and any(tool.start_early for tool in self.tools.values())
+
+    @cached_property
+    def may_wait(self) -> bool:
+        """True if one of the tools needs approval or is external."""
+        return any(tool.needs_approval or tool.external for tool in self.tools.values())
 
     @property
     def is_open(self) -> bool:

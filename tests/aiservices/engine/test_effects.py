@@ -20,7 +20,17 @@ from aiservices import (
     ScriptedChatModel,
 )
 from aiservices.engine.effects import ReplyBlocked, arun, astream, run, stream
-from aiservices.interceptors import CallModel, Emit, Flow, Gather, GatherFlows, Run, Sleep, map_effects
+from aiservices.interceptors import (
+    CallModel,
+    Emit,
+    Flow,
+    Gather,
+    GatherFlows,
+    Run,
+    Sleep,
+    StreamPolicy,
+    map_effects,
+)
 
 T = TypeVar("T")
 QUESTION = ChatRequest.of("?")
@@ -467,6 +477,10 @@ def test_an_async_stream_can_be_cancelled_while_the_model_writes() -> None:
     assert closed == ["model", "flow"]
 
 
+def checked(*checks: Run) -> StreamPolicy:
+    return StreamPolicy(checks=checks)
+
+
 def gate(answer: bool) -> Run:
     return Run(lambda: answer)
 
@@ -474,7 +488,9 @@ def gate(answer: bool) -> Run:
 @pytest.mark.parametrize("drive", DRIVERS)
 def test_a_reply_whose_gates_all_say_yes_is_the_outcome(drive: Driver) -> None:
     def flow() -> Flow[str]:
-        reply: ChatReply = yield CallModel(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(True)))
+        reply: ChatReply = yield CallModel(
+            ScriptedChatModel(["to be"]), QUESTION, checked(gate(True), gate(True))
+        )
         return reply.text
 
     assert drive(flow()) == "to be"
@@ -484,12 +500,21 @@ def test_a_reply_whose_gates_all_say_yes_is_the_outcome(drive: Driver) -> None:
 def test_a_reply_that_one_check_rejects_is_not_shown(drive: Driver) -> None:
     def flow() -> Flow[str]:
         try:
-            yield CallModel(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(False)))
+            yield CallModel(ScriptedChatModel(["to be"]), QUESTION, checked(gate(True), gate(False)))
         except ReplyBlocked as withheld:
             return str(withheld)
         return "it was not"
 
     assert drive(flow()) == "the reply may not be shown"
+
+
+def test_a_field_of_the_policy_can_be_replaced_like_a_field_of_the_effect() -> None:
+    check = gate(True)
+    effect = CallModel(ScriptedChatModel(["x"]), QUESTION, StreamPolicy(counts_usage=True))
+    changed = effect._replace(checks=(check,), streamed=False)
+    assert changed.checks == (check,)
+    assert changed.policy == StreamPolicy(checks=(check,), counts_usage=True, streamed=False)
+    assert type(changed) is CallModel
 
 
 @pytest.mark.parametrize("drive", DRIVERS)
@@ -499,7 +524,7 @@ def test_errors_of_the_model_or_a_check_are_thrown_into_the_flow(drive: Driver, 
         model = ScriptedChatModel([ModelServerError("500") if failing == "model" else "to be"])
         try:
             yield CallModel(
-                model, QUESTION, (Run(lambda: int("broken")) if failing == "gate" else gate(True),)
+                model, QUESTION, checked(Run(lambda: int("broken")) if failing == "gate" else gate(True))
             )
         except (ModelServerError, ValueError) as error:
             return type(error).__name__
@@ -524,7 +549,7 @@ def test_no_delta_is_an_event_before_all_checks_have_passed(drive: Driver) -> No
         return True
 
     def flow() -> Flow[None]:
-        yield CallModel(Telling(["to be"]), QUESTION, (Run(look, in_thread=True),))
+        yield CallModel(Telling(["to be"]), QUESTION, checked(Run(look, in_thread=True)))
 
     if drive is with_stream:
         shown += stream(flow())
@@ -547,7 +572,7 @@ def test_closing_a_stream_after_its_gates_closes_that_of_the_model() -> None:
                 yield delta if threading.current_thread() is here else ReplyDelta("elsewhere ")
 
     def flow() -> Flow[None]:
-        yield CallModel(Here(closed), QUESTION, (gate(True),))
+        yield CallModel(Here(closed), QUESTION, checked(gate(True)))
 
     here, events = threading.current_thread(), stream(flow())
     while next(events) != ReplyDelta("on "):
@@ -568,7 +593,7 @@ def test_closing_an_async_stream_after_its_gates_closes_that_of_the_model() -> N
                 closed.append("model")
 
     def flow() -> Flow[None]:
-        yield CallModel(Slow(closed), QUESTION, (gate(True),))
+        yield CallModel(Slow(closed), QUESTION, checked(gate(True)))
 
     async def read_one() -> Any:
         events = astream(flow())
@@ -589,7 +614,7 @@ def test_the_failure_of_a_model_does_not_cancel_its_gates() -> None:
     told: list[str] = []
 
     def flow() -> Flow[None]:
-        yield CallModel(ScriptedChatModel([ModelServerError("500")]), QUESTION, (Run(slowly),))
+        yield CallModel(ScriptedChatModel([ModelServerError("500")]), QUESTION, checked(Run(slowly)))
 
     with pytest.raises(ModelServerError):
         asyncio.run(arun(flow()))

@@ -300,7 +300,7 @@ def waits_of(monkeypatch: pytest.MonkeyPatch, *members: ChatModel, **budget: Any
     waits: list[float] = []
     clock = time.monotonic
     monkeypatch.setattr("aiservices.engine.effects.time.sleep", waits.append)
-    monkeypatch.setattr("aiservices.engine.tool_loop.time.monotonic", lambda: clock() + sum(waits))
+    monkeypatch.setattr("aiservices.engine.request_loop.time.monotonic", lambda: clock() + sum(waits))
     try:
         people(*members, **budget).person("x")
     except ModelServerError:

@@ -1,0 +1,387 @@
+"""Get one reply from a model: send a request, and after a failure send it again or to the next model.
+
+``request_model`` sends the requests. ``RequestLoop`` prepares each of them, and has a method for each
+outcome: a reply, an error of the model, and a stream that ended at an invalid item or a rejected part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from output_parsers.result.errors import OutputParsingError
+
+from ..models.errors import (
+    Attempt,
+    AttemptPurpose,
+    BudgetExceededError,
+    ContentFilterError,
+    DefinitionError,
+    DefinitionProblem,
+    FinishError,
+    ModelError,
+    ProbabilitiesUnavailableError,
+    RefusalError,
+    ServiceOutputError,
+    TruncatedError,
+)
+from ..models.messages import AiMessage, ChatReply, FinishReason, Message
+from ..models.requests import ChatRequest
+from ..tools.toolbox import Toolbox
+from .effects import CallModel, EarlyFlows, Emit, Flow, ReplyStopped, Sleep, StreamPolicy
+from .model_route import ModelFailover, ModelRoute, refuses_logprobs
+from .output_format import OutputFormat
+from .plan import CallState, EnclosingCall, Invocation
+from .streams import AttemptStarted, ReplyFailed, ReplyReceived
+
+_MAX_CONTINUATIONS = 10  # the maximum number of continuations of a paused reply
+_COMPLETE = (FinishReason.STOP, FinishReason.TOOL_CALLS)
+_POLICY, _POLICY_WITH_USAGE = StreamPolicy(), StreamPolicy(counts_usage=True)
+
+
+class ModelResponse(NamedTuple):
+    """A model's reply, and the format (such as JSON Schema) in which it was requested."""
+
+    reply: ChatReply
+    output_format: OutputFormat
+
+
+class EarlyCalls(Protocol):
+    """The interface of the tool calls of one reply that start while the reply is still streamed."""
+
+    def flows(self) -> EarlyFlows:
+        """Return the flows that start tool calls while the reply arrives."""
+        ...
+
+    def discard(self) -> Flow[None]:
+        """Stop the calls that have started, because the reply is not used."""
+        ...
+
+
+def request_model(
+    invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None, early: EarlyCalls | None = None
+) -> Flow[ModelResponse]:
+    """Send a chat request. After a failure, retry, use a simpler output format, or try the next model.
+
+    Every request becomes an attempt in the state of the call and counts against its budget. ``early`` starts
+    tools while a reply is streamed, and discards them if another request follows. Raises ModelError if no
+    model can be asked any more, BudgetExceededError if the budget does not allow another request, and
+    FinishError if the reply is not complete.
+    """
+    state, loop = invocation.state, RequestLoop(invocation, request, toolbox)
+    policy = _POLICY_WITH_USAGE if state.limits_usage else _POLICY
+    response: ModelResponse | None = None
+    while response is None:
+        if early is not None:
+            yield from early.discard()
+            policy = policy._replace(early=early.flows())
+        exceeded = state.exceeded()
+        if exceeded is not None:
+            raise exceeded
+        prepared = loop.prepare()
+        if loop.lacks_probabilities:
+            yield from loop.use_next_model(loop.no_probabilities())
+            continue
+        yield Emit(AttemptStarted(loop.number, loop.name, loop.output_format, request=prepared))
+        for account in state.enclosing:
+            account.add_request()
+        loop.started_at = time.monotonic()
+        try:
+            reply: ChatReply = yield CallModel(loop.route.model, prepared, policy)
+        except ModelError as error:
+            yield from loop.after_error(error)
+        except ServiceOutputError as error:  # thrown in by the iterator of a stream: an item is invalid
+            yield from loop.after_invalid_item(error)
+        except ReplyStopped as stopped:  # for example, a guard refused a part of a streamed reply
+            yield from loop.after_stop(stopped)
+        else:
+            response = yield from loop.after_reply(reply)
+    return response
+
+
+class RequestLoop:
+    """The requests that are sent until a model gives a reply that can be used.
+
+    ``prepare`` chooses the model and makes the next request. A method named after an outcome records the
+    attempt. It returns if another request may be sent, and raises the error of the call if not.
+
+    Attributes:
+        route: The model of the request, with its strategies.
+        name: The full name of the model.
+        output_format: How the answer is requested and read.
+        number: The number of the request in the call.
+        lacks_probabilities: True if the call needs probabilities and the model cannot return them.
+        started_at: When the request was sent, by ``time.monotonic()``.
+    """
+
+    route: ModelRoute
+    name: str
+    output_format: OutputFormat
+    number: int
+
+    def __init__(self, invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None) -> None:
+        state, routes, options = invocation.state, invocation.routes, invocation.request.options
+        failover = state.failovers.get(routes)
+        if failover is None:
+            failover = state.failovers[routes] = ModelFailover(routes, state.budget, options.model)
+            if options.model is not None or state.enclosing:
+                _check_prices(invocation, failover.current.name)
+        self.started_at = 0.0
+        self.lacks_probabilities = False
+        self._invocation = invocation
+        self._state = state
+        self._request = self._prepared = request
+        self._toolbox = toolbox
+        self._failover = failover
+        self._model = failover.current
+        self._wants_probabilities = invocation.plan.wants_probabilities or options.probabilities
+        self._paused: list[ChatReply] = []
+        self._is_repeated = False
+        self._offers_tools = False
+
+    def prepare(self) -> ChatRequest:
+        """Choose the model and the output format, and return the request as it is sent."""
+        invocation, state, request = self._invocation, self._state, self._request
+        self._model = model = self._failover.current
+        self.output_format, self.route, self.name = model.choose_format(), model.route, model.name
+        state.output_format, state.route = self.output_format, self.route
+        offered = None if self._toolbox is None else self._toolbox.offered_to(self.route.capabilities)
+        tooling = None if offered is None else offered.tooling
+        self._offers_tools = tooling is not None
+        if request.options.model != model.model_name:  # only the first model has the name of the options
+            request = replace(request, options=replace(request.options, model=model.model_name))
+        prepared = self.output_format.prepare(request, invocation.examples, tooling)
+        if state.budget.seconds is not None or state.enclosing:
+            prepared = state.with_deadline(prepared)
+        if invocation.request_hooks:  # they come last, so that they see exactly what is sent
+            prepared = invocation.apply_request_hooks(prepared)
+        if self._wants_probabilities:
+            prepared = self._with_logprobs(prepared)
+        if state.messages_without_state:
+            prepared = _without_state(prepared, state.messages_without_state)
+        self.number = state.next_attempt_number()
+        self._prepared = prepared
+        return prepared
+
+    def after_reply(self, reply: ChatReply) -> Flow[ModelResponse | None]:
+        """Record a reply, and return it; None if another request is needed.
+
+        Raises FinishError if the reply is not complete.
+        """
+        state, prepared, seconds = self._state, self._prepared, time.monotonic() - self.started_at
+        attempt = Attempt(self.name, reply, None, seconds, self.output_format.strategy)
+        state.add_attempt(attempt, prepared)
+        reply = state.attempts[-1].reply or reply  # its token counts have been corrected
+        self._model.succeeded()
+        yield Emit(ReplyReceived(self.name, reply, seconds, request=prepared), streamed=False)
+        if prepared.deadline is not None:
+            time_is_over = _time_is_over(state)
+            if time_is_over is not None:  # the model ignored the deadline
+                raise time_is_over
+        if prepared.logprobs and _has_no_probabilities(reply):
+            self._refuse_logprobs(f"{self.name} sent no log probabilities")
+            if self._invocation.plan.requires_probabilities:
+                unavailable = self.no_probabilities()
+                state.attempts[-1] = state.attempts[-1]._replace(error=unavailable)
+                yield from self.use_next_model(unavailable)
+                return None
+        if reply.finish_reason not in _COMPLETE or reply.refusal is not None:
+            if self._is_continued(reply):
+                return None
+            check_finish(_joined(self._paused, reply), self._invocation.plan.qualname)
+        skipped, output_format = self._failover.skipped, self.output_format
+        if skipped:
+            output_format = output_format._replace(reasons=(*output_format.reasons, *skipped))
+        return ModelResponse(_joined(self._paused, reply) if self._paused else reply, output_format)
+
+    def _is_continued(self, reply: ChatReply) -> bool:
+        """Return True if a further request continues a paused reply or repeats a malformed tool call."""
+        state = self._state
+        if reply.finish_reason is FinishReason.PAUSED and len(self._paused) < _MAX_CONTINUATIONS:
+            state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
+            self._paused.append(reply)
+            self._request = self._request.plus(reply.message)
+            return True
+        if reply.finish_reason is FinishReason.MALFORMED and not self._is_repeated and state.may_retry():
+            self._is_repeated = True
+            return True
+        return False
+
+    def after_error(self, error: ModelError) -> Flow[None]:
+        """Record a failed request, and choose what the next request does differently."""
+        state, prepared, seconds = self._state, self._prepared, time.monotonic() - self.started_at
+        state.attempts.append(Attempt(self.name, None, error, seconds, self.output_format.strategy))
+        yield Emit(ReplyFailed(self.name, error, seconds, request=prepared), streamed=False)
+        if error.remedy and state.may_retry() and self._can_remedy(error):
+            return
+        if not (prepared.logprobs and refuses_logprobs(error)):
+            yield from self.use_next_model(error)
+            return
+        self._refuse_logprobs(f"the provider refused logprobs: {error}")
+        if self._invocation.plan.requires_probabilities or not state.may_retry():
+            yield from self.use_next_model(self.no_probabilities())
+
+    def _can_remedy(self, error: ModelError) -> bool:
+        """Return True if the same request can succeed again, or without the state of the provider."""
+        if error.remedy == "send again":
+            return True
+        messages = self._prepared.messages
+        if not any(_has_state(message) for message in messages):
+            return False
+        self._state.messages_without_state = len(messages)
+        return True
+
+    def use_next_model(self, error: ModelError) -> Flow[None]:
+        """Choose the model for the next request, and wait for it if necessary.
+
+        If no further request is possible, raises the error, or BudgetExceededError if the time is over.
+        """
+        state = self._state
+        wait = self._failover.after_failure(
+            error,
+            may_retry=state.may_retry(),
+            seconds_left=state.seconds_left,
+            offers_tools=self._offers_tools,
+        )
+        if wait is None:
+            time_is_over = _time_is_over(state)
+            if time_is_over is None:
+                raise error
+            raise time_is_over from error
+        if wait:
+            yield Sleep(wait)
+
+    def after_invalid_item(self, error: ServiceOutputError) -> Flow[None]:
+        """Record a stream with an invalid item, and raise its error."""
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        if isinstance(cause, OutputParsingError):
+            error.__cause__ = cause.__cause__  # the error itself says the same
+        yield self._stopped(error, cause, error.reply, error.discarded_characters)
+        raise error
+
+    def after_stop(self, stopped: ReplyStopped) -> Flow[None]:
+        """Record a stream that ended at a rejected part, and raise its error."""
+        error = stopped.error
+        yield self._stopped(error, error, stopped.reply, stopped.discarded_characters)
+        raise error from error.__cause__
+
+    def _stopped(self, error: Exception, cause: Exception, reply: ChatReply | None, discarded: int) -> Emit:
+        seconds = time.monotonic() - self.started_at
+        attempt = Attempt(self.name, reply, cause, seconds, self.output_format.strategy)
+        self._state.add_attempt(attempt, self._prepared, discarded)
+        reply = self._state.attempts[-1].reply
+        failure = ReplyFailed(self.name, error, seconds, reply=reply, request=self._prepared)
+        return Emit(failure, streamed=False)
+
+    def _with_logprobs(self, request: ChatRequest) -> ChatRequest:
+        """Request log probabilities, and note whether the model can return them."""
+        if self.route.capabilities.decisions:
+            self.lacks_probabilities = False
+            return request
+        # The arguments of tools have no log probabilities.
+        has_tooling = self.output_format.tooling is not None
+        logprobs = 0 if has_tooling else self.route.logprobs(self._model.model_name)
+        self.lacks_probabilities = not logprobs and self._invocation.plan.requires_probabilities
+        return replace(request, logprobs=logprobs)
+
+    def _refuse_logprobs(self, reason: str) -> None:
+        self.route.refuse_logprobs(self._model.model_name, reason)
+
+    def no_probabilities(self) -> ProbabilitiesUnavailableError:
+        """Return the error for a Decision whose probabilities the model does not return."""
+        reason = self.route.why_no_logprobs(self._model.model_name)
+        return ProbabilitiesUnavailableError(
+            f"{self._invocation.plan.qualname} returns a Decision, which needs probabilities: {reason}; use "
+            "a model with log probabilities, a decision endpoint, or several samples, as in "
+            "create(…, votes=5)"
+        )
+
+
+def _has_no_probabilities(reply: ChatReply) -> bool:
+    """Return True if the text of a reply lacks the probabilities that were requested."""
+    return bool(reply.text) and not (reply.logprobs or reply.probabilities or reply.message.tool_calls)
+
+
+def _has_state(message: Message) -> bool:
+    return isinstance(message, AiMessage) and message.state is not None
+
+
+def _without_state(request: ChatRequest, count: int) -> ChatRequest:
+    """Return a chat request whose first ``count`` messages have no provider-specific data."""
+    messages = [
+        replace(message, state=None) if isinstance(message, AiMessage) and index < count else message
+        for index, message in enumerate(request.messages)
+    ]
+    return replace(request, messages=tuple(messages))
+
+
+def _joined(paused: Sequence[ChatReply], reply: ChatReply) -> ChatReply:
+    """Join a reply with the parts that arrived before the provider paused."""
+    for earlier in reversed(paused):
+        reply = replace(
+            reply,
+            message=earlier.message.plus(reply.message),
+            server_tool_runs=(*earlier.server_tool_runs, *reply.server_tool_runs),
+            citations=(*earlier.citations, *reply.citations),
+        )
+    return reply
+
+
+def _check_prices(invocation: Invocation, name: str) -> None:
+    """Raise DefinitionError if a budget limits cost and a model has no price that is only known in this call.
+
+    ``name`` is the name of the first model.
+    """
+    state, problems = invocation.state, list[DefinitionProblem]()
+    if invocation.request.options.model is not None:  # create could not know that this model needs a price
+        problems = state.budget.problems(invocation.plan.qualname, [name])
+    problems = problems or _price_problems(invocation)
+    if problems:
+        raise DefinitionError(problems)
+
+
+def _price_problems(invocation: Invocation) -> list[DefinitionProblem]:
+    """Return an error for each model without a price in an inner call, if an outer call limits cost."""
+    state, problems = invocation.state, list[DefinitionProblem]()
+    for account in state.enclosing:
+        if not isinstance(account, EnclosingCall) or account.invocation.state.budget.money is None:
+            continue
+        qualname = account.invocation.plan.qualname
+        problems += [
+            DefinitionProblem(
+                qualname,
+                f"the budget limits money, and a tool calls {invocation.plan.qualname}, whose model "
+                f"{route.model.name} has no price; add it to the prices",
+            )
+            for route in invocation.routes
+            if state.price_of(route.model.name) is None
+        ]
+    return problems
+
+
+def _time_is_over(state: CallState) -> BudgetExceededError | None:
+    """Return a BudgetExceededError if the time limit of the service call has passed, else None."""
+    left = state.seconds_left
+    return None if left is None or left > 0 else state.exceeded()
+
+
+def check_finish(reply: ChatReply, qualname: str) -> None:
+    """Raise FinishError if the model refused, was cut off or was stopped by a content filter."""
+    error: FinishError
+    if reply.refusal is not None:
+        message = f"{qualname}: the model refused: {reply.refusal}"
+        error = RefusalError(message, text=reply.text, reason=reply.refusal)
+    elif reply.finish_reason is FinishReason.LENGTH:
+        message = f"{qualname}: the answer was cut off by a length limit; raise max_tokens or ask for less"
+        error = TruncatedError(message, text=reply.text, reason="length")
+    elif reply.finish_reason in (FinishReason.MALFORMED, FinishReason.PAUSED):
+        message = f"{qualname}: the model stopped before its answer was complete: {reply.stop_reason}"
+        error = FinishError(message, text=reply.text, reason=reply.stop_reason)
+    elif reply.finish_reason is FinishReason.CONTENT_FILTER:
+        message = f"{qualname}: the content filter of the provider stopped the answer"
+        error = ContentFilterError(message, text=reply.text, reason="content_filter")
+    else:
+        return
+    raise error
