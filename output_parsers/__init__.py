@@ -14,6 +14,7 @@ from __future__ import annotations
 # import of this package fast. ``__init__.pyi`` lists the same names for type checkers.
 _NAMES = {
     ".parser.type_parser": "ParserFactory ParserRegistry TypeParser parse parser_for read",
+    ".prose.numbers": "NumberStyle",
     ".prose.times": "DateOrder",
     ".result.errors": "OutputParsingError Problem UnsupportedTypeError",
     ".result.reading": "Coercion Leniency Reading",

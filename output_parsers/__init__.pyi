@@ -6,6 +6,7 @@ from .parser.type_parser import (
     parser_for as parser_for,
     read as read,
 )
+from .prose.numbers import NumberStyle as NumberStyle
 from .prose.times import DateOrder as DateOrder
 from .result.errors import (
     OutputParsingError as OutputParsingError,

@@ -205,7 +205,7 @@ class TypeParser(Generic[T]):
             value = self._read_exact(find_single_json(text))
             if value is not NOT_EXACT:
                 return Reading(value, _TEXT_AROUND)
-        cursor = Cursor(leniency)
+        cursor = Cursor(leniency, declaration=self._target.description or "")
         try:
             value = self._read_reply(text, cursor)
         except ValidationFailure as failure:

@@ -139,7 +139,7 @@ _HEDGES_AFTER = _MONTHS | word_set(
     """
 )
 # These words do not change the value, so the word before them counts as the neighbour of the value.
-_NEUTRAL = word_set("about around approximately approx roughly circa some only just exactly the a an")
+NEUTRAL = word_set("yes about around approximately approx roughly circa some only just exactly the a an")
 _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == != ≠ ± # &")
 
 
@@ -155,7 +155,7 @@ def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
     if phrase:
         return f'"{phrase[0]}" makes the value uncertain'
     for word in reversed(before):
-        if bare_word(word) in _NEUTRAL:
+        if bare_word(word) in NEUTRAL:
             continue
         if word in _OPERATORS or bare_word(word) in _HEDGES_BEFORE:
             return f'"{shorten(word, 40)}" before the value makes it uncertain'

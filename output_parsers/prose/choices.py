@@ -1,17 +1,28 @@
-"""Find which of several choices a reply in prose names, and split a plain-text list into items.
+"""Find which of several choices a reply in prose names.
 
-A reply that names several choices, or denies the choice that it names, is rejected.
+A choice counts only if everything around it is known to be harmless (``harmless``):
+
+* It is the whole reply: ``RED``, ``"red".``, ``(red)``, ``\\boxed{red}``.
+* It is announced: ``Answer: red``, ``The answer is red``, ``Option B``. What is before the announcement does not
+  count.
+* It stands first and is set off: ``RED - the light is on``. An explanation may follow, in a language that this
+  module knows, if it denies nothing, leaves nothing open and names no other choice.
+* It is in a sentence whose other words are harmless: ``I would classify this as red.``
+
+A sign that touches a choice belongs to it: ``C++`` is not ``C``. A reply that names several choices is rejected.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 from ..lazy_regex import lazy_regex
+from .announcements import is_announced
+from .harmless import find_unknown_word, is_in_known_language, takes_back, without_negations
 
 T = TypeVar("T")
 IN_A_SENTENCE = "named in a sentence"  # the rule for a choice among other words
@@ -42,11 +53,25 @@ class Choice(NamedTuple, Generic[T]):
     standalone_aliases: tuple[str, ...] = ()
 
 
-class ChoiceMatcher(Generic[T]):
-    """Finds the choice that a reply names: "red" names ``Color.RED``."""
+class _Mention(NamedTuple, Generic[T]):
+    """A choice that is named in a text, and its position."""
 
-    def __init__(self, choices: Sequence[Choice[T]]) -> None:
+    choice: Choice[T]
+    start: int
+    end: int
+
+
+class ChoiceMatcher(Generic[T]):
+    """Finds the choice that a reply names: "red" names ``Color.RED``.
+
+    Args:
+        choices: The choices.
+        harmless: Further words that may stand beside a choice, such as those of the name of an Enum.
+    """
+
+    def __init__(self, choices: Sequence[Choice[T]], harmless: Collection[str] = ()) -> None:
         self.choices = tuple(choices)
+        self._harmless = frozenset(harmless)
         self._by_label = {choice.label: choice for choice in reversed(self.choices)}
         self._by_key: dict[str, Choice[T] | None] = {}
         for choice in self.choices:
@@ -73,9 +98,9 @@ class ChoiceMatcher(Generic[T]):
         exact = self._by_label.get(text)
         if exact is not None:
             return exact, None
-        if len(text) < _MAX_EXACT_LENGTH:
-            key = normalize(text.strip(_EDGES))
-            if key in self._by_key and not _DENIED.search(text):
+        if len(text) < _MAX_EXACT_LENGTH and not _DENIED_BY_SIGN.match(text):
+            key = normalize(_without_edges(text))
+            if key in self._by_key:
                 return self._choice_of(key), _CASE_OR_PUNCTUATION
         return self._find_in_sentence(text), IN_A_SENTENCE
 
@@ -87,205 +112,216 @@ class ChoiceMatcher(Generic[T]):
 
     @cached_property
     def _mention_pattern(self) -> re.Pattern[str]:
-        keys = (
-            key for key in self._by_key if (len(key) > 1 or key.isdigit()) and key not in self._standalone
-        )
+        keys = [key for key in self._by_key if key and key not in self._standalone]
         options = "|".join(map(_mention_of, sorted(keys, key=len, reverse=True))) or r"(?!)"
-        return re.compile(rf"(?<![\w.])(?<!\w[-‐‑])(?<!\d,)(?:{options})(?!\w)(?![-‐‑]\w)(?![.,]\d)")
+        return re.compile(rf"{_NOT_BEFORE}(?:{options}){_NOT_AFTER}")
+
+    def _mentions(self, folded: str) -> list[_Mention[T]]:
+        """Return where a text names choices.
+
+        Raises NoMatch if one of the words means two choices.
+        """
+        return [
+            _Mention(self._choice_of(normalize(match[0])), match.start(), match.end())
+            for match in self._mention_pattern.finditer(folded)
+        ]
 
     def _find_in_sentence(self, text: str) -> Choice[T]:
-        original = unicodedata.normalize("NFKC", text)
-        folded = original.casefold()
-        mentioned: dict[int, Choice[T]] = {}
-        between: list[str] = []  # the text before each mention
-        end = 0
-        only_in_passing = True
-        first_end = None
-        for mention in self._mention_pattern.finditer(folded):
-            choice = self._choice_of(normalize(mention[0]))
-            if mention[0].isdigit() and _COUNTS.match(folded, mention.end()):
-                raise NoMatch(f"{mention[0]} may be a number of something")
-            mentioned[id(choice)] = choice
-            if len(mentioned) > 1:
-                raise NoMatch(f"the text names {' and '.join(c.label for c in mentioned.values())}")
-            between.append(folded[end : mention.start()])
-            only_in_passing = only_in_passing and _is_in_passing(folded, mention, original)
-            end = mention.end()
-            first_end = end if first_end is None else first_end
-        if not mentioned:
-            raise NoMatch("the text names none of them")
-        leads = not between[0].strip(_EDGES) and _LEADING_END.match(folded, first_end or 0)
-        denied = _TAKEN_BACK.match(folded, first_end or 0) or _DENIED.search(folded)
-        # A choice at the beginning of the reply is the answer. The words after it explain the answer.
-        if denied or (not leads and _TURNING.search(" ".join((*between, folded[end:])))):
-            raise NoMatch("the text does not clearly choose one of them")
-        if only_in_passing and not leads:
+        folded = _CONFIDENCE.sub("", _IGNORED.sub("", unicodedata.normalize("NFKC", text)).casefold())
+        mentions = self._mentions(folded)
+        if not mentions:
+            raise NoMatch(self._nothing_found(folded))
+        if "?" in folded:
+            raise NoMatch(_UNCLEAR)
+        stated = [mention for mention in mentions if is_announced(folded, mention.start)]
+        if stated:
+            first = stated[0]
+            _refuse_others(first, stated)
+            mentions = [mention for mention in mentions if mention.start >= first.start]
+        else:
+            first = mentions[0]
+        rest = folded[first.end :]
+        leads = stated or not folded[: first.start].strip(_BEFORE_LEADING)
+        if leads and (self._is_explanation(rest, first, mentions)):
+            return first.choice
+        _refuse_others(first, mentions)
+        self._check_sentence(folded, first, mentions, is_stated=bool(stated))
+        return first.choice
+
+    def _is_explanation(self, rest: str, first: _Mention[T], mentions: list[_Mention[T]]) -> bool:
+        """Return True if the text after a choice is set off and explains it.
+
+        Raises NoMatch if the explanation denies the choice, or names another one.
+        """
+        opening = _SET_OFF.match(rest)
+        if opening is None:
+            return False
+        explanation = rest[opening.end() :]
+        if not explanation.strip(_EDGES):
+            return False
+        if normalize(_without_edges(explanation)) == normalize(first.choice.description or ""):
+            return True
+        is_no = first.choice.value is False
+        if is_no or first.choice.value is True:
+            restated = (_RESTATED_NO if is_no else _RESTATED_YES).match(explanation)
+            if restated is not None:
+                return True
+        _refuse_others(first, mentions)
+        if is_no and opening[0].strip(_QUOTES)[:1] in (".", "\\"):
+            explanation = without_negations(explanation)  # "not" and "incorrect" explain the answer no
+        denied = takes_back(explanation)
+        if denied is not None:
+            raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
+        if self._are_letters and len(explanation) <= _MAX_OPTION_TEXT:
+            return True  # the text of the option, as in "B. Paris"
+        return is_in_known_language(explanation)
+
+    @cached_property
+    def _are_letters(self) -> bool:
+        """True if the choices are the letters or numbers of options, whose texts a model may repeat."""
+        return all(len(choice.label) <= 2 for choice in self.choices)
+
+    def _check_sentence(
+        self, folded: str, first: _Mention[T], mentions: list[_Mention[T]], *, is_stated: bool
+    ) -> None:
+        """Raise NoMatch if a word around the mentions of a choice is not known to be harmless."""
+        parts, end = [], first.end if is_stated else 0
+        for mention in mentions:
+            if mention.start >= end:
+                parts.append(folded[end : mention.start])
+                end = mention.end
+        before, after = " ".join(parts), folded[end:]
+        because = _BECAUSE.search(after)
+        if because is None and isinstance(first.choice.value, bool) and _IT_IS.search(before):
+            because = _THAT.match(after)
+        if because is not None:
+            explanation, after = after[because.end() :], after[: because.start()]
+            if takes_back(explanation) or not is_in_known_language(explanation):
+                raise NoMatch(_UNCLEAR)
+        word = find_unknown_word(f"{before} {after}", self._harmless)
+        if word is not None:
+            raise NoMatch(f"{_UNCLEAR}, because of “{word}” beside “{first.choice.label}”")
+        label = folded[first.start : first.end]
+        if is_stated:
+            return
+        if _OF_A_PERSON.search(folded[: first.start]):
             raise NoMatch("the text uses the word in another sense")
-        return next(iter(mentioned.values()))
+        if len(label) == 1 and not _stands_alone(folded, first):
+            raise NoMatch(f"“{label}” may be a word of the sentence")
+
+    def _nothing_found(self, folded: str) -> str:
+        for key in self._by_key:
+            if key and key not in self._standalone and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", folded):
+                return f"{_UNCLEAR}: “{key}” is part of another word or sign"
+        return "the text names none of them"
 
 
-def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
-    """Return True if a sentence uses a word without choosing it, as "positive" in "on a positive note".
+_UNCLEAR = "the text does not clearly choose one of them"
 
-    ``original`` is the text with its capital letters.
+
+def _refuse_others(first: _Mention[T], mentions: Sequence[_Mention[T]]) -> None:
+    """Raise NoMatch if one of the mentions is another choice than the first."""
+    other = next((mention for mention in mentions if mention.choice is not first.choice), None)
+    if other is not None:
+        raise NoMatch(f"the text names {first.choice.label} and {other.choice.label}")
+
+
+def _stands_alone(folded: str, mention: _Mention[T]) -> bool:
+    """Return True if a letter in a sentence is written like a label and not like a word.
+
+    So it is in brackets or quotes, at the end of the sentence, or followed by a word that no noun would be.
     """
-    before = _BLANKS.sub(" ", folded[max(0, mention.start() - 60) : mention.start()])
-    after = folded[mention.end() : mention.end() + 40]
-    if _OF_A_PERSON.search(before):
-        return True
-    if _CERTAIN_BEFORE.search(before) and _CERTAIN_AFTER.match(after):
-        return True
-    if mention[0] not in _TRUTH and _NEED.search(before) and _NEED_AFTER.match(after):
-        return True
-    in_capitals = len(original) == len(folded) and original[mention.start() : mention.end()].isupper()
-    if not mention[0].isascii() or not mention[0].isalpha() or in_capitals:
-        return False  # a word that is not written like a word of a sentence is a label
-    following = _WORD_AFTER.match(after)
-    is_adjective = following is not None and following[1] not in _MAY_FOLLOW
-    in_idiom = _IDIOM_BEFORE.search(before) or _IDIOM_AFTER.match(after)
-    return is_adjective or in_idiom is not None
+    before, after = folded[: mention.start][-1:], folded[mention.end :]
+    return before in tuple("([{\"'`*“‘") or _AFTER_LETTER.match(after) is not None
 
 
 def _mention_of(key: str) -> str:
     """Return a regular expression that matches the label or another spelling of a choice in a sentence."""
     # The word "no" before another word is not an answer, as in "no problem".
     pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
-    return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
+    if _RUN_CHARACTER.search(key):
+        return pattern
+    start = rf"(?<![^\W{_RUNS}])" if key[0].isalnum() else ""
+    end = rf"(?![^\W{_RUNS}])" if key[-1].isalnum() else ""
+    if key == "no":
+        end += r"(?!\.?[ \t]++\d)(?![ \t]++\w)"
+    return f"{start}{pattern}{end}"
 
 
 def normalize(text: str) -> str:
     """Normalize the case, character width, hyphens and underscores of a string, for comparisons."""
-    return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+    text = _IGNORED.sub("", unicodedata.normalize("NFKC", text))
+    return _SEPARATORS.sub(" ", text.casefold()).strip()
 
 
-# Words that may turn a statement about a choice into its opposite, limit it, or leave it open. The commonest
-# words of other languages are included, because returning a denied choice is the worst mistake.
-_TURNING_WORDS = r"""
-    not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|
-    (?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|unlikely|hardly|barely|
-    scarcely|rarely|seldom|far|anti|lack(?:s|ed|ing)?|fail(?:s|ed|ing|ure)?|avoid(?:s|ed|ing)?|
-    stop(?:s|ped|ping)?|cease[sd]?|reject(?:s|ed|ing)?|dismiss(?:es|ed)?|refuse[sd]?|den(?:y|ies|ied)|
-    disput(?:e[sd]?|ing)|contradict(?:s|ed)?|mistak\w+|mis(?:label|class)\w+|wrong(?:ly)?|incorrect(?:ly)?|
-    invalid|untrue|false|or|exclud(?:e[sd]?|ing)|rule[sd]?|if|unless|except|instead|rather|unlike|opposite|
-    reverse|contrary|versus|vs|but|although|though|however|whereas|despite|otherwise|else|apart|aside|than|
-    less|least|most|below|above|beyond|beneath|under|between|bordering|towards?|almost|nearly|close|short|
-    up\ to|partly|partially|half|at\ best|previously|formerly|used\ to|whether|could|might|may|maybe|
-    perhaps|possibl[ey]|
-    until|till|when(?:ever)?|assuming|suppose|supposed\ to|should\ have|(?:hard|difficult|impossible)\ to|
-    need\ more|some\ would|hop(?:e[sd]?|ing)|too\ \w+\ to|
-    would(?!\ (?:say|think|call|rate|label|class\w*|describe|consider|choose|pick|go|advise)\b)|
-    either|doubt|unsure|uncertain|depends|supposedly|allegedly|pretends?|iron(?:y|ic\w*)|sarcas\w+|options|
-    choices|labels|categories|example|e\.g|instance|such\ as|nicht|kein[er]?|nein|nie|niemals|weder|ohne|ne|
-    pas|aucune?|jamais|sans|sin|nunca|não|nem|nada|niet|geen|nooit|senza|не|нет|ни|без|ليس|ليست|لا|غير|नहीं|
-    değil|není|inte|ikke|bukan|tidak|không
-"""
-_TURNING = lazy_regex(
-    rf"(?<!\w)(?:{''.join(line.strip() for line in _TURNING_WORDS.splitlines())})(?!\w)"
-    r"|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎不没沒非未无無别否]|ない|ません|じゃ|아니|않|!=|~~|\[ \]"
+_IGNORED = lazy_regex("[\u200b\u200e\u200f\u2060\ufeff\ufe0e\ufe0f]")
+# Scripts that are written without spaces between words.
+_RUNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_RUN_CHARACTER = lazy_regex(f"[{_RUNS}]")
+# Marks, quotes and punctuation that may enclose a whole answer. The signs of programming and arithmetic are
+# missing: they belong to the word that they touch, as in C# and B+.
+_QUOTES = " \t\r\n\"'`*_“”„‘’«»‹›()[]{}（）【】「」『』"
+_EDGES = _QUOTES + ".,;:!。，、：；！|"
+_AGREEING = "✅✓✔☑👍🙂😊😀😃😄➡→⇒👉"
+_BEFORE_LEADING = _EDGES + _AGREEING + "-–—•#"
+_WRAPPERS = (("\\boxed{", "}"), ("\\text{", "}"), ("$", "$"), ("<", ">"), ("\\(", "\\)"), ("\\[", "\\]"))
+
+
+def _without_edges(text: str) -> str:
+    """Return a text without the quotes, brackets, marks and punctuation around it."""
+    while True:
+        bare = text.strip(_EDGES + _AGREEING)
+        bare = _BULLET_BEFORE.sub("", bare)
+        bare = _DECORATION_AFTER.sub("", bare)
+        for opening, closing in _WRAPPERS:
+            inner = text.strip(" \t\r\n.")
+            if (
+                len(inner) > len(opening) + len(closing)
+                and inner.startswith(opening)
+                and inner.endswith(closing)
+            ):
+                bare = inner[len(opening) : -len(closing)]
+        if bare == text:
+            return bare
+        text = bare
+
+
+_BULLET_BEFORE = lazy_regex(r"\A(?:[-–—•#=]|1[.)])\s+")
+# A denial in the notation of programs: "!positive".
+_DENIED_BY_SIGN = lazy_regex(r"\W*[!¬]\w")
+_CONFIDENCE = lazy_regex(
+    r"[(\[]?(?:\d{1,3}(?:[.,]\d+)?\s?% (?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)"
+    r"|(?:with )?(?:confidence|probability)(?: score| level)?\s?[:=]?\s(?:of )?\d{1,3}(?:[.,]\d+)?\s?%?)[)\]]?"
 )
-_DENIED = lazy_regex(r"\A\W*(?:[!¬❌✗✘✖☒🚫⛔👎]|~~|\[ \])|\?\W*\Z|[❌✗✘✖☒🚫⛔👎]\W*\Z")
-_EDGES = " \t\r\n\"'`*_“”‘’«».,;:!?()[]{}<>|#~@$%^&=+"
-_SEPARATORS = lazy_regex(r"[\s_\-‐‑–]+")
+_DECORATION_AFTER = lazy_regex(r"(?<=[!.,])[!@#$%^&*~]+\Z")
+_SEPARATORS = lazy_regex(r"(?<=[^\W_])[\s_\-‐‑–]+(?=[^\W_])")
 _SEPARATOR = r"[\s_\-‐‑–]++"
-_LEADING_END = lazy_regex(r"[\"'`*”’)\]]*\s*(?:[.;!\n]|[,:]\s|[-–—]\s|\\n|$)")
-_COUNTS = lazy_regex(r"[ \t]++(?!is\b)\w")
-# After a choice at the beginning of a reply, these withdraw it or give it a value, as in "urgent: no".
-_TAKEN_BACK = lazy_regex(
-    r"[\"'`*”’)\]]*+\s*+[,.;:=–—-]*+\s*+(?:(?:only )?(?:if|unless|when)|but|except|or|maybe|perhaps|though"
-    r"|although|assuming|provided|depending|not really|at least|sort of|kind of|no|wait|hmm|sorry"
-    r"|on second thought|correction)(?!\w)"
-    r"|[\"'`*”’)\]]*+\s*+[:=]\s*+[\"'`*]*+(?:[-+]?\.?\d|(?:false|not?|none|null|never|n/a)(?!\w))"
+# What must not touch a choice: the rest of a word or number, or a sign.
+_NOT_BEFORE = r"(?<![!¬])(?<![\w.][.])(?<!\w[-‐‑'’])(?<!\d,)(?<![-+<>=~≈±^%@$#&/\\])(?<![-+<>=~≈±]\ )"
+_NOT_AFTER = r"(?![-‐‑]\w)(?![.,]\d)(?![-+#%^@&=~°]++(?:\W|\Z))(?!/\w)(?!['’]\w)"
+_SET_OFF = lazy_regex(
+    r"[\"'`*_”’)\]}]*(?:[.;!:]|,\s|\s*[-–—]\s|\s*[—–]|\s*\n|\\n|[。，：；！、]|\s*:\s|\)\s)[\s\"'`*_\\n]*"
 )
-# In "I am positive" or "we are done" people describe themselves, and "he is positive that" means that he is
-# certain. The word is not the answer there.
-_ADVERBS = r"(?: (?:so|very|quite|pretty|rather|really|just|still|only|too|100%|\w+ly)){0,3} \Z"
+_MAX_OPTION_TEXT = 120
+# "No, that is not true." and "Yes, it is."
+_SUBJECT = r"(?:it|that|this|they|he|she|there|the (?:statement|claim|text|answer|review|message)|you|i)"
+_RESTATED_NO = lazy_regex(
+    rf"{_SUBJECT}(?:(?:['’]s| is| was| are| does| do| did| has| would) not|(?: is| was| are| does| do| did| has)n['’]t"
+    r"|['’]s false| is false| is incorrect| is wrong)"
+    r"(?: (?:true|correct|right|accurate|so|the case))?[\s.!\"'`*]*\Z"
+)
+_RESTATED_YES = lazy_regex(
+    rf"{_SUBJECT}(?:['’]s| is| was| are| does| do| did| has)(?: (?:true|correct|right|accurate|so|the case))?[\s.!\"'`*]*\Z"
+)
+_BECAUSE = lazy_regex(r"(?<!\w)(?:because|since|weil|denn|da|parce que|car|porque|perché|omdat)(?!\w)")
+# "It is true that the earth is round."
+_IT_IS = lazy_regex(r"(?<!\w)it(?: is|['’]s) (?:clearly |indeed )?\Z")
+_THAT = lazy_regex(r" that(?!\w)")
+_AFTER_LETTER = lazy_regex(
+    r"[\"'`*_”’)\]}]|[.!,;:]*\s*\Z|[.!,;:]\s| (?:is|was|because|applies|fits|as)(?!\w)|です|。"
+)
+# In "I am positive" or "we are done" people describe themselves. The word is not the answer there.
 _OF_A_PERSON = lazy_regex(
-    r"(?<!\w)(?:i|we)(?: |(?=['’]))(?:(?:must|should|will|would|can|have to|need to|try to|['’]ll) )?"
-    rf"(?:am|are|was|were|be|feel|felt|stay|remain|['’](?:m|re)){_ADVERBS}"
+    r"(?<!\w)(?:i|we|you|he|she|they)(?:(?: |(?=['’]))(?:am|are|is|was|were|['’](?:m|re|s))(?: (?:so|very|just|really|\w+ly))*"
+    r"| will|['’]ll)? \Z"
 )
-_CERTAIN_BEFORE = lazy_regex(
-    r"(?<!\w)(?:you|he|she|they|who|everyone|everybody|people)(?: |(?=['’]))(?:am|are|is|was|were|feels?|felt"
-    rf"|seems?|remains?|['’](?:re|s)){_ADVERBS}"
-)
-_CERTAIN_AFTER = lazy_regex(r" (?:that|this|these|it|he|she|they|we|you|i|there)(?!\w)")
-# After these words, the word of a choice is part of an idiom, or the sentence states a wish or a plan.
-_IDIOM_BEFORE = lazy_regex(
-    r"(?<!\w)(?:(?:can|must|shall|will|may) be|test(?:s|ed|ing)?|have|has|had|having|came|come|comes|went"
-    r"|extra|super|well|by and|feel|feeling|saw|too|please|let['’]s|let us|(?:i|we|they)(?: will|['’]ll)?) \Z"
-    r"|(?:\A|[.!?] )(?:to \w+|be|think|stay|staying|remain|remaining|keep|keeping) \Z"
-)
-# "hold on" means to wait.
-_IDIOM_AFTER = lazy_regex(r" (?:on|up|out|off|in|down|over|away|back)(?:[,.!;:]|\Z)")
-_TRUTH = ("true", "false", "correct", "incorrect")
-_NEED = lazy_regex(r"(?<!\w)it(?: is|['’]s) \Z")
-_NEED_AFTER = lazy_regex(r" (?:to|that (?:you|we|i))(?!\w)")
-_BLANKS = lazy_regex(r"\s+")
-_WORD_AFTER = lazy_regex(r" ([a-z]++)(?![-‐‑'’])")
-# The words that may follow a choice in a sentence. Before any other word it is an adjective: "false alarm".
-_MAY_FOLLOW = frozenset(
-    """
-    a about according across after again all also although among an and applies are as at based be
-    because been before being best both by category choice class classification clearly comment customer
-    department describes document due during email entirely feedback file fits for from given group had
-    has have hence here herein i if image in indeed input instead into is issue it item its kind label
-    literal matches message mood of on one only option or out over overall paragraph post priority
-    product query question rating record request response result review score seems segment sentence
-    sentiment severity should since size so statement status such suits tag team text that the then
-    therefore thing this through throughout thus ticket tier to today tone too topic toward tweet type
-    under value was we were when where which while who why will with within word would you
-    """.split()
-)
-
-_BULLET = lazy_regex(r"[ \t]*(?:[-*+•‣◦]|\d{1,4}[.)])[ \t]+(.*)")
-# One number with thousands separators, or several numbers without a space.
-_GROUPED = lazy_regex(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
-
-
-def split_items(text: str) -> list[str] | None:
-    """Split text into list items at line ends or commas; return None if the text is not a list.
-
-    Either all lines begin with a bullet or a number, or none of them. ``1,234`` is rejected, because it may
-    be one item or two.
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
-        return None
-    bullets = [_BULLET.fullmatch(line) for line in lines]
-    if all(bullets):
-        return [bullet[1].strip() for bullet in bullets if bullet is not None]
-    if any(bullets):
-        return None
-    if len(lines) == 1:
-        parts = [part.strip() for part in lines[0].split(",")]
-        return parts if len(parts) > 1 and all(parts) and not _GROUPED.search(lines[0]) else None
-    return [line.strip() for line in lines]
-
-
-_MAX_ITEM_WORDS = 4
-_MAX_ITEM_CHARACTERS = 60
-# Markup, punctuation of sentences, and names with a value.
-_NOT_AN_ITEM = lazy_regex(r"\s*[#|*_`<>{}\[\]=~]|.*[.!?:;,]\s*\Z|.*:\s|.*\|")
-_REMARK_WORDS = lazy_regex(
-    r"\b(?:sorry|cannot|can['’]t|could(?:n['’]t| not)|unable|apologi[sz]e|sure|certainly|of course|here"
-    r"|below|above|following|i|i['’](?:m|ll|ve)|me|you|your|there (?:is|are)|none|nothing|n/a|let['’]s)\b",
-    re.IGNORECASE,
-)
-
-
-def is_clear_list(text: str) -> bool:
-    """Return True if the lines of the text are clearly list items, and not sentences about a list.
-
-    There are at least two lines. All have a bullet or a number, or all are a few words without punctuation.
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) < 2:
-        return False
-    if all(map(_BULLET.fullmatch, lines)):
-        return True
-    return not any(
-        len(line) > _MAX_ITEM_CHARACTERS
-        or len(line.split()) > _MAX_ITEM_WORDS
-        or _NOT_AN_ITEM.match(line)
-        or _REMARK_WORDS.search(line)
-        for line in lines
-    )

@@ -3,9 +3,12 @@
 Text that two people may understand differently is rejected, never guessed:
 
 * ``1,234`` is 1234 and ``1.234`` has three decimals, as in English and JSON. ``1,5``, ``12,34`` and ``0,123``
-  are rejected; ``1.234,56`` is read, because it has only one meaning.
-* ``50%`` (50 or 0.5), ``1/2`` (a half, one of two, or a date) and ``(5)`` (in accounts: minus five) are
-  rejected.
+  are rejected; ``1.234,56`` and ``12,50 €`` are read, because they have only one meaning. A ``NumberStyle`` decides.
+* ``50%`` (50 or 0.5) is rejected unless the declaration says percent or share. ``1/2`` (a half, one of two, or a
+  date) and ``(5)`` (in accounts: minus five) are rejected.
+* ``2k`` and ``5 Mio.`` are read for counts and for money; elsewhere they may be units.
+* In a sentence, all other words must be known to be harmless (``harmless``), or be units. A unit must be one
+  that the declaration names, if it names any.
 * ``- 5`` is rejected, because it may be an item of a list. ``~5`` is read, because it has only one meaning.
 * English number words are read if the package text2num is installed. "one" in a sentence is not a number.
 
@@ -18,11 +21,14 @@ import importlib
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
+from enum import Enum
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 from . import (
+    NEUTRAL,
     NUMBER_WORDS,
     SCALE_WORDS,
     TextParseError,
@@ -33,6 +39,38 @@ from . import (
     strip_wrapping,
     word_set,
 )
+from .harmless import find_unknown_word
+
+
+class NumberStyle(Enum):
+    """Which sign of a number written as text is the decimal point, as in ``Annotated[float, NumberStyle.COMMA]``.
+
+    Numbers in JSON always have a point. Without a style, text that can be read in two ways is rejected.
+
+    Attributes:
+        POINT: ``1,234.56``: a decimal point, and commas between thousands.
+        COMMA: ``1.234,56``: a decimal comma, and points between thousands.
+    """
+
+    POINT = "decimal point, as in 1234.56"
+    COMMA = "decimal comma, as in 1234,56"
+
+
+class NumberRules(NamedTuple):
+    """What a declaration says about a number.
+
+    Attributes:
+        style: The sign that is the decimal point, if it is known.
+        words: The words of the description and of the name of the field, in lower case.
+        is_count: True for whole numbers, for which ``2k`` is 2000.
+    """
+
+    style: NumberStyle | None = None
+    words: frozenset[str] = frozenset()
+    is_count: bool = False
+
+
+_NO_RULES = NumberRules()
 
 # A text with more numbers is not an answer, and checking each number takes time linear in the text.
 _MAX_MENTIONS = 20
@@ -55,69 +93,141 @@ _SHARES = frozenset({"off", "each", "apiece", "discount"})
 _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 
-def read_number(text: str) -> TextReading[Decimal]:
-    """Parse text that contains nothing but a number, in digits or words.
+def read_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decimal]:
+    """Parse text that contains nothing but a number, in digits or words, and perhaps its unit.
 
     Raises TextParseError for other text.
     """
     bare, wrapping = strip_wrapping(text)
-    reading = _read_bare(bare)
+    reading = _read_bare(bare, rules)
     return reading._replace(rule=join_rules(wrapping, reading.rule))
 
 
-def find_number(text: str) -> TextReading[Decimal]:
+def find_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decimal]:
     """Parse the only number in the text, or the number after words such as "the answer is".
 
     A stated answer is ``\\boxed{42}``, or a last sentence that is only "The answer is 42", "Result: 42",
     "= 42" or the like. Several such statements must give the same number. Raises only TextParseError.
     """
     try:
-        return read_number(text)
+        return read_number(text, rules)
     except TextParseError as error:
-        reading = _stated_answer(text) or _only_number(text)
+        reading = _stated_answer(text, rules) or _only_number(text, rules)
         if reading is None:
             raise error
         return reading
 
 
-def _read_bare(text: str) -> TextReading[Decimal]:
-    return read_number_token(text) if _DIGIT.search(text) else read_words(text)
+def _read_bare(text: str, rules: NumberRules) -> TextReading[Decimal]:
+    if not _DIGIT.search(text):
+        return read_words(text)
+    try:
+        return read_number_token(text, rules)
+    except TextParseError as error:
+        reading = _read_repeated(text, rules) or _read_with_unit(text, rules)
+        if reading is None:
+            raise error
+        return reading
 
 
-def _read_inside(text: str) -> TextReading[Decimal]:
+_REPEATED = lazy_regex(r"([^()]{1,60}) \(([^()]{1,60})\)")
+_MINUS_WORD = lazy_regex(r"(?:minus|negative) (?=[0-9$€£¥.])", re.IGNORECASE)
+_WITH_UNIT = lazy_regex(r"([^%]*?[0-9.,]) ?(%|°[CFK]?|[^\W\d_][\w.²³/-]*(?: old)?)\.?")
+
+
+def _read_repeated(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    """Parse a number that is repeated in brackets, as in "5 (five)"."""
+    both = _REPEATED.fullmatch(text)
+    if both is None:
+        return None
+    try:
+        first, second = _read_bare(both[1], rules), _read_bare(both[2], rules)
+    except TextParseError:
+        return None
+    return first if first.value == second.value else None
+
+
+def _read_with_unit(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    """Parse a number with its unit or with a minus in words; return None for other text."""
+    minus = _MINUS_WORD.match(text)
+    if minus is not None:
+        positive = _read_bare(text[minus.end() :], rules)
+        return positive._replace(value=-positive.value, rule=join_rules(positive.rule, "minus in words"))
+    parts = _WITH_UNIT.fullmatch(text)
+    if parts is None or _is_wrong_unit(parts[2].rstrip("."), rules):
+        return None
+    number = read_number_token(parts[1], rules)
+    value = number.value
+    if parts[2] == "%" and not rules.words.isdisjoint(_SHARE_WORDS):
+        value = value.scaleb(-2)
+    return TextReading(value, join_rules(number.rule, "unit"))
+
+
+_PERCENT_WORDS = word_set(
+    "percent percentage pct % prozent pourcentage porcentaje percentuale porcentagem процент"
+)
+_SHARE_WORDS = word_set("share fraction ratio proportion probability")
+
+
+_CAPITALS = frozenset("MKTBGDSHL")
+
+
+def _is_wrong_unit(unit: str, rules: NumberRules) -> bool:
+    """Return True if a word after a number is not a unit, or is another unit than the declaration names."""
+    if unit in _CAPITALS:  # 2.5M and 300K are not metres and kelvin
+        return True
+    unit = unit.casefold()
+    if unit in _PERCENT_WORDS:
+        return rules.words.isdisjoint(_PERCENT_WORDS) == rules.words.isdisjoint(_SHARE_WORDS)
+    family = next((family for family in _UNITS if unit in family), None)
+    if family is None:
+        return unit not in _COUNTED and unit not in rules.words
+    synonyms = family[unit]
+    named = {family[word] for word in rules.words if word in family}
+    return bool(named) and synonyms not in named
+
+
+def _read_inside(text: str, rules: NumberRules) -> TextReading[Decimal]:
     """Parse a number in a sentence, ignoring quotes around the number."""
-    return _read_bare(strip_wrapping(text)[0])
+    return _read_bare(strip_wrapping(text)[0], rules)
 
 
-def _stated_answer(text: str) -> TextReading[Decimal] | None:
+def _stated_answer(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
     boxed = _BOXED.findall(text)
     if len(boxed) > _MAX_MENTIONS:
         raise TextParseError(f"{len(boxed)} answers")
     if boxed:
-        return TextReading(_only_value([_read_inside(inner).value for inner in boxed]), "boxed answer")
-    sentences = [sentence.strip() for sentence in _SENTENCE_END.split(text.strip())]
+        return TextReading(_only_value([_read_inside(inner, rules).value for inner in boxed]), "boxed answer")
+    sentences = [_without_introduction(sentence.strip()) for sentence in _SENTENCE_END.split(text.strip())]
     if not _ANSWER.fullmatch(sentences[-1]):
         return None
     stated = [match[1] for sentence in sentences if (match := _ANSWER.fullmatch(sentence))]
     if len(stated) > _MAX_MENTIONS:
         raise TextParseError(f"{len(stated)} answers")
     try:
-        readings = [_read_inside(inner.strip(" *_")) for inner in stated]
+        readings = [_read_inside(inner.strip(" *_"), rules) for inner in stated]
         value = _only_value([reading.value for reading in readings])
         return TextReading(value, join_rules(readings[0].rule, "stated answer"))
     except TextParseError:
         return None  # "Answer: 42 apples" may still contain only one number
 
 
-def _only_number(text: str) -> TextReading[Decimal] | None:
+def _without_introduction(sentence: str) -> str:
+    """Return a sentence without a first part such as "From the data,", unless that part may change the answer."""
+    introduction, comma, rest = sentence.rpartition(", ")
+    is_harmless = comma and find_hedging(introduction.split(), ()) is None and _ANSWER.fullmatch(rest)
+    return rest if is_harmless else sentence
+
+
+def _only_number(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
     if _DIGIT.search(text):
         if _LIST_MARKER.search(text):
             raise TextParseError("a numbered list, not one number")
-        return _only_number_in_digits(text)
-    return _only_number_in_words(text)
+        return _only_number_in_digits(text, rules)
+    return _only_number_in_words(text, rules)
 
 
-def _only_number_in_digits(text: str) -> TextReading[Decimal]:
+def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal]:
     sentences = _SENTENCE_END.split(_LABEL_WITHOUT_SPACE.sub(r"\1 ", text.strip()))
     words: list[str] = []
     sentence_of: list[int] = []  # the number of the sentence of each word
@@ -128,20 +238,20 @@ def _only_number_in_digits(text: str) -> TextReading[Decimal]:
     positions = [position for position, word in enumerate(words) if _DIGIT.search(word)]
     if len(positions) > _MAX_MENTIONS:
         raise TextParseError(f"{len(positions)} numbers")
-    readings = [_number_at(words, position) for position in positions]
+    readings = [_number_at(words, position, rules) for position in positions]
     value = _only_value([reading.value for reading in readings])
     if len({sentence_of[position] for position in positions}) < len(positions):
         numbers = _list_some(words[position] for position in positions)
         raise TextParseError(f"several numbers in a sentence: {numbers}")
     for position in positions:
         after = words[position + 1 :]
-        if after and bare_word(after[0]) in SCALE_WORDS:
+        if after and bare_word(after[0]) in _SCALES:
             after = after[1:]
-        _refuse_hedged(words[:position], after)
+        _refuse_hedged(words[:position], after, rules, value)
     return TextReading(value, join_rules(readings[0].rule, "number in a sentence"))
 
 
-def _number_at(words: list[str], position: int) -> TextReading[Decimal]:
+def _number_at(words: list[str], position: int, rules: NumberRules) -> TextReading[Decimal]:
     """Parse the number at ``position`` in a list of words, including a scale word such as "million"."""
     bare = words[position].rstrip(",;:").lstrip("~≈≅")
     stop = "." if bare.endswith(".") else ""
@@ -152,14 +262,14 @@ def _number_at(words: list[str], position: int) -> TextReading[Decimal]:
     bare = re.sub(r"(?<=[0-9])°[CFK]?\.?\Z", "", bare)
     scale = bare_word(words[position + 1]) if position + 1 < len(words) else ""
     try:
-        return _read_inside(f"{bare} {scale}" if scale in SCALE_WORDS else bare)
+        return _read_inside(f"{bare} {scale}" if scale in _SCALES else bare, rules)
     except TextParseError as error:
         if str(error) != "expected a number":
             raise
         raise TextParseError(f"{shorten(words[position], 40)!r} is not clearly a number") from None
 
 
-def _only_number_in_words(text: str) -> TextReading[Decimal] | None:
+def _only_number_in_words(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
     words = text.split()
     runs = _number_word_runs(words)
     if not runs:
@@ -171,13 +281,27 @@ def _only_number_in_words(text: str) -> TextReading[Decimal] | None:
     number = " ".join(words[start:end])
     if bare_word(number) == "one":
         raise TextParseError('"one" may be a number or refer to something')
-    _refuse_hedged(words[:start], words[end:])
     reading = read_words(number.strip(".,;:!?()\"'*_`"))
+    _refuse_hedged(words[:start], words[end:], rules, reading.value)
     return reading._replace(rule="number in words, number in a sentence")
 
 
-def _refuse_hedged(before: list[str], after: list[str]) -> None:
-    """Raise TextParseError if words near a number make it uncertain, as in "more than 5" or "5 or 6"."""
+_VARIABLE = lazy_regex(r"[A-Za-z]=")
+
+
+def _is_in_words(word: str, value: Decimal) -> bool:
+    """Return True if a word in brackets repeats a number, as in "5 (five)"."""
+    try:
+        return word.startswith("(") and read_words(bare_word(word)).value == value
+    except TextParseError:
+        return False
+
+
+def _refuse_hedged(before: list[str], after: list[str], rules: NumberRules, value: Decimal) -> None:
+    """Raise TextParseError unless all words around a number are known to be harmless.
+
+    Words such as "more than" or "or" make it uncertain.
+    """
     reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
         raise TextParseError(reason)
@@ -186,9 +310,22 @@ def _refuse_hedged(before: list[str], after: list[str]) -> None:
         raise TextParseError(f'"{start[0].strip()}" before the value makes it uncertain')
     if after and bare_word(after[0]) in _SHARES:
         raise TextParseError(f'"{after[0]}" after the value makes it uncertain')
-    other = next((word for word in (*before, *after) if has_number_word(word)), None)
-    if other:
+    words = [word for word in (*before, *after) if has_number_word(word) and not _is_in_words(word, value)]
+    if words:
+        other = words[0]
         raise TextParseError(f'"{shorten(bare_word(other), 40)}" may be a number too')
+    if before and bare_word(before[-1]) in _TIME_BEFORE:
+        raise TextParseError(f'"{before[-1]}" before the value makes it uncertain')
+    if after and not _is_wrong_unit(after[0].strip(".,;:!?()*\"'"), rules):
+        after = after[1:]
+    if before and len(before) > 1 and before[-1] == "=" and len(before[-2]) == 1:
+        before = before[:-2]  # x = 5
+    elif before and _VARIABLE.fullmatch(before[-1]):
+        before = before[:-1]
+    others = [word for word in (*before, *after) if not _DIGIT.search(word) and not has_number_word(word)]
+    unknown = find_unknown_word(" ".join(others), NEUTRAL | _COUNTED | rules.words)
+    if unknown:
+        raise TextParseError(f'"{shorten(unknown, 40)}" in the text may change the value')
 
 
 def _only_value(values: list[Decimal]) -> Decimal:
@@ -227,7 +364,7 @@ _GROUPED = tuple(
         (r"[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?:\.[0-9]+)?", ",", "."),
         (r"[1-9][0-9]{0,2}(?:'[0-9]{3})+(?:\.[0-9]+)?", "'", "."),
         (r"[1-9][0-9]{0,2}(?:\u00a0[0-9]{3})+(?:[.,][0-9]+)?", "\u00a0", ","),
-        (r"[1-9][0-9]?(?: [0-9]{3}){2,}(?:[.,][0-9]+)?", " ", ","),
+        (r"[1-9][0-9]?(?: [0-9]{3})+(?:[.,][0-9]+)?", " ", ","),
         (r"[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}(?:,[0-9]+)?", ".", ","),
         (r"[1-9][0-9]{0,2}\.[0-9]{3},[0-9]+", ".", ","),
     )
@@ -238,7 +375,7 @@ _POWER_OF_TEN = lazy_regex(
     r"([+-]?[0-9]+(?:\.[0-9]+)?) ?(?:[×x*·]|\\times) ?10 ?(?:\^|\*\*) ?"
     r"(?:\{([+-]?[0-9]+)\}|\(?([+-]?[0-9]+)\)?)"
 )
-_MONEY = r"(?:(?:US|CA|AU)?[$€£¥₹]|USD|EUR|GBP|JPY|CNY|CHF|INR|CAD|AUD)"
+_MONEY = r"(?:(?:US|CA|AU|R)?[$€£¥₹]|USD|EUR|GBP|JPY|CNY|CHF|INR|CAD|AUD)"
 _MONEY_FIRST = lazy_regex(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
 _MONEY_LAST = lazy_regex(rf"(?<=[0-9])[ \u00a0]?{_MONEY}\Z")
 
@@ -248,18 +385,52 @@ _FRACTION = lazy_regex(r"[+-]?[0-9]+ ?/ ?[0-9]+")
 _PERCENT = lazy_regex(r"[^%]*[0-9] ?%")
 
 
-def read_number_token(text: str) -> TextReading[Decimal]:
+def read_number_token(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decimal]:
     """Parse text that contains nothing but a number in digits.
 
     Raises TextParseError for other text.
     """
     ascii_text, script_rule = _to_ascii(text)
     bare, currency_rule = _without_currency(ascii_text)
-    for read in (_read_plain, _read_grouped, _read_power, _read_scaled):
-        reading = read(bare)
-        if reading:
-            return TextReading(reading.value, join_rules(script_rule, currency_rule, reading.rule))
-    raise TextParseError(_refusal_reason(bare))
+    is_money = currency_rule is not None or not rules.words.isdisjoint(_MONEY_WORDS)
+    reading = _read_styled(bare, rules.style) or _read_plain(bare) or _read_grouped(bare)
+    if reading is None and currency_rule is not None and _CENTS_AFTER_COMMA.fullmatch(bare):
+        reading = TextReading(_to_decimal(bare.replace(",", ".")), "decimal comma")
+    reading = (
+        reading
+        or _read_power(bare)
+        or _read_scaled(bare, rules.style, takes_letters=rules.is_count or is_money, is_money=is_money)
+    )
+    if reading is None:
+        raise TextParseError(_refusal_reason(bare))
+    return TextReading(reading.value, join_rules(script_rule, currency_rule, reading.rule))
+
+
+_MONEY_WORDS = word_set(
+    """
+    price cost amount money revenue salary budget fee fees payment income profit turnover dollars dollar euros euro
+    usd eur gbp preis betrag kosten umsatz prix montant coût precio importe prezzo preço
+    """
+)
+_CENTS_AFTER_COMMA = lazy_regex(r"[+-]?[0-9]{1,3}(?:\.?[0-9]{3})*,[0-9]{2}")
+_WITH_COMMA = lazy_regex(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:\.[0-9]{3})+)(?:,[0-9]+)?")
+_WITH_POINT = lazy_regex(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+
+
+def _read_styled(text: str, style: NumberStyle | None) -> TextReading[Decimal] | None:
+    """Parse a number whose comma or point a NumberStyle decides; return None for other text.
+
+    Raises TextParseError for a comma that the style does not allow.
+    """
+    if style is NumberStyle.COMMA and _WITH_COMMA.fullmatch(text):
+        digits = text.replace(".", "").replace(",", ".")
+        rule = "thousands separators" if "." in text else "decimal comma" if "," in text else None
+        return TextReading(_to_decimal(digits), rule)
+    if style is NumberStyle.POINT and "," in text:
+        if not _WITH_POINT.fullmatch(text):
+            raise TextParseError(f"{shorten(text, 40)} is not written with a decimal point")
+        return TextReading(_to_decimal(text.replace(",", "")), "thousands separators")
+    return None
 
 
 def _to_ascii(text: str) -> tuple[str, str | None]:
@@ -313,13 +484,54 @@ def _read_power(text: str) -> TextReading[Decimal] | None:
     return TextReading(_to_decimal(f"{match[1]}e{match[2] or match[3]}"), "power of ten")
 
 
-def _read_scaled(text: str) -> TextReading[Decimal] | None:
-    """Parse a number that is followed by a scale word, such as "1.5 million"."""
-    head, space, word = text.rpartition(" ")
-    scale = SCALE_WORDS.get(word.casefold())
-    if not space or scale is None:
+# The powers of ten of letters and words after a number. Letters may be units, too: 5m may be five metres.
+_SCALE_LETTERS = {
+    "k": 3,
+    "m": 6,
+    "mm": 6,
+    "b": 9,
+    "bn": 9,
+    "mn": 6,
+    "mio": 6,
+    "mrd": 9,
+    "tsd": 3,
+    "mln": 6,
+    "mld": 9,
+}
+_SCALES = (
+    SCALE_WORDS
+    | {
+        word: power
+        for power, words in {
+            3: "tausend mille mil mila duizend tusen tysięcy tisíc тысяч тысячи тысяча bin ribu thousands",
+            5: "lakh lakhs",
+            6: "millionen millions millones milhões milioni miljoen miljoner millioner milionów милионов миллионов"
+            " миллиона млн milyon juta",
+            7: "crore crores",
+            9: "milliarden milliards milliardi miljard miljarder milliarder miliardów миллиардов млрд milyar miliar billions",
+        }.items()
+        for word in words.split()
+    }
+    | {letter: power for letter, power in _SCALE_LETTERS.items() if len(letter) > 1 and letter != "mm"}
+)
+_SCALED = lazy_regex(r"(.*[0-9])[ \u00a0]?([^\W\d_]+)\.?")
+
+
+def _read_scaled(
+    text: str, style: NumberStyle | None, *, takes_letters: bool, is_money: bool
+) -> TextReading[Decimal] | None:
+    """Parse a number that is followed by a scale word, such as "1.5 million" or, for a count, "2k"."""
+    parts = _SCALED.fullmatch(text)
+    if parts is None:
         return None
-    number = _read_plain(head) or _read_grouped(head)
+    word = parts[2].casefold()
+    scale = SCALE_WORDS.get(word)
+    if scale is None and takes_letters:
+        scale = _SCALE_LETTERS.get(word, _SCALES.get(word))
+    if scale is None or (text.endswith("m") and not is_money and word == "m"):  # 5m may be five metres
+        return None
+    head = parts[1].rstrip()
+    number = _read_styled(head, style) or _read_plain(head) or _read_grouped(head)
     if number is None or not number.value.is_finite() or "e" in head.casefold():
         return None
     scaled = _to_decimal(f"{number.value}e{scale}")
@@ -433,6 +645,45 @@ def _and_joins(words: Sequence[str], position: int) -> bool:
     return after_scale and position + 1 < len(words) and has_number_word(words[position + 1])
 
 
+# Before a number, these words make it a year or a time.
+_TIME_BEFORE = word_set("in im en nel em år")
+
+
+def _families(*families: str) -> tuple[dict[str, str], ...]:
+    """Return for each kind of unit a dict from each spelling of a unit to the first one."""
+    return tuple(
+        {spelling: names.split()[0] for names in family.split(";") for spelling in names.split()}
+        for family in families
+    )
+
+
+_UNITS = _families(
+    "s sec secs second seconds sekunden secondes segundos secondi; min mins minute minutes minuten minutos minuti;"
+    "h hr hrs hour hours stunden heures horas ore uren; d day days tage tagen jours días dias giorni dagen дней;"
+    "week weeks wochen semaines semanas settimane; month months monate mois meses mesi maanden;"
+    "year years yr yrs jahre jahren ans années años anos anni jaar лет;ms millisecond milliseconds",
+    "mm millimeter millimeters millimetre millimetres; cm centimeter centimeters centimetre centimetres zentimeter;"
+    "m meter meters metre metres mètres metros metri; km kilometer kilometers kilometre kilometres;"
+    "in inch inches; ft foot feet; yd yard yards; mi mile miles",
+    "mg milligram milligrams; g gram grams gramm; kg kilo kilos kilogram kilograms kilogramm; t ton tons tonne tonnes;"
+    "lb lbs pound pounds; oz ounce ounces",
+    "ml milliliter milliliters; cl; l liter liters litre litres; gal gallon gallons",
+    "°c c celsius; °f f fahrenheit; °k kelvin; ° degree degrees grad",
+    "byte bytes; kb kilobyte kilobytes; mb megabyte megabytes; gb gigabyte gigabytes; tb terabyte terabytes",
+    "w watt watts; kw kilowatt kilowatts; kwh; v volt volts; hz hertz; khz; mhz; ghz; kcal calories kalorien; kj",
+    "usd dollar dollars $; eur euro euros €; gbp; chf franken; jpy yen; cny yuan",
+)
+# Nouns for what is counted, which leave a number as it is.
+_COUNTED = word_set(
+    """
+    people persons items item times results entries records rows columns files words characters letters users
+    customers children kids students employees participants votes stars questions answers tickets products orders
+    units pieces copies books reviews comments messages mentions matches errors apples points years old
+    personen leute stück artikel personnes fois articles personas veces artículos persone volte pessoas vezes
+    личностей человек раз штук kişi adet orang kali буквы слов
+    """
+)
+
 # Right before a value, these words make it a limit or the end of a span: "more", "less", "before", "after",
 # "until", "almost". Many languages are covered, because returning a limit as the value is a silent error.
 _LIMITS_BEFORE = word_set(
@@ -469,7 +720,7 @@ _LIMITS_AFTER = word_set(
 )
 _LIMITS_AFTER_AND = word_set("up above over upwards below under beyond later earlier")
 # Scale words that are not supported. The number without its scale would be wrong by a factor of thousands.
-_OTHER_SCALES = word_set("mil mill mille mila mio mrd tsd tys mln mld тыс млн млрд bin mn bn hundreds")
+_OTHER_SCALES = word_set("mill tys тыс hundreds")
 _OTHER_SCALE_STEMS = tuple(
     """
     million milliard millier millon millón milion miliard miljo miljard milyon milhõ milhã bilh billion billon

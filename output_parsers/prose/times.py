@@ -17,7 +17,19 @@ from itertools import islice
 from typing import NamedTuple
 
 from ..lazy_regex import lazy_regex
-from . import NUMBER_WORDS, TextParseError, TextReading, bare_word, find_hedging, join_rules, strip_wrapping
+from . import (
+    NEUTRAL,
+    NUMBER_WORDS,
+    TextParseError,
+    TextReading,
+    bare_word,
+    find_hedging,
+    join_rules,
+    strip_wrapping,
+    word_set,
+)
+from .announcements import after_announcement
+from .harmless import find_unknown_word
 from .numbers import find_limit, has_number_word, read_number_token, read_words
 
 
@@ -51,12 +63,22 @@ _CHANGING_WORDS = frozenset(
 _CHANGING_BEFORE = frozenset({"following", "preceding", "succeeding", "past"})
 
 
+_FULL_WIDTH = {
+    0xFEE0 + code: code for code in (*range(0x30, 0x3B), 0x2D, 0x2E, 0x2F)
+}  # digits, -, ., / and :
+
+
+def _answer(text: str) -> tuple[str, str | None]:
+    """Return the part of a reply with the answer, without quotes and markup, and the rule if they were removed."""
+    return strip_wrapping(after_announcement(text.translate(_FULL_WIDTH)))
+
+
 def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
     """Parse the only date in the text.
 
     Raises TextParseError if there is not exactly one.
     """
-    bare, wrapping = strip_wrapping(text)
+    bare, wrapping = _answer(text)
     mentions = _mentions(bare, order)
     first, end = mentions[0], mentions[-1].end
     clock = _time_after_date(bare, end) if len(mentions) == 1 else None
@@ -78,7 +100,7 @@ def read_time(text: str) -> TextReading[time]:
 
     Raises TextParseError if there is not exactly one.
     """
-    bare, wrapping = strip_wrapping(text)
+    bare, wrapping = _answer(text)
     word = _CLOCK_WORDS.get(bare.casefold())
     if word is not None:
         return TextReading(word, join_rules(wrapping, "time in words"))
@@ -98,7 +120,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
     Raises TextParseError if there is not exactly one.
     """
-    bare, wrapping = strip_wrapping(text)
+    bare, wrapping = _answer(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:
         raise TextParseError("several dates")
@@ -148,6 +170,9 @@ def _texts_between(text: str, mentions: list[_DateMention], end: int) -> list[st
     return [text[start:stop] for start, stop in zip(starts, ends, strict=True)]
 
 
+_MARKUP = lazy_regex(r"(?<!\S)[*_`\"']{1,3}(?!\S)|[*_`\"']{1,3}\Z|\A[*_`\"']{1,3}")
+
+
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
     """Check the words around a date or time; return a rule name such as "date in a sentence", or None.
 
@@ -158,6 +183,7 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
     """
     if not any(part.strip() for part in parts):
         return None
+    parts = [_MARKUP.sub(" ", part) for part in parts]
     before, after = parts[0].split(), " ".join(parts[1:]).split()
     reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
@@ -172,7 +198,27 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
             raise TextParseError(f'"{bare}" in the text may change the {kind}')
         if day and bare in WEEKDAYS and bare != WEEKDAYS[day.weekday()]:
             raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {bare.title()}")
+    _refuse_unknown(parts, kind)
     return f"{kind} in a sentence"
+
+
+# Words that say what a date, a time or a duration is of.
+_OF_A_DATE = word_set(
+    """
+    born birth birthday dated day date deadline due on at published released event meeting held scheduled invoice
+    issued signed ordered delivered created updated occurred happened took takes place starts started begins began
+    ends ended founded effective lasts lasted baby came ce ad г года am le el il em den kl uhr um à las alle às
+    monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag
+    sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo
+    """
+)
+
+
+def _refuse_unknown(parts: list[str], kind: str) -> None:
+    """Raise TextParseError if a word around a value is not known to be harmless, such as another calendar."""
+    unknown = find_unknown_word(" ".join(parts), NEUTRAL | _OF_A_DATE)
+    if unknown:
+        raise TextParseError(f'"{unknown[:40]}" in the text may change the {kind}')
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
@@ -199,7 +245,7 @@ class _TimeMention(NamedTuple):
 
 _CLOCK_PATTERN = (
     r"(?P<t>T)?(?P<hour>[0-9]{1,2})"
-    r"(?::(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,12}))?)?)?"
+    r"(?:(?::|\.(?=[0-9]{2}\s?[ap]\.?m\b))(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,12}))?)?)?"
     r"(?:\s?(?P<half>[ap]\.?m\b\.?))?"
     r"(?:\s?(?P<zone>Z|(?:UTC|GMT)(?:[+-][0-9]{2}(?::?[0-9]{2})?)?|[+-][0-9]{2}(?::?[0-9]{2})?))?"
     r"(?![\w/:+-])(?![.,][0-9])"
@@ -298,21 +344,38 @@ class _DateMention(NamedTuple):
     end: int
 
 
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+_MONTH_NAMES = (
+    "january jan januar januari janvier janv enero ene gennaio gen janeiro stycznia styczeń ledna leden января январь"
+    " січня ocak",
+    "february feb februar februari février févr febrero febbraio fevereiro fev lutego luty února únor февраля февраль"
+    " лютого şubat",
+    "march mar märz mars maart marzo março marca marzec března březen марта март березня mart",
+    "april apr avril avr abril abr aprile kwietnia kwiecień dubna duben апреля апрель квітня nisan",
+    "may mai mei maj mayo maggio mag maio maja května květen мая май травня mayıs",
+    "june jun juni juin junio giugno giu junho czerwca czerwiec června červen июня июнь червня haziran",
+    "july jul juli juillet juil julio luglio lug julho lipca lipiec července červenec июля июль липня temmuz",
+    "august aug augustus augusti août agosto ago sierpnia sierpień srpna srpen августа август серпня ağustos",
+    "september sep sept septembre septiembre settembre set setembro września wrzesień září сентября сентябрь вересня"
+    " eylül",
+    "october oct oktober okt octobre octubre ottobre ott outubro out października październik října říjen октября"
+    " октябрь жовтня ekim",
+    "november nov novembre noviembre novembro listopada listopad ноября ноябрь листопада kasım",
+    "december dec dezember dez december décembre déc diciembre dic dicembre dezembro grudnia grudzień prosince"
+    " prosinec декабря декабрь грудня aralık",
 )
+_MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES, 1) for name in names.split()}
+_MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAY = (
     r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?"
     r"|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
 )
-_DAY = r"[0-9]{1,2}(?:st|nd|rd|th)?"
+_DAY = r"[0-9]{1,2}(?:st|nd|rd|th|er|\.(?=\s))?"
 _YEAR = r"[0-9]{4}"
 _GAP = r"[\s,.-]{1,3}"
 _DATE_IN_WORDS = "|".join(
     (
-        rf"{_DAY}[\s-]{{0,2}}(?:of\s)?{_MONTH}{_GAP}{_YEAR}",
+        rf"{_DAY}[\s-]{{0,2}}(?:(?:of|de)\s)?{_MONTH}{_GAP}(?:del?\s)?{_YEAR}",
         rf"{_MONTH}[\s-]{{0,2}}(?:the\s)?{_DAY}{_GAP}{_YEAR}",
         rf"{_YEAR}{_GAP}{_MONTH}[\s-]{{0,2}}{_DAY}",
     )
@@ -407,21 +470,12 @@ def _date_exists(year: int, month: int, day: int) -> bool:
 
 def _parse_date_in_words(text: str) -> date:
     """Parse a date that contains the name of a month."""
-    # Imported here, because importing dateutil takes longer than importing the rest of this package.
-    from dateutil.parser import ParserError, parse
-
-    # dateutil fills in missing parts, and reads 0068 as 2068. So the result must not depend on the default,
-    # and must contain the same numbers as the text.
-    words = re.sub(r"\bthe\b", " ", text, flags=re.IGNORECASE)
-    try:
-        one, other = (
-            parse(words, default=default) for default in (datetime(2000, 1, 1), datetime(2004, 2, 2))
-        )
-    except (ParserError, OverflowError) as error:
-        raise TextParseError(f"not a valid date: {text}") from error
-    if one != other or sorted(map(int, re.findall(r"[0-9]+", text))) != sorted((one.day, one.year)):
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    month = next(_MONTHS[word] for word in words if word in _MONTHS)
+    day, year = sorted(re.findall(r"[0-9]+", text), key=len)
+    if year.startswith("0"):
         raise TextParseError(f"not a valid date: {text}")
-    return one.date()
+    return date(int(year), month, int(day))
 
 
 # Fractions, because sums of floats would not be exact to the microsecond.
@@ -480,7 +534,7 @@ def read_timedelta(text: str) -> TextReading[timedelta]:
     microseconds, each unit once and in descending order. It rejects months and years, which have no fixed
     length, numbers without a unit, ``1:30``, and ``5m`` alone, which may be minutes or months.
     """
-    bare, wrapping = strip_wrapping(text)
+    bare, wrapping = _answer(text)
     iso = _ISO.fullmatch(bare)
     if iso:
         return TextReading(_duration_of_match(iso), wrapping)
@@ -588,4 +642,5 @@ def _duration_sentence_rule(before: str, after: str) -> str | None:
         raise TextParseError(f'"{unit[0]}" in the text may be a part of the duration')
     if _CHANGING_AFTER.match(after):
         raise TextParseError(f'"{after.split()[0]}" after the duration may change it')
+    _refuse_unknown([before, after], "duration")
     return "duration in a sentence"

@@ -163,12 +163,14 @@ class Cursor:
         leniency: How far the reading may deviate from the exact text.
         coercions: The conversions and repairs recorded so far, by all cursors of one reading.
         union_cache: The results of unions by value, so that no union reads a value twice.
+        declaration: The name of the field that is read and its description, which may name a unit.
     """
 
-    __slots__ = ("_key", "_parent", "coercions", "leniency", "union_cache")
+    __slots__ = ("_key", "_parent", "coercions", "declaration", "leniency", "union_cache")
 
-    def __init__(self, leniency: Leniency = Leniency.SAFE, path: str = "$") -> None:
+    def __init__(self, leniency: Leniency = Leniency.SAFE, path: str = "$", declaration: str = "") -> None:
         self.leniency = leniency
+        self.declaration = declaration
         self.coercions: list[Coercion] = []
         self.union_cache: dict[Any, Any] = {}
         self._parent: Cursor | None = None
@@ -180,6 +182,7 @@ class Cursor:
         # only to replace them, and without the text of the path, which is seldom needed.
         child = Cursor.__new__(Cursor)
         child.leniency = self.leniency
+        child.declaration = self.declaration
         child.coercions = self.coercions
         child.union_cache = self.union_cache
         child._parent = self

@@ -211,11 +211,13 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
     """
     members = list(cls)
     by_value = all(isinstance(member.value, str) and member.value.strip() for member in members)
+    names: dict[int, list[str]] = {}
+    for name, member in cls.__members__.items():  # aliases included
+        names.setdefault(id(member), []).append(name)
     choices = []
     for member in members:
         label = member.value if by_value else member.name
-        names = [name for name, aliased in cls.__members__.items() if aliased is member]
-        aliases = [*names, f"{cls.__name__}.{member.name}"]
+        aliases = [*names[id(member)], f"{cls.__name__}.{member.name}"]
         if isinstance(member.value, (str, int, float, Decimal)) and not isinstance(member.value, bool):
             aliases.append(str(member.value))
         aliases = [alias for alias in aliases if alias != label]

@@ -16,7 +16,8 @@ from itertools import chain
 from typing import Any, NamedTuple, Union
 
 from ..json.scanner import parse_json_string, read_exact
-from ..prose.choices import IN_A_SENTENCE, is_clear_list, split_items
+from ..prose.choices import IN_A_SENTENCE
+from ..prose.lists import split_items
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
 from ..result.reading import (
     MAX_FAILURES,
@@ -103,20 +104,19 @@ class ListNode(Node[Any]):
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a list in plain text, with one item per line or with commas between items."""
-        items = split_items(text)
-        if items is None:
+        found = split_items(text)
+        if found is None:
             raise cursor.failure("expected an array", text)
         # any line can be an item of text, even a remark about the items; a number cannot
-        is_guess = self.item.any_text and not is_clear_list(text)
+        is_guess = self.item.any_text and not found.is_clear
         if is_guess and cursor.leniency is Leniency.SAFE:
             raise cursor.failure("expected an array; write the items as a JSON array", text)
-        cursor.record("items in a text", text, items, guess=is_guess)
+        cursor.record("items in a text", text, found.items, guess=is_guess)
         before = len(cursor.coercions)
-        value = self.read(items, cursor)
+        value = self.read(found.items, cursor)
         # "Yes, I like red, and blue" has commas too, but they do not separate items
-        if items[0] == text.split(",")[0].strip() and any(
-            coercion.rule == IN_A_SENTENCE for coercion in cursor.coercions[before:]
-        ):
+        rules = [coercion.rule for coercion in cursor.coercions[before:]]
+        if found.has_commas and IN_A_SENTENCE in rules:
             raise cursor.failure("expected an array; its commas may be those of a sentence", text)
         return value
 

@@ -661,7 +661,9 @@ class ObjectNode(Node[object]):
                 continue
             key, value = matches[field.name]
             try:
-                read = self.nodes[field.name].read(value, cursor.child(key))
+                child = cursor.child(key)
+                child.declaration = f"{field.name} {self.descriptions[field.name] or ''}"
+                read = self.nodes[field.name].read(value, child)
             except ValidationFailure as failure:  # go on, so that all problems are reported together
                 failures.append(failure)
             else:

@@ -13,14 +13,14 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import JsonValue
 
-from ..lazy_regex import lazy_regex
-from ..prose import TextParseError, TextReading
-from ..prose.numbers import find_number, read_number
+from ..prose import TextParseError, TextReading, strip_wrapping
+from ..prose.harmless import find_unknown_word
+from ..prose.numbers import NumberRules, NumberStyle, find_number, read_number
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
 from ..result.reading import (
     NON_FINITE_RULE,
@@ -33,7 +33,7 @@ from ..result.reading import (
     non_finite_name,
     parse_non_finite,
 )
-from .node import Definitions, JsonSchema, Node
+from .node import Definitions, JsonSchema, Node, with_description
 from .target import Target
 
 T = TypeVar("T")
@@ -44,10 +44,18 @@ class StringNode(Node[T]):
 
     prose = True
 
-    def __init__(self, kind: str, hint: str, read: Callable[[str], T], schema: JsonSchema) -> None:
+    def __init__(
+        self,
+        kind: str,
+        hint: str,
+        read: Callable[[str], T],
+        schema: JsonSchema,
+        find: Callable[[str], str] = str,
+    ) -> None:
         self.kind = kind
         self._hint = hint
         self._read = read
+        self._find = find  # finds the text of the value in a reply without JSON
         self._schema = schema
         self.any_text = "uuid" not in schema.values()  # nearly every text is a path or bytes
 
@@ -66,7 +74,13 @@ class StringNode(Node[T]):
             raise cursor.failure(f"expected {self.kind}", data) from error
 
     def read_text(self, text: str, cursor: Cursor) -> T:
-        return self.read(text.strip(), cursor)
+        try:
+            found = self._find(text.strip())
+        except ValueError as error:
+            raise cursor.failure(expected_message(self.kind, error), text) from error
+        if found != text.strip():
+            cursor.record("text around the value left out", text, found)
+        return self.read(found, cursor)
 
 
 def string_node(target: Target) -> Node[object] | None:
@@ -75,21 +89,49 @@ def string_node(target: Target) -> Node[object] | None:
     if tp is bytes:
         return StringNode("text for bytes", "string", _encode, {"type": "string"})
     if tp is UUID:
-        return StringNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"})
+        return StringNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"}, _find_uuid)
     if isinstance(tp, type) and issubclass(tp, PurePath):
         cls = Path if tp is Path else tp
-        return StringNode("a path", '"path"', _read_path(cls), {"type": "string", "format": "path"})
+        schema: JsonSchema = {"type": "string", "format": "path"}
+        return StringNode("a path", '"path"', _read_path(cls), schema, _find_path)
     return None
+
+
+_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 
 
 def _read_uuid(text: str) -> UUID:
     """Read a UUID with hyphens, such as ``123e4567-e89b-12d3-a456-426614174000``.
 
-    ``UUID()`` would also accept braces, a ``urn:`` and missing hyphens.
+    It may be in braces. ``UUID()`` would also accept a ``urn:`` and missing hyphens.
     """
-    if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
+    if not re.fullmatch(rf"{_UUID}|\{{{_UUID}\}}", text):
         raise ValueError("not a UUID")
     return UUID(text)
+
+
+def _find_uuid(text: str) -> str:
+    """Return the only UUID in a sentence, or the text itself if it contains none."""
+    found = {match.lower() for match in re.findall(_UUID, text)}
+    if not found or re.fullmatch(rf"\{{?{_UUID}\}}?", text):
+        return text
+    if len(found) > 1:
+        raise ValueError("several UUIDs")
+    unknown = find_unknown_word(re.sub(_UUID, " ", text), ("id", "uuid", "guid", "identifier"))
+    if unknown:
+        raise ValueError(f'"{unknown[:40]}" in the text may change the value')
+    return str(found.pop())
+
+
+def _find_path(text: str) -> str:
+    """Return a path in a reply, without the quotes around it.
+
+    Raises ValueError for a sentence, which pathlib would accept.
+    """
+    path = strip_wrapping(text)[0] if text[:1] in "`\"'" else text
+    if " " in path and (re.search(r"[.!?]\Z|\s[/\\~]", path) or not re.search(r"[/\\]|\.\w{1,5}\Z", path)):
+        raise ValueError("a sentence is not a path")
+    return path
 
 
 def _read_path(cls: type[PurePath]) -> Callable[[str], PurePath]:
@@ -140,6 +182,9 @@ class TextNode(Node[str]):
         return text
 
 
+_NumberReader: TypeAlias = Callable[[str, NumberRules], TextReading[Decimal]]
+
+
 class NumberNode(Node[T]):
     """Reads a number from a JSON number, or from text that contains exactly one number.
 
@@ -150,9 +195,17 @@ class NumberNode(Node[T]):
     prose = True
 
     json_type = "number"
+    rules = NumberRules()
+
+    def with_rules(self, style: NumberStyle | None) -> Self:
+        """Set the decimal point of numbers in text, and return the node."""
+        self.rules = self.rules._replace(style=style, is_count=self.json_type == "integer")
+        return self
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {"type": self.json_type}
+        style = self.rules.style
+        schema: JsonSchema = {"type": self.json_type}
+        return schema if style is None else with_description(schema, f"In text with a {style.value}")
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self.json_type
@@ -179,12 +232,14 @@ class NumberNode(Node[T]):
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
         """Raise ValidationFailure if the text of a number is ambiguous, such as 1.000."""
 
-    def _read_number(self, text: str, reader: Callable[[str], TextReading[Decimal]], cursor: Cursor) -> T:
+    def _read_number(self, text: str, reader: _NumberReader, cursor: Cursor) -> T:
         try:
-            data = reader(text)
+            words = frozenset(re.findall(r"[^\W_]+|%", cursor.declaration.casefold()))
+            data = reader(text, self.rules._replace(words=words))
         except TextParseError as error:
             raise cursor.failure(expected_message(self.kind, error), text) from error
-        self.check_text(data.value, text, cursor)
+        if self.rules.style is None:
+            self.check_text(data.value, text, cursor)
         value = self.convert(data.value, cursor)
         cursor.record(data.rule or "number as text", text, value)
         return value
@@ -330,13 +385,14 @@ class NoneNode(Node[None]):
         return "null"
 
     def read(self, data: Json, cursor: Cursor) -> None:
-        if data is not None:
+        if data is None:
+            return
+        if not isinstance(data, str) or data.strip().casefold() not in ("null", "none", "nil", "n/a"):
             raise cursor.failure("expected null", data)
+        cursor.record("null as text", data, None)
 
     def read_text(self, text: str, cursor: Cursor) -> None:
-        if text.strip().lower() not in ("null", "none"):
-            raise cursor.failure("expected null", text)
-        cursor.record("null as text", text, None)
+        self.read(text, cursor)
 
 
 class AnyNode(Node[object]):
@@ -377,9 +433,18 @@ _PLAIN: dict[Any, Callable[[], Node[object]]] = {
 
 
 def scalar_node(target: Target) -> Node[object] | None:
-    """Return the parser for a scalar type such as str or int, or None for other types."""
+    """Return the parser for a scalar type such as str or int, or None for other types.
+
+    A NumberStyle in Annotated decides whether 1,234 is a thousand or has three decimals.
+    """
     make = _PLAIN.get(target.type)
-    return string_node(target) if make is None else make()
+    if make is None:
+        return string_node(target)
+    node = make()
+    if isinstance(node, NumberNode):
+        styles = (item for item in target.metadata if isinstance(item, NumberStyle))
+        return node.with_rules(next(styles, None))
+    return node
 
 
 class TemporalNode(Node[T]):

@@ -93,7 +93,8 @@ def test_words_for_true_and_false_are_read(text: str, value: bool) -> None:
         ("true or false", '$: expected true or false; the text names true and false, found "true or false"'),
         (
             "not true",
-            '$: expected true or false; the text does not clearly choose one of them, found "not true"',
+            "$: expected true or false; the text does not clearly choose one of them, "
+            'because of “not” beside “true”, found "not true"',
         ),
         ('{"score": 1}', "$: expected true or false, found an object with score"),
     ],
@@ -310,36 +311,35 @@ class Feeling(enum.Enum):
 Move = Literal["buy", "sell", "hold"]
 Urgency = Literal["critical", "minor"]
 Spam = Literal["spam", "ham"]
-OTHER_SENSE = "the text uses the word in another sense"
 LEFT_OPEN = "the text does not clearly choose one of them"
 
 
 @pytest.mark.parametrize(
     ("tp", "text", "message"),
     [
-        (Feeling, "I am positive that this is bad", OTHER_SENSE),
-        (Feeling, "I am POSITIVE that this is bad", OTHER_SENSE),
-        (Feeling, "I'm quite positive about my verdict.", OTHER_SENSE),
-        (Feeling, "As an AI, I must remain neutral on this.", OTHER_SENSE),
-        (Feeling, "She is positive she saw it.", OTHER_SENSE),
-        (Feeling, "On a positive note, the staff was kind.", OTHER_SENSE),
-        (Feeling, "Positive thinking is the topic of this text.", OTHER_SENSE),
-        (Feeling, "He tested positive for flu.", OTHER_SENSE),
+        (Feeling, "I am positive that this is bad", LEFT_OPEN),
+        (Feeling, "I am POSITIVE that this is bad", LEFT_OPEN),
+        (Feeling, "I'm very positive.", "the text uses the word in another sense"),
+        (Feeling, "As an AI, I must remain neutral on this.", LEFT_OPEN),
+        (Feeling, "She is positive she saw it.", LEFT_OPEN),
+        (Feeling, "On a positive note, the staff was kind.", LEFT_OPEN),
+        (Feeling, "Positive thinking is the topic of this text.", LEFT_OPEN),
+        (Feeling, "He tested positive for flu.", LEFT_OPEN),
         (Feeling, "It should have been positive.", LEFT_OPEN),
         (Feeling, "It was positive until the end.", LEFT_OPEN),
         (Feeling, "It's hard to say it's positive", LEFT_OPEN),
         (Feeling, "POSITIVE, no wait", LEFT_OPEN),
-        (bool, "False alarm.", OTHER_SENSE),
-        (bool, "His dream came true.", OTHER_SENSE),
+        (bool, "False alarm.", LEFT_OPEN),
+        (bool, "His dream came true.", LEFT_OPEN),
         (bool, "That is too good to be true", LEFT_OPEN),
-        (Move, "Please hold the line.", OTHER_SENSE),
-        (Move, "Hold on, let me think.", OTHER_SENSE),
-        (Urgency, "It is critical to know more.", OTHER_SENSE),
-        (Spam, "The spam filter missed it.", OTHER_SENSE),
+        (Move, "Please hold the line.", LEFT_OPEN),
+        (Move, "Hold on, let me think.", LEFT_OPEN),
+        (Urgency, "It is critical to know more.", LEFT_OPEN),
+        (Spam, "The spam filter missed it.", LEFT_OPEN),
     ],
 )
 def test_a_word_of_a_choice_in_another_meaning_is_refused(tp: Any, text: str, message: str) -> None:
-    assert f"; {message}, found " in problem(tp, text)
+    assert f"; {message}" in problem(tp, text)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set as AbstractSet
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -115,6 +116,58 @@ def test_other_text_becomes_items_only_if_guesses_are_allowed(text: str, items: 
     assert parse(list[str], text, leniency=Leniency.ALL) == items
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "– a\n– b",
+        "● a\n● b",
+        "→ a\n→ b",
+        "① a\n② b",
+        "(1) a\n(2) b",
+        "1 - a\n2 - b",
+        "a) a\nb) b",
+        "i. a\nii. b",
+        "#1 a\n#2 b",
+        '- "a"\n- "b"',
+        '1. "a"\n2. "b"',
+        "“a”\n“b”",
+        "`a`\n`b`",
+        '"a",\n"b"',
+        "a,\nb,",
+        "- a,\n- b",
+        "Here are the items:\n- a\n- b",
+        "- a\n- b\n\nLet me know if you need more.",
+    ],
+)
+def test_every_usual_way_of_writing_a_list_is_read(text: str) -> None:
+    assert parse(list[str], text) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- a\n  - a1\n- b",
+        "b) x\nc) y",
+        "- a\n1. b",
+        "Not mentioned\nNot available",
+        "No items found\nin the text",
+        "- Not mentioned\n- Unknown",
+        "没有\n未知",
+        "Error occurred\nTry again",
+        "Answer\na\nb",
+    ],
+)
+def test_lists_inside_of_lists_and_words_for_nothing_are_not_items(text: str) -> None:
+    assert problem(list[str], text).startswith("$: expected an array")
+
+
+@pytest.mark.parametrize("tp", [list[int], list[float], list[Decimal]])
+@pytest.mark.parametrize("text", ["3,14", "12,50, 13,75", "1,234"])
+def test_a_comma_between_two_digits_does_not_separate_numbers(tp: Any, text: str) -> None:
+    assert problem(tp, text).startswith("$: expected an array")
+    assert parse(tp, "1, 2, 3") == parse(tp, "1,2,3") == [1, 2, 3]
+
+
 def test_lines_are_not_items_without_leniency() -> None:
     with pytest.raises(OutputParsingError) as caught:
         parse(list[str], "a\nb", leniency=Leniency.NONE)
@@ -159,7 +212,7 @@ def test_the_schema_and_the_hint_show_the_items(tp: Any, schema: dict[str, Any],
 @pytest.mark.parametrize(
     ("tp", "text"),
     [
-        (list[Literal["red", "blue"]], "I'd pick red, because blue is dull"),
+        (list[Literal["red", "blue"]], "I'd pick red, I'd choose blue"),
         (list[bool], "Yes, it is true"),
     ],
 )

@@ -1,0 +1,303 @@
+"""Words that may stand around an answer without changing it, by language.
+
+A value that is named in a sentence counts only if every other word of the sentence is in one of these lists.
+A list of the words that deny a value could never be complete. All words must be from one language, because
+a word that is harmless in one language may deny the answer in another: "tak" is yes in Polish and not in
+Malay. So the lists contain no such words, and no words that limit, weaken or move a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+
+from ..lazy_regex import lazy_regex
+
+# Articles, pronouns, verbs of answering, the names of common questions, and words of agreement.
+_HARMLESS = {
+    "en": """
+        a an the this that these those it its it's that's here here's there there's i i'm i'd i've my we our
+        your their his her is are was were am has of for in to as with on so then thus therefore hence overall
+        accordingly based say says said think believe choose chose pick picked select selected classify
+        classified classifies label labels labeled labelled labeling rate rated rating tag tagged categorize
+        categorized categorise categorised identify identified consider considered determine determined
+        conclude concluded assign assigned assigning answer answered answers answering reply respond return
+        returns returned give given gives go going read reads describe describes mark marked detect detected
+        express expresses expressed expressing convey conveys show shows indicate indicates suggest suggests
+        match matches fall falls under belong belongs fit fits apply applies would get got find found count
+        counted counting calculate calculated compute computed total altogether sum amount result results
+        solution output response category class classification classifier type kind sentiment tone mood
+        emotion intent topic subject department team queue language priority urgency severity level risk score
+        grade grading status state decision verdict prediction predicted value choice option letter number
+        price cost age final correct right best main clear clearly definitely certainly really indeed just
+        exactly precisely simply very sure okay ok course please checking reviewing reading analyzing
+        analysing text texts sentence review reviews message comment post tweet email mail ticket tickets
+        document documents file image article paragraph question request query customer user author writer
+        speaker input statement claim name title person people item items record entry case content context
+        section data word words order product story process confidence temperature length height weight
+        width size depth speed distance duration time date recommendation recommend everything thing after
+        which what costs weighs measures equals unfortunately sadly fortunately luckily
+        """,
+    "de": """
+        der die das den dem des ein eine einen einem einer es ist sind war ich wir mein meine dieser diese
+        dieses diesem diesen hier also daher somit deshalb folglich als zu für in mit antwort lautet lösung
+        ergebnis kategorie klasse typ art stimmung gefühl sprache thema priorität dringlichkeit stufe wert
+        wahl option buchstabe zahl anzahl summe betrag preis kosten alter richtig richtige richtigen korrekt
+        korrekte korrekten endgültige text satz bewertung rezension nachricht kommentar frage kunde aussage
+        name person wähle wählen klassifiziere eingestuft einzustufen denke glaube würde sagen gehört passt
+        beträgt sehr eindeutig klar ja datum geburtsdatum uhrzeit insgesamt gesamt es's
+        """,
+    "fr": """
+        le la les l un une ce cette ces c'est c est sont était je j'ai nous mon voici donc ainsi pour dans
+        de du des d à réponse résultat solution catégorie classe type sentiment ton langue sujet priorité
+        urgence niveau valeur choix option lettre nombre total somme montant prix coût âge bonne correcte
+        exacte finale juste texte phrase avis message commentaire question client affirmation nom personne
+        choisis pense crois dirais classe classé classée appartient correspond très clairement oui date
+        naissance heure est
+        """,
+    "es": """
+        el la los las un una este esta esto es son era yo mi aquí por tanto entonces para de del a respuesta
+        resultado solución categoría clase tipo sentimiento tono idioma tema prioridad urgencia nivel valor
+        opción letra número total suma cantidad precio costo edad correcta correcto final texto frase reseña
+        opinión mensaje comentario pregunta cliente afirmación nombre persona elijo creo pienso diría clasifico
+        clasificado clasificada pertenece corresponde muy claramente fecha nacimiento hora hay
+        """,
+    "it": """
+        il lo la i gli le l un uno una questo questa è sono era io mio mia ecco quindi dunque perciò per in
+        del della a risposta risultato soluzione categoria classe tipo sentimento tono lingua tema priorità
+        urgenza livello valore scelta opzione lettera numero totale somma importo prezzo costo età corretta
+        corretto giusta finale testo frase recensione messaggio commento domanda cliente affermazione nome
+        persona scelgo penso credo direi classifico classificato classificata appartiene corrisponde molto
+        chiaramente data nascita
+        """,
+    "pt": """
+        o os as um uma este esta isto isso é são era eu meu minha aqui portanto então para em de do da resposta
+        resultado solução categoria classe tipo sentimento tom idioma tema prioridade urgência nível valor
+        escolha opção letra número total soma quantia preço custo idade correta correto certa final texto frase
+        avaliação mensagem comentário pergunta cliente afirmação nome pessoa escolho acho penso creio diria
+        classifico classificado classificada pertence corresponde muito claramente data nascimento hora
+        """,
+    "nl": """
+        de het een dit dat deze is zijn was ik wij mijn hier dus daarom voor in van als met antwoord luidt
+        resultaat oplossing categorie klasse type sentiment toon taal onderwerp prioriteit urgentie niveau
+        waarde keuze optie letter getal aantal totaal som bedrag prijs kosten leeftijd juiste correcte
+        uiteindelijke tekst zin recensie beoordeling bericht vraag klant bewering naam persoon kies denk geloof
+        zou zeggen classificeer geclassificeerd behoort past zeer heel duidelijk datum geboortedatum tijd er
+        """,
+    "sv": """
+        det den de ett är var jag vi min detta denna här alltså därför för i av som svaret svar resultatet
+        kategori kategorin klass typ känsla ton språk ämne prioritet nivå värde val alternativ bokstav antal
+        summa belopp pris ålder rätt rätta korrekta slutliga texten text recensionen meddelandet frågan kunden
+        väljer tror skulle säga klassificerar tillhör mycket tydligt datum födelsedatum tid
+        """,
+    "da": """
+        det den de er var jeg vi min dette denne her altså derfor for i af som svaret svar resultatet
+        kategori kategorien klasse type stemning tone sprog emne prioritet niveau værdi valg mulighed bogstav
+        antal sum beløb pris alder rigtige korrekte endelige teksten tekst anmeldelsen beskeden spørgsmålet
+        kunden vælger tror ville sige klassificerer tilhører meget tydeligt dato fødselsdato tid
+        """,
+    "no": """
+        det den de er var jeg vi min dette denne her altså derfor for i av som svaret svar resultatet
+        kategori kategorien klasse type stemning tone språk emne prioritet nivå verdi valg alternativ bokstav
+        antall sum beløp pris alder riktige riktig korrekte endelige teksten tekst anmeldelsen meldingen
+        spørsmålet kunden velger tror ville klassifiserer tilhører veldig tydelig dato fødselsdato tid
+        """,
+    "pl": """
+        to jest są był była ja moja mój ten ta więc zatem dlatego odpowiedź odpowiedzią wynik rozwiązanie
+        kategoria klasa typ sentyment nastrój ton język temat priorytet pilność poziom wartość wybór opcja
+        litera liczba suma kwota cena koszt wiek poprawna prawidłowa właściwa ostateczna tekst zdanie recenzja
+        opinia wiadomość komentarz pytanie klient osoba wybieram myślę uważam bardzo data urodzenia
+        """,
+    "cs": """
+        je jsou byl byla já můj moje tento tato tedy proto odpověď výsledek řešení kategorie třída typ nálada
+        tón jazyk téma priorita naléhavost úroveň hodnota volba možnost písmeno číslo počet součet částka cena
+        věk správná konečná text věta recenze zpráva komentář otázka zákazník osoba volím myslím velmi datum
+        narození
+        """,
+    "ru": """
+        это этот эта есть был была я мой моя вот итак поэтому следовательно ответ ответом результат решение
+        категория класс тип тональность настроение тон язык тема приоритет срочность уровень значение выбор
+        вариант буква число количество сумма цена стоимость возраст правильный правильная верный окончательный
+        итоговый текст предложение отзыв сообщение комментарий вопрос клиент имя человек выбираю думаю считаю
+        относится очень явно дата рождения всего в к
+        """,
+    "uk": """
+        це цей ця є був була я мій моя ось отже тому відповідь відповіддю результат рішення категорія клас тип
+        тональність настрій тон мова тема пріоритет терміновість рівень значення вибір варіант буква число
+        кількість сума ціна вік правильна остаточна текст речення відгук повідомлення питання клієнт обираю
+        думаю вважаю дуже дата народження
+        """,
+    "tr": """
+        bu şu o bir cevap cevabı yanıt yanıtı sonuç çözüm kategori kategorisi sınıf tür duygu ton dil konu
+        öncelik aciliyet seviye düzey değer seçim seçenek harf sayı sayısı toplam tutar fiyat yaş doğru son
+        metin cümle yorum mesaj soru müşteri kişi dir dır tarih saat
+        """,
+    "id": """
+        ini itu adalah ialah saya jadi maka untuk jawaban jawabannya hasil solusi kategori kelas jenis sentimen
+        bahasa topik prioritas urgensi tingkat nilai pilihan opsi huruf angka jumlah total harga usia umur
+        benar akhir teks kalimat ulasan pesan komentar pertanyaan pelanggan orang memilih sangat tanggal
+        """,
+    "ar": """
+        الإجابة الاجابة الجواب هو هي هذا هذه النتيجة الحل الفئة التصنيف النوع المشاعر اللغة الموضوع الأولوية
+        المستوى القيمة الاختيار الخيار الحرف الرقم العدد المجموع السعر العمر الصحيحة الصحيح النهائية النص
+        المراجعة الرسالة السؤال التاريخ
+        """,
+    "hi": """
+        यह है हैं उत्तर जवाब परिणाम श्रेणी वर्ग प्रकार भावना भाषा विषय प्राथमिकता स्तर मूल्य विकल्प अक्षर संख्या कुल कीमत
+        आयु सही अंतिम पाठ वाक्य समीक्षा संदेश प्रश्न का की के
+        """,
+}
+# Words of languages without spaces; a run of such characters must consist of them.
+_HARMLESS_RUNS = """
+    正确答案 正確答案 最终答案 最終答案 答案 回答 结果 結果 情感 情绪 情緒 类别 類別 分类 分類 类型 類型 优先级 優先級 级别 級別 等级 等級 标签 標籤
+    语言 語言 主题 主題 意图 意圖 选项 選項 选择 選擇 选 選 这条 這條 这个 這個 这 這 该 該 条 句 文本 评论 評論 消息 邮件 郵件 内容 內容 用户 用戶
+    客户 客戶 我 认为 認為 属于 屬於 应选 為 为 是 的 了 总共 總共 共 一共 有 数量 數量 总数 總數 日期 年龄 年齡 岁 歲 个 個 人 元 次 件 位
+    こちら これ この 答え 回答 正解 結論 感情 分類 カテゴリ カテゴリー 種類 優先度 レベル 言語 ラベル レビュー テキスト 文章 は が の を です である だ に と 合計 全部で
+    さん 円 人 個 件 回 歳
+    정답 답변 답 결과 감정 분류 카테고리 유형 우선순위 언어 라벨 리뷰 텍스트 은 는 이 가 의 을 를 입니다 이다 총 명 개 원 살 세 번 건
+"""
+_RUN = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]"
+# Faces and marks that agree with an answer or decorate it; an ironic or sad face may take it back.
+_MARKS = frozenset("✅✓✔☑👍🙂😊😀😃😄😁😍🥰🎉⭐🌟🔥📊📈💯👉➡→⇒•◦‣·▪●|")
+_PUNCTUATION = frozenset(".,;:!…\"'`*_“”„‘’«»‹›()[]{}<>（）【】「」『』。，、：；！．｡-‐‑–—/\\#=")
+_TOKEN = lazy_regex(
+    rf"[!<>=~]{{2,}}|{_RUN}+|[^\W\d_](?:[^\W_]|['’](?=[^\W\d_])|(?<=[^\W\d_])-(?=[^\W\d_]))*|\S"
+)
+_IGNORED = lazy_regex("[\u200b-\u200f\u2060\ufeff\ufe0e\ufe0f]")  # without width, or how an emoji is drawn
+
+
+def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
+    """Return the first word or sign that is not known to be harmless beside an answer, or None.
+
+    The words of ``known``, in lower case, are harmless too, such as the units that a declaration names.
+    """
+    words_of, languages = _languages_by_word(), _ALL
+    for match in _TOKEN.finditer(_IGNORED.sub("", text).casefold().replace("’", "'")):
+        token = match[0]
+        if token in known or (len(token) == 1 and (token in _PUNCTUATION or token in _MARKS)):
+            continue
+        of_word = _ALL if _harmless_runs().fullmatch(token) else words_of.get(token, 0)
+        languages &= of_word
+        if not languages:
+            return token
+    return None
+
+
+_ALL = (1 << len(_HARMLESS)) - 1
+
+
+@cache
+def _languages_by_word() -> dict[str, int]:
+    """Return a bit for each language of each harmless word."""
+    languages: dict[str, int] = {}
+    for number, words in enumerate(_HARMLESS.values()):
+        for word in words.split():
+            languages[word] = languages.get(word, 0) | 1 << number
+    return languages
+
+
+@cache
+def _harmless_runs() -> re.Pattern[str]:
+    words = sorted(_HARMLESS_RUNS.split(), key=len, reverse=True)
+    return re.compile(f"(?>{'|'.join(words)})++")
+
+
+# --- An explanation after an answer ---
+
+# Further words that tell in which language an explanation is. One in six words must be of one language.
+_COMMON = {
+    "en": """
+        and because since be been by from at he she they them you also more all who whose how when where why
+        does do did had have will can into about over its uses contains mentions describing explains means
+        description report bug customer great good bad service urgent need needs needed immediately money
+        order refund account
+        """,
+    "de": "und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so",
+    "fr": "et car parce que qui sur avec par pas plus il elle ils elles au aux dans en son sa ses se très",
+    "es": "y porque que con por se su sus lo al más como fue ha han está están muy",
+    "it": "e perché che con si su da nel nella al alla ha hanno più come molto",
+    "pt": "e porque que com se no na nos nas ao à seu sua mais como foi há está muito",
+    "nl": "en omdat want op met door aan bij die naar ook wordt heeft hij zij om te",
+    "sv": "och eftersom att på med till från har som är",
+    "da": "og fordi at på med til fra har som",
+    "no": "og fordi at på med til fra har som",
+    "pl": "i ponieważ bo że z na do w od oraz jego",
+    "cs": "a protože že s na do v od také",
+    "ru": "и потому что так как с на о об его её они он она для от по",
+    "uk": "і та тому що бо з на про його її вони він вона для від",
+    "tr": "ve çünkü için ile bu çok olan olarak",
+    "id": "dan karena yang di ke dari dengan pada",
+    "ar": "و لأن في من على إلى عن مع",
+    "hi": "और क्योंकि में से को पर",
+}
+# Words that may deny an answer, weaken it or take it back, in the languages in which explanations are read
+# and in the commonest of the others.
+_NEGATIONS = """
+    not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|false|wrong(?:ly)?|untrue
+    |(?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|incorrect(?:ly)?|invalid
+    |nicht|kein\\w*|nein|nie|niemals|weder|ohne|falsch|kaum|mitnichten|weniger|ne|n|pas|aucune?|jamais|sans|guère|peu
+    |ni|sin|nunca|nada|jamás|tampoco|poco|falso|não|nem|nenhum\\w*|sem|niet|geen|nooit|noch|zonder|senza|mai|né
+    |nessun\\w*|mica|inte|ej|aldrig|ingen|inget|utan|ikke|ikkje|aldri|uden|uten|nie|nigdy|żaden|bez|ani|není|nikdy
+    |žádn\\w*|не|нет|ни|никогда|без|нельзя|ні|немає|değil|yok|hayır|asla|bukan|tidak|belum|jangan|tanpa|kurang
+    |ليس|ليست|لا|لم|لن|غير|بدون|नहीं|न|मत|không|nem|ei|ez|nu
+"""
+_HEDGES = """
+    maybe|perhaps|possibl[ey]|might|may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain|unclear|doubt\\w*
+    |depends|guess\\w*|assum\\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely|partly|partially|mostly
+    |almost|nearly|if|unless|whether|otherwise|actually|wait|hmm+|sorry|correction|corrected|rather|instead
+    |opposite|contrary|iron(?:y|ic\\w*)|sarcas\\w+|example|placeholder|pretend\\w*
+    |vielleicht|eventuell|vermutlich|wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso
+    |probablemente|forse|probabilmente|talvez|provavelmente|misschien|waarschijnlijk|kanske|måske|kanskje|może|chyba
+    |možná|asi|возможно|наверное|может|вероятно|можливо|мабуть|belki|galiba|mungkin|barangkali|ربما|शायद
+"""
+_TAKES_BACK = lazy_regex(
+    r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + "|" + re.sub(r"\s+", "", _HEDGES) + r")(?!\w)"
+    r"|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
+    r"|[不没沒非未无無别否勿反錯错]|可能|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+)
+_NEGATION = lazy_regex(
+    r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + r")(?!\w)|n['’]t(?!\w)|[不没沒非未无無]"
+)
+_WORDS_PER_COMMON_WORD = 6
+
+
+def takes_back(text: str) -> str | None:
+    """Return the first word of an explanation that may deny or weaken the answer before it, or None."""
+    match = _TAKES_BACK.search(text.casefold())
+    return match[0] if match else None
+
+
+def without_negations(text: str) -> str:
+    """Return the text without the words that deny something, which explain the answer "no"."""
+    return _NEGATION.sub(" ", text.casefold())
+
+
+def is_in_known_language(text: str) -> bool:
+    """Return True if enough words of an explanation are from one language that this module knows."""
+    words_of, total = _languages_by_common_word(), 0
+    counts = [0] * len(_HARMLESS)
+    for word in _words(text):
+        total += 1
+        of_word = words_of.get(word, 0)
+        for number in range(len(counts)):
+            counts[number] += of_word >> number & 1
+    if not total:  # a language without spaces
+        return re.search(_RUN, text) is not None
+    return max(counts) * _WORDS_PER_COMMON_WORD >= total
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the words of a text, without the characters of languages that have no spaces."""
+    for match in _TOKEN.finditer(text.casefold().replace("’", "'")):
+        if match[0][0].isalpha() and not re.match(_RUN, match[0]):
+            yield match[0]
+
+
+@cache
+def _languages_by_common_word() -> dict[str, int]:
+    languages = dict(_languages_by_word())
+    for number, language in enumerate(_HARMLESS):
+        for word in _COMMON[language].split():
+            languages[word] = languages.get(word, 0) | 1 << number
+    return languages

@@ -1,0 +1,166 @@
+"""Split a list in plain text into its items: one item for each line, or items with commas between them.
+
+All lines have a marker of the same kind (``-``, ``1.``, ``(1)``, ``a)``, ``①`` …), or none has one. A line that
+announces a list with markers (``Here are the items:``) and a sentence after such a list are not items. Quotes
+around every item are removed. Lists inside of lists are rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+from typing import NamedTuple
+
+from ..lazy_regex import lazy_regex
+
+
+class TextItems(NamedTuple):
+    """The items of a list in plain text.
+
+    Attributes:
+        items: The texts of the items.
+        is_clear: True if the lines are items of a list, and not the sentences of another text.
+        has_commas: True if commas separate the items.
+    """
+
+    items: list[str]
+    is_clear: bool
+    has_commas: bool = False
+
+
+# The kinds of markers. A number or letter is compared with the position of its line.
+_MARKERS = (
+    lazy_regex(r"(?P<indent>[ \t]*)(?:[-*+•‣◦●○▪■▸►·→⇒➤–—])[ \t]+(?P<item>\S.*)"),
+    lazy_regex(
+        r"(?P<indent>[ \t]*)(?:[(\[]?(?P<number>\d{1,4})(?:[.):\]]|[ \t]+[-–—])|#\d{1,4}[.:]?)[ \t]+(?P<item>\S.*)"
+    ),
+    lazy_regex(r"(?P<indent>[ \t]*)(?P<circled>[①-⑳])[ \t]*(?P<item>\S.*)"),
+    lazy_regex(r"(?P<indent>[ \t]*)\(?(?P<letter>[a-zA-Z])[.)][ \t]+(?P<item>\S.*)"),
+    lazy_regex(r"(?P<indent>[ \t]*)\(?(?P<roman>[ivx]{1,5}|[IVX]{1,5})[.)][ \t]+(?P<item>\S.*)"),
+)
+_ROMAN = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
+_QUOTES = (('"', '"'), ("“", "”"), ("`", "`"), ("«", "»"), ("'", "'"))
+# One number with thousands separators or a decimal comma, or several numbers without a space.
+_ONE_NUMBER_OR_SEVERAL = lazy_regex(
+    r"(?<![\d,])(?!\d{3,},\d{4})\d+,\d+(?![\d,])|(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)"
+)
+_MAX_ITEM_WORDS = 4
+_MAX_ITEM_CHARACTERS = 60
+# Markup, punctuation of sentences, and names with a value.
+_NOT_AN_ITEM = lazy_regex(r"\s*[#|*_<>{}\[\]=~]|.*[.!?:;]\s*\Z|.*:\s|.*\|")
+_REMARK_WORDS = r"""
+    sorry|cannot|can['’]t|could(?:n['’]t| not)|unable|apologi[sz]e|sure|certainly|of course|here|below|above
+    |following|i|i['’](?:m|ll|ve)|me|you|your|there (?:is|are)|nothing|let['’]s|answer|answers|result|results|note
+"""
+# What a model writes where nothing was found.
+_NO_ANSWER_WORDS = r"""
+    none|n/a|unknown|no \w+|not (?:mentioned|available|applicable|specified|stated|found|given|provided|listed|known)
+    |unspecified|unavailable|missing|error\w*|failed|failure|try again|no|kein\w*|nicht \w+|unbekannt|aucun\w*|inconnu
+    |ningun\w*|desconocido|nessun\w*|nenhum\w*|нет|неизвестно|没有.*|沒有.*|未知|无|無|なし|不明|없음
+"""
+_REMARK = lazy_regex(rf"\b(?:{''.join(map(str.strip, _REMARK_WORDS.splitlines()))})\b", re.IGNORECASE)
+_NO_ANSWER = lazy_regex(
+    rf"(?:{''.join(map(str.strip, _NO_ANSWER_WORDS.splitlines()))})(?:\W.*)?", re.IGNORECASE
+)
+_SENTENCE = lazy_regex(r"\S+ .*[.!?]\s*\Z")
+
+
+def split_items(text: str) -> TextItems | None:
+    """Split a text into list items at line ends or commas; return None if it is not clearly one list.
+
+    ``1,234`` is rejected, because it may be one item or two.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return None
+    marked = _without_remarks(lines)
+    for kind in _MARKERS:
+        items = _marked_items(marked, kind)
+        if items is not None:
+            return TextItems(_without_quotes(items), is_clear=len(items) > 1)
+    if any(map(_has_marker, lines)):
+        return None
+    if len(lines) == 1:
+        return _split_at_commas(lines[0])
+    items = _without_commas([line.strip() for line in lines])
+    bare = _without_quotes(items)
+    is_clear = bare is not items or not any(map(_is_remark, items))
+    return None if any(map(_NO_ANSWER.fullmatch, items)) else TextItems(bare, is_clear)
+
+
+def _has_marker(line: str) -> bool:
+    return any(kind.fullmatch(line) for kind in _MARKERS)
+
+
+def _without_commas(items: list[str]) -> list[str]:
+    """Return the items without the commas that separate them at the ends of the lines."""
+    separated = len(items) > 1 and all(item.endswith(",") for item in items[:-1])
+    return [item.rstrip(",") for item in items] if separated else items
+
+
+def _without_remarks(lines: list[str]) -> list[str]:
+    """Return the lines of a list with markers, without the line that announces it and sentences after it."""
+    start = 0
+    if len(lines) > 1 and lines[0].rstrip(" *_").endswith((":", "：")) and not _has_marker(lines[0]):
+        start = 1
+    end = start + len(list(takewhile(_has_marker, lines[start:])))
+    if end == start or not all(_SENTENCE.fullmatch(line) for line in lines[end:]):
+        return [] if start == 0 or end > start else lines
+    return lines[start:end]
+
+
+def _marked_items(lines: list[str], kind: re.Pattern[str]) -> list[str] | None:
+    """Return the texts of lines with markers; None if a marker or an indentation is out of order."""
+    matches = [match for line in lines if (match := kind.fullmatch(line)) is not None]
+    if not matches or len(matches) < len(lines):
+        return None
+    width = len(matches[0]["indent"].expandtabs(4))
+    items = []
+    for position, match in enumerate(matches, 1):
+        if len(match["indent"].expandtabs(4)) > width + 1:
+            return None  # a list inside of the list
+        if not _is_at(match.groupdict(), position):
+            return None
+        items.append(match["item"].strip())
+    if any(map(_NO_ANSWER.fullmatch, items)) and not all(item.isdigit() for item in items):
+        return None
+    return _without_commas(items)
+
+
+def _is_at(groups: dict[str, str], position: int) -> bool:
+    """Return True if the letter or Roman number of a marker is that of its position in the list."""
+    if groups.get("letter"):
+        return groups["letter"].lower() == chr(ord("a") + position - 1)
+    if groups.get("roman"):
+        return position < len(_ROMAN) and groups["roman"].lower() == _ROMAN[position]
+    if groups.get("circled"):
+        return groups["circled"] == chr(ord("①") + position - 1)
+    return True
+
+
+def _split_at_commas(line: str) -> TextItems | None:
+    parts = [part.strip() for part in line.split(",")]
+    if len(parts) < 2 or not all(parts) or _ONE_NUMBER_OR_SEVERAL.search(line):
+        return None
+    return TextItems(_without_quotes(parts), is_clear=False, has_commas=True)
+
+
+def _without_quotes(items: list[str]) -> list[str]:
+    """Return the items without the quotes, if all of them are quoted; else the same list."""
+    stripped = [item.rstrip(",") for item in items]
+    for opening, closing in _QUOTES:
+        if all(len(item) > 1 and item.startswith(opening) and item.endswith(closing) for item in stripped):
+            bare = [item[1:-1] for item in stripped]
+            if not any(opening in item or closing in item for item in bare):
+                return bare
+    return items
+
+
+def _is_remark(line: str) -> bool:
+    """Return True if a line may be a sentence about the list and not one of its items."""
+    return (
+        len(line) > _MAX_ITEM_CHARACTERS
+        or len(line.split()) > _MAX_ITEM_WORDS
+        or _NOT_AN_ITEM.match(line) is not None
+        or _REMARK.search(line) is not None
+    )

@@ -1,0 +1,104 @@
+"""A value in a sentence counts only if every other word is known to be harmless, in any language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import Any, Literal
+
+import pytest
+
+from output_parsers import OutputParsingError, parse
+from output_parsers.prose.harmless import _HARMLESS, find_unknown_word
+
+# Words that deny what stands beside them, in many languages.
+NEGATORS = """
+    not non never ei eivät en et emme ez ne ni nije nav nėra nu nem nincs nuk nid dim ddim
+    ní níl cha chan pas pa mica ekki ikki ikke inte ej nicht net nit niet nie geen não nun
+    nin nej nei tidak tak bukan belum kurang ora dudu henteu lain dili di hindi wala tsy
+    sio si hapana aba ko kò ba babu ma maaha không chưa chẳng mhux yok değil emas deyil
+    gar bish na nahi nahin nathi illa illai alla kaadu не нет ні није емес биш not χωρίς
+    δεν όχι לא אין אינו نیست نہیں ليس नहीं না নয় இல்லை కాదు ಅಲ್ಲ ไม่ មិន ບໍ່ အဘယ် არ չէ
+    አይደለም kaum mitnichten weniger peu guère poco mało вряд kevés apenas hardly barely
+    scarcely allesbehalve
+""".split()
+ANNOUNCED = [
+    "{}",
+    "{}.",
+    "**{}**",
+    "`{}`",
+    "\\boxed{{{}}}",
+    "Answer: {}",
+    "The answer is {}.",
+    "The final answer is **{}**.",
+    "It could be many things. Answer: {}",
+    "Antwort: {}",
+    "Die Antwort ist {}.",
+    "Réponse : {}",
+    "La respuesta es {}.",
+    "Ответ: {}",
+    "答案：{}",
+    "{} is the answer.",
+    "Therefore, {}.",
+]
+DENIED = ["{}?", "not {}", "{} - but I am not sure", "maybe {}", "probably {}", "{} is wrong"]
+VALUES: list[tuple[Any, str, object]] = [
+    (Literal["low", "high"], "low", "low"),
+    (bool, "yes", True),
+    (bool, "false", False),
+    (int, "42", 42),
+    (float, "3.5", 3.5),
+    (Decimal, "3.50", Decimal("3.50")),
+    (date, "2024-03-05", date(2024, 3, 5)),
+    (Literal["A", "B", "C"], "B", "B"),
+]
+
+
+def differences(templates: list[str], expected: Callable[[object], object]) -> list[tuple[Any, str, object]]:
+    wrong = []
+    for tp, text, value in VALUES:
+        for template in templates:
+            try:
+                result: object = parse(tp, template.format(text))
+            except OutputParsingError:
+                result = "an error"
+            if result != expected(value):
+                wrong.append((tp, template.format(text), result))
+    return wrong
+
+
+def test_every_announced_value_is_read() -> None:
+    assert differences(ANNOUNCED, lambda value: value) == []
+
+
+def test_every_denied_value_is_an_error() -> None:
+    assert differences(DENIED, lambda value: "an error") == []
+
+
+def test_no_language_lists_a_word_that_denies_something_in_another_one() -> None:
+    words = {word for text in _HARMLESS.values() for word in text.split()}
+    assert words.intersection(NEGATORS) == set()
+
+
+def test_a_negation_beside_a_value_is_an_error_in_every_language() -> None:
+    assert differences([f"{word} {{}}" for word in NEGATORS], lambda value: "an error") == []
+    assert differences([f"{{}} {word}" for word in NEGATORS], lambda value: "an error") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("the sentiment of this review is", None),
+        ("die Stimmung ist", None),
+        ("the Antwort is", "antwort"),  # two languages
+        ("的情感是", None),
+        ("不", "不"),
+        ("!=", "!="),
+        ("🙂", None),
+        ("🤔", "🤔"),
+        ("tone in kg", "kg"),
+    ],
+)
+def test_the_first_word_that_is_not_harmless_is_found(text: str, word: str | None) -> None:
+    assert find_unknown_word(text) == word
