@@ -18,6 +18,7 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
+from ..lazy_regex import lazy_regex
 from ..prose import TextParseError, TextReading, strip_wrapping
 from ..prose.harmless import find_unknown_word
 from ..prose.numbers import NumberRules, NumberStyle, find_number, read_number
