@@ -1,35 +1,27 @@
 """The pytest plugin: fixtures, options, and protection against calls to real models.
 
-Pytest imports this module in every test run if the package is installed. The module imports the library only
-when a fixture needs it.
+Pytest imports this module in every test run if the package is installed. The module imports the rest of the
+library only when a fixture needs it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections.abc import Callable, Generator, Iterator
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable, Generator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from .guard import RealCallGuard
 
 if TYPE_CHECKING:
     from .cassette import CassetteChatModel
     from .fake import FakeChatModel
     from .golden import Golden
-    from .guard import RealCallGuard
 
-# The modules that send requests: the keys of aiservices.testing.guard.PATCHES, which is not imported here.
-WATCHED = (
-    "aiservices.models.http.model",
-    "aiservices.models.openai.client",
-    "aiservices.models.local",
-)
 _MARKER = "real_model: permits the test to call real models"
+_GUARD = pytest.StashKey[RealCallGuard]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,27 +49,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
-    guarded_run = config.stash[_GUARDED_RUN] = GuardedRun(config)
-    guarded_run.start()
+    guard = config.stash[_GUARD] = RealCallGuard(
+        real_models=config.getoption("--real-models"),
+        hosts=config.getini("aiservices_permitted_hosts"),
+        local_permitted=not config.getini("aiservices_guard_local"),
+    )
+    guard.start()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    guarded_run = config.stash.get(_GUARDED_RUN, None)
-    if guarded_run is not None:
-        guarded_run.end()
+    guard = config.stash.get(_GUARD, None)
+    if guard is not None:
+        guard.end()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    guarded_run = item.config.stash[_GUARDED_RUN]
-    is_marked = item.get_closest_marker("real_model") is not None
-    guarded_run.test = item.nodeid
-    guarded_run.all_permitted = is_marked or guarded_run.real_models
+    guard = item.config.stash[_GUARD]
+    guard.enter_test(item.nodeid, is_permitted=item.get_closest_marker("real_model") is not None)
     # Also around setup and teardown: fixtures may call models, too.
     try:
         return (yield)
     finally:
-        guarded_run.test, guarded_run.all_permitted = "", guarded_run.real_models
+        guard.leave_test()
 
 
 @pytest.fixture
@@ -111,7 +105,7 @@ def cassette(request: pytest.FixtureRequest) -> Callable[..., CassetteChatModel]
 
     mode = _option(request, "--cassettes")
     if mode != "none":
-        request.config.stash[_GUARDED_RUN].all_permitted = True
+        request.config.stash[_GUARD].all_permitted = True
     path = _file_of_test(request, "cassettes", ".json")
     cassettes: list[CassetteChatModel] = []
 
@@ -149,87 +143,3 @@ def _file_name(test: str, suffix: str) -> str:
         return name + suffix
     ending = "-" + hashlib.sha256(test.encode("utf-8", "surrogatepass")).hexdigest()[:12] + suffix
     return name.encode()[: _MAX_FILE_NAME - len(ending)].decode("utf-8", "ignore") + ending
-
-
-class GuardedRun:
-    """Ensures that the tests of one pytest run call real models only with permission."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self.real_models = bool(config.getoption("--real-models"))
-        self.all_permitted = self.real_models
-        self.test = ""
-        self.hosts: list[str] = config.getini("aiservices_permitted_hosts")
-        self.local_permitted = not config.getini("aiservices_guard_local")
-        self._guard: RealCallGuard | None = None
-        self._finder = ImportWatcher(self.protect)
-
-    def start(self) -> None:
-        """Block real model requests in modules that are imported now or later."""
-        sys.meta_path.insert(0, self._finder)
-        for name in WATCHED:
-            if name in sys.modules:
-                self.protect(sys.modules[name])
-
-    def protect(self, module: ModuleType) -> None:
-        from .guard import RealCallGuard
-
-        self._guard = self._guard or RealCallGuard(self)
-        self._guard.protect(module)
-
-    def end(self) -> None:
-        sys.meta_path.remove(self._finder)
-        if self._guard is not None:
-            self._guard.undo()
-
-
-class ImportWatcher(MetaPathFinder):
-    """An import hook that calls a function after a watched module has been imported.
-
-    Importing the watched modules just to guard them would make every test run import the library.
-    """
-
-    def __init__(self, on_import: Callable[[ModuleType], None]) -> None:
-        self._on_import = on_import
-
-    def find_spec(self, name: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in WATCHED:
-            return None
-        # The real finders locate the module; only its loader is wrapped.
-        spec = next(self._specs(name, path, target), None)
-        if spec is not None and spec.loader is not None:
-            spec.loader = WatchingLoader(spec.loader, self._on_import)
-        return spec
-
-    def _specs(self, name: str, path: object, target: ModuleType | None) -> Iterator[ModuleSpec]:
-        # Ask only the finders after this one: with two watchers, each would ask the other without end.
-        position = sys.meta_path.index(self)
-        for finder in sys.meta_path[position + 1 :]:
-            find = getattr(finder, "find_spec", None)
-            spec = None if find is None else find(name, path, target)
-            if spec is not None:
-                yield spec
-
-
-class WatchingLoader(Loader):
-    """A module loader that calls a function after the module has been executed.
-
-    It forwards all other attributes to the wrapped loader, because pytest's loader loads other files, too.
-    """
-
-    def __init__(self, loader: Any, on_import: Callable[[ModuleType], None]) -> None:
-        self._loader = loader
-        self._on_import = on_import
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        module: ModuleType | None = self._loader.create_module(spec)
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        self._on_import(module)
-
-
-_GUARDED_RUN = pytest.StashKey[GuardedRun]()

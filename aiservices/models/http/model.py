@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, Sel
 from ..base import Capabilities, PickledByArguments, header_listener
 from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
 from ..messages import ChatReply, ReplyDelta, Usage
+from ..request_checks import REQUEST_CHECKS
 from ..requests import ChatOptions, ChatRequest, ImageFormat, check_model_options
 from .api import ApiDialect, CallSettings, RequestWriter
 from .base import (
@@ -144,6 +145,8 @@ class HttpClients:
 
         Raises ModelConnectionError if it cannot be created.
         """
+        for check in REQUEST_CHECKS:
+            check(self.model_name, self.address)
         client = self._sync_client
         if client is None:
             # without the lock, because a process that is forked meanwhile would wait for it forever
@@ -154,6 +157,8 @@ class HttpClients:
 
     async def async_client(self) -> HttpClient[Awaitable[AsyncResponse]]:
         """Return the HTTP client for the running event loop, or raise ModelConnectionError."""
+        for check in REQUEST_CHECKS:
+            check(self.model_name, self.address)
         return await self._async_clients.get()
 
     def close(self) -> None:

@@ -34,6 +34,7 @@ from ..errors import (
     require_extra,
 )
 from ..messages import ChatReply, ReplyDelta
+from ..request_checks import REQUEST_CHECKS
 from ..requests import ChatOptions, ChatRequest, ToolSpecification, check_model_options
 from .prompting import (
     ANY_OBJECT,
@@ -179,6 +180,8 @@ class LocalChatModel(PickledByArguments):
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
         """Create the Job for a chat request, and the ReplyBuilder that joins the chunks of its reply."""
+        for check in REQUEST_CHECKS:
+            check(self.name, None)
         options = request.options.with_defaults(self._options)
         check_model_options(options)
         settings = self._settings if options.model is None else self._settings_for(options.model)

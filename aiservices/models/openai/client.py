@@ -31,6 +31,7 @@ from ..http.base import (
     key_function_credentials,
 )
 from ..presets import PRESETS, Preset, preset_variable
+from ..request_checks import REQUEST_CHECKS
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -341,6 +342,8 @@ class SdkClients:
 
         Raises AuthenticationError without a key.
         """
+        for check in REQUEST_CHECKS:
+            check(self.model_name, self.address)
         if self._user_client is not None:
             return SdkClient(self._user_client)
         self._refuse_other_kind("client", "OpenAI", self._user_async_client)
@@ -354,6 +357,8 @@ class SdkClients:
 
         Raises AuthenticationError without a key.
         """
+        for check in REQUEST_CHECKS:
+            check(self.model_name, self.address)
         if self._user_async_client is not None:
             return SdkClient(self._user_async_client)
         self._refuse_other_kind("async_client", "AsyncOpenAI", self._user_client)

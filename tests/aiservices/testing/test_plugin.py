@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -16,8 +15,9 @@ import aiservices.models.local
 import aiservices.models.openai
 import aiservices.moderation
 import aiservices.retrieval  # noqa: F401
+from aiservices.models.request_checks import REQUEST_CHECKS
 from aiservices.testing import plugin
-from aiservices.testing.guard import PATCHES
+from aiservices.testing.guard import RealCallGuard
 
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[3]
@@ -221,11 +221,9 @@ def test_the_embedded_model_is_guarded_if_the_setting_says_so(
 
 
 def test_the_guard_is_removed_after_the_run(pytester: pytest.Pytester) -> None:
-    from aiservices.models.http.model import HttpClients
-
-    before = HttpClients.sync_client, HttpClients.async_client
+    before = list(REQUEST_CHECKS)
     ran(pytester, "\ndef test_it():\n    pass\n", passed=1)
-    assert (HttpClients.sync_client, HttpClients.async_client) == before
+    assert before == REQUEST_CHECKS
 
 
 CASSETTE = """
@@ -331,30 +329,23 @@ def test_the_marker_and_the_options_are_documented(pytester: pytest.Pytester) ->
     assert "--update-golden" in pytester.runpytest(*LOADED, "--help").stdout.str()
 
 
-def test_two_runs_in_one_process_watch_the_same_modules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_runs_in_one_process_check_each_request_both(pytester: pytest.Pytester) -> None:
     """A test with pytester runs pytest inside pytest, so that two runs share one process."""
-    imported: list[str] = []
-    finders = [
-        plugin.ImportWatcher(lambda module, by=by: imported.append(f"{by} {module.__name__}")) for by in "ab"
-    ]  # type: ignore[misc]
-    (tmp_path / "watched_here.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(plugin, "WATCHED", ("watched_here", "nowhere"))
-    monkeypatch.setattr(sys, "meta_path", [*finders, *sys.meta_path])
-    assert import_module("watched_here").__name__ == "watched_here"
-    assert sorted(imported) == ["a watched_here", "b watched_here"]
-    with pytest.raises(ModuleNotFoundError):
-        import_module("nowhere")
-    del sys.modules["watched_here"]
+    outer = RealCallGuard(real_models=False, hosts=(), local_permitted=True)
+    outer.start()
+    try:
+        source = """
+from aiservices import ChatRequest
+
+def test_it():
+    OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k").complete(ChatRequest.of("x"))
+"""
+        assert "code outside of tests tried" in refusal(ran(pytester, source, "--real-models", failed=1))
+    finally:
+        outer.end()
 
 
-def test_the_watched_modules_are_those_that_the_guard_patches() -> None:
-    assert set(plugin.WATCHED) == set(PATCHES)
-
-
-def test_importing_the_plugin_does_not_import_the_library() -> None:
+def test_importing_the_plugin_does_not_import_the_code_that_calls_models() -> None:
     program = """
 import sys, pytest
 before = set(sys.modules)
@@ -368,7 +359,14 @@ print(sorted(set(sys.modules) - before))
         env={"PYTHONPATH": str(ROOT)},
         check=True,
     )
-    assert done.stdout == "['aiservices', 'aiservices.testing', 'aiservices.testing.plugin']\n"
+    assert done.stdout.split("'")[1::2] == [
+        "aiservices",
+        "aiservices.models",
+        "aiservices.models.request_checks",
+        "aiservices.testing",
+        "aiservices.testing.guard",
+        "aiservices.testing.plugin",
+    ]
 
 
 def test_importing_aiservices_testing_imports_neither_pytest_nor_hypothesis() -> None:
