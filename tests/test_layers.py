@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PARSERS = """lazy_regex result json prose types parser json_schema profiles strict lint streaming text
 tool_calls"""
 SERVICES = """atomic_file models models/http models/openai models/providers models/local models/registry
-models/fallback models/limits interface tools engine
+models/fallback models/limits lazy_names interface tools engine
 interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
 testing prices call_log remote integrations page rows"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]

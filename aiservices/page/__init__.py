@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..lazy_names import lazy_names
 from .call_tree import CallTree
 
 if TYPE_CHECKING:
@@ -11,18 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CallTree", "mount"]
 
-
 # Imported on first use, so that a missing package is reported with the name of its extra.
-def __getattr__(name: str) -> Any:
-    if name != "mount":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from .app import mount
-    except ModuleNotFoundError as error:
-        if error.name not in ("anyio", "fastapi", "starlette"):
-            raise
-        from ..models.errors import missing_extra
-
-        raise missing_extra(error.name, "fastapi", "the page") from None
-    globals()[name] = mount
-    return mount
+__getattr__ = lazy_names(
+    __name__, {".app": "mount"}, dict.fromkeys(("anyio", "fastapi", "starlette"), "fastapi")
+)

@@ -7,8 +7,9 @@ and a guard against real calls. A name is imported on first use. ``strategy_of``
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .case_files import cases_from
@@ -68,42 +69,19 @@ __all__ = [
     "wilson_interval",
 ]
 
-_NAMES_BY_MODULE = {
-    ".case_files": ("cases_from",),
-    ".cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
-    ".evaluation": ("Calibrated", "Case", "aevaluate", "calibrate", "evaluate"),
-    ".fake": ("FakeChatModel",),
-    ".golden": ("Golden", "GoldenError"),
-    ".guard": ("RealModelCallError",),
-    ".hypothesis_values": ("strategy_of",),
-    ".reliability": ("Labelled", "Reliability", "ReliabilityBin", "Threshold"),
-    ".report": ("Interval", "Outcome", "Report", "Summary", "mean_interval", "wilson_interval"),
-    ".scoring": (
-        "Scorer",
-        "ScorerInput",
-        "brier",
-        "close_to",
-        "contains",
-        "exact",
-        "log_loss",
-        "scored_by",
-        "similar",
-    ),
-}
-_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(_MODULES[name], __name__)
-    except ModuleNotFoundError as error:
-        if error.name != "hypothesis":
-            raise
-        from ..models.errors import missing_extra
-
-        raise missing_extra("hypothesis", "testing", name) from None
-    value: object = getattr(module, name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        ".case_files": "cases_from",
+        ".cassette": "CassetteChatModel CassetteError CassetteMode",
+        ".evaluation": "Calibrated Case aevaluate calibrate evaluate",
+        ".fake": "FakeChatModel",
+        ".golden": "Golden GoldenError",
+        ".guard": "RealModelCallError",
+        ".hypothesis_values": "strategy_of",
+        ".reliability": "Labelled Reliability ReliabilityBin Threshold",
+        ".report": "Interval Outcome Report Summary mean_interval wilson_interval",
+        ".scoring": "Scorer ScorerInput brier close_to contains exact log_loss scored_by similar",
+    },
+    {"hypothesis": "testing"},
+)

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ...lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ...remote.calls import ApprovalSettings
@@ -30,34 +32,15 @@ __all__ = [
 ]
 
 # Imported on first use: a program that only uses ``client`` must not need FastAPI.
-_MODULE_OF_NAME = {
-    "ApprovalSettings": "...remote.calls",
-    "Contract": "...remote.contract",
-    "Problem": "...remote.problems",
-    "Provider": ".server",
-    "RemoteServiceError": ".remote_client",
-    "app": ".server",
-    "client": ".remote_client",
-    "contract_of": "...remote.contract",
-    "description_of": "...remote.description",
-    "provide": ".server",
-    "router": ".server",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF_NAME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    try:
-        module = import_module(_MODULE_OF_NAME[name], __name__)
-    except ModuleNotFoundError as error:
-        if error.name not in ("anyio", "fastapi", "fastapi_offline", "httpx2", "starlette"):
-            raise
-        from ...models.errors import missing_extra
-
-        raise missing_extra(error.name, "fastapi", name) from None
-    value = getattr(module, name)
-    globals()[name] = value  # later accesses do not call this function
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "...remote.calls": "ApprovalSettings",
+        "...remote.contract": "Contract contract_of",
+        "...remote.description": "description_of",
+        "...remote.problems": "Problem",
+        ".remote_client": "RemoteServiceError client",
+        ".server": "Provider app provide router",
+    },
+    dict.fromkeys(("anyio", "fastapi", "fastapi_offline", "httpx2", "starlette"), "fastapi"),
+)

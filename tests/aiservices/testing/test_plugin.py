@@ -361,6 +361,7 @@ print(sorted(set(sys.modules) - before))
     )
     assert done.stdout.split("'")[1::2] == [
         "aiservices",
+        "aiservices.lazy_names",
         "aiservices.models",
         "aiservices.models.request_checks",
         "aiservices.testing",
