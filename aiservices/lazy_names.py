@@ -25,7 +25,7 @@ def lazy_names(package: str, names: Mapping[str, str], extras: Mapping[str, str]
         try:
             module = import_module(modules[name], package)
         except ModuleNotFoundError as error:
-            if error.name not in extras:
+            if error.name is None or error.name not in extras:
                 raise
             from .models.errors import missing_extra
 

@@ -28,11 +28,12 @@ from aiservices import (
     create,
     preview,
 )
-from aiservices.models.local.weights import ProgressLine, WeightsError, demo_weights, pull, weights_named
+from aiservices.models.local.weights import ProgressLine, WeightsError, pull, weights_named
 
 from .person import NEWBORN, PersonExtractor
 from .table import Colour, coloured, print_row, shortened
 from .tour_rows import Row, rows_of
+from .tour_weights import demo_weights, free_memory
 
 WIDTHS = (1, 16, 23, 36, 10, 4)
 LINE = sum(WIDTHS) + 2 * (len(WIDTHS) - 1)
@@ -79,7 +80,7 @@ def choose_model(name: str, *, yes: bool) -> tuple[ChatModel | str, str]:
     """
     if ":" in name or name == "fake":
         return name, f"Running {name}, as requested."
-    weights, reason = demo_weights(name or None, pull=partial(download, yes=yes))
+    weights, reason = demo_weights(name or None, partial(download, yes=yes), free_memory())
     model = LocalChatModel(weights)
     # The first request loads the weights. It is made here, so that no row of the table includes that time.
     start = perf_counter()

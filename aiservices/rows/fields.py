@@ -445,7 +445,6 @@ class Fields:
         inputs: The columns of the input, in order. If ``inputs_complete`` is false, rows may add more.
         answers: The columns of the answer, with names that the input does not have.
         error: The name of the column with the error of the row, which is null if there is an answer.
-        number: The name of the column with the number of the row, from 0; None for no such column.
         inputs_complete: True if the rows have no columns other than ``inputs``.
         input_types: Returns the known Arrow types of the input columns.
     """
@@ -453,78 +452,61 @@ class Fields:
     inputs: tuple[str, ...]
     answers: AnswerColumns
     error: str = "error"
-    number: str | None = None
     inputs_complete: bool = True
     input_types: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of all columns known so far, in the order of the output."""
-        number = () if self.number is None else (self.number,)
-        return (*number, *self.inputs, *(column.name for column in self.answers.columns), self.error)
+        return (*self.inputs, *(column.name for column in self.answers.columns), self.error)
 
     @property
     def own_names(self) -> frozenset[str]:
         """The names of the output columns that the input does not have."""
         return frozenset(self.columns) - frozenset(self.inputs)
 
-    def row(
-        self,
-        inputs: Mapping[str, Any],
-        *,
-        answer: Any = None,
-        error: object = None,
-        number: int | None = None,
-    ) -> dict[str, Any]:
-        """Build an output row from the input columns and either the answer columns or the error.
+    def row(self, inputs: Mapping[str, Any], *, answer: Any = None, error: object = None) -> Cells:
+        """Build an output row from the input columns and either the answer or the error.
 
-        Raises RowsError if an unexpected input column has the same name as a column that the output adds.
+        An answer that cannot be written as JSON is an error of the row. Raises RowsError if an unexpected
+        input column has the same name as a column that the output adds.
         """
         if self.inputs_complete:
-            row = {name: inputs.get(name) for name in self.inputs}
+            values = {name: inputs.get(name) for name in self.inputs}
         else:
-            row = dict(inputs)
-            same = next((name for name in row if name in self.own_names), None)
+            values, own_names = dict(inputs), self.own_names
+            same = next((name for name in values if name in own_names), None)
             if same is not None:
                 message = f"the input has a column {same!r}, and the output adds one of that name; rename it"
                 raise RowsError(message)
-        if self.number is not None:
-            row[self.number] = number
-        row |= self.answers.split(answer) if error is None else {}
-        row[self.error] = None if error is None else str(error)
-        return row
+        columns = self.answers.columns
+        problem = None if error is None else str(error)
+        answers: list[Json] = []
+        if problem is None:
+            parts = self.answers.split(answer)
+            try:
+                for column in columns:
+                    answers.append(column.to_json(parts[column.name]))  # noqa: PERF401  # its length is used
+            except ValueError as wrong:
+                problem = f"column {columns[len(answers)].name}: {wrong}"
+        return Cells(values, answers if problem is None else [None] * len(columns), problem)
 
 
-def output_fields(
-    table: Table, answers: AnswerColumns, *, inputs: Sequence[str] | None = None, number: bool = False
-) -> Fields:
+def output_fields(table: Table, answers: AnswerColumns) -> Fields:
     """Choose the columns of an output table, and rename answer columns that clash with input columns.
 
     An answer column with the name of an input column gets the prefix ``answer_``.
 
-    Args:
-        table: The input.
-        answers: The columns of the answer.
-        inputs: The columns of the input that are copied; all of them by default.
-        number: Add the column ``row_number``, because the rows are written in another order.
-
-    Raises DefinitionError if a name still occurs twice, or if ``inputs`` has a column that the table lacks.
+    Raises DefinitionError if a name still occurs twice.
     """
-    missing = [name for name in inputs or () if table.columns and name not in table.columns]
-    if missing:
-        message = f"the table has no column {missing[0]!r}; it has {', '.join(table.columns)}"
-        raise DefinitionError([DefinitionProblem("the output", message)])
-    copied = tuple(table.columns if inputs is None else inputs)
-    used = set(copied)
+    used = set(table.columns)
     error_name = _free_name("error", used)
-    number_name = _free_name("row_number", used) if number else None
     columns = tuple(replace(column, name=_free_name(column.name, used)) for column in answers.columns)
     return Fields(
-        copied,
+        table.columns,
         replace(answers, columns=columns),
         error_name,
-        number_name,
-        bool(table.columns) or inputs is not None,
+        bool(table.columns),
         lambda: table.types,
     )
 
@@ -765,7 +747,6 @@ class _AnswerArrays(_Column):
 class Cells(NamedTuple):
     """The values of an output row: the input values, the answer as JSON values, and the error."""
 
-    number: int | None
     inputs: dict[str, Any]
     answers: list[Json]
     error: str | None
@@ -775,11 +756,9 @@ class ArrowRows:
     """Collects rows, and converts them to Arrow tables."""
 
     def __init__(self, fields: Fields, can_write: Callable[[Any], bool] = lambda tp: True) -> None:
-        pa = pyarrow()
         self._fields = fields
         self._types = {name: tp for name, tp in fields.input_types().items() if can_write(tp)}
-        self._number = _TypedColumn(pa.int64())
-        self._error = _TypedColumn(pa.string())
+        self._error = _TypedColumn(pyarrow().string())
         self._answers = [_AnswerArrays(column.shape) for column in fields.answers.columns]
         self._inputs: dict[str, _Column] = {}
         self.count = 0
@@ -818,7 +797,6 @@ class ArrowRows:
             input_column.values.append(value)
             if isinstance(value, (str, bytes)):
                 self._characters += len(value)
-        self._number.values.append(row.number)
         self._error.values.append(error)
         self.count += 1
         return error
@@ -826,9 +804,6 @@ class ArrowRows:
     def table(self) -> Any:
         """Return the collected rows as an Arrow table, and remove them from this object."""
         columns: dict[str, object] = {}
-        if self._fields.number is not None:
-            columns[self._fields.number] = self._number.array()
-        self._number.values = []
         for name, column in self._inputs.items():
             columns[name] = column.array()
         for answer, column in zip(self._fields.answers.columns, self._answers, strict=True):

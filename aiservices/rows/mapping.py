@@ -29,7 +29,7 @@ from queue import SimpleQueue
 from statistics import fmean, stdev
 from typing import Any, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from ..engine.budget import Budget, SharedBudget
+from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
 from ..models.base import ChatModel
@@ -43,9 +43,9 @@ from ..models.errors import (
 )
 from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
-from .outputs import Review, ReviewedAnswers, answer_columns, check_output, output_fields, to_dataframe
+from .outputs import Review, answer_columns, check_output, output_fields, read_reviewed, to_dataframe
 from .row import Progress, Row, Summary, content_id, duration_text, map_method, with_columns
-from .runner import Engine, Job, Runner, RunSettings, answer_of
+from .runner import Engine, Job, RunSettings, answer_of
 from .tables import Table, open_table
 
 # --- Progress bars ---
@@ -128,12 +128,9 @@ class Rows(Generic[T]):
         self.run()
         journal = job.open_journal()
         try:
-            runner = Runner(
-                job.method, iter(()), journal, SharedBudget(), Progress(), job.settings, job.reviewed
-            )
             rows = (
                 job.fields.row(row.inputs, answer=answer_of(row), error=row.error)
-                for row in runner.finished_rows(job.rows())
+                for row in job.finished_rows(journal)
             )
             return to_dataframe(job.table, rows, job.fields)
         finally:
@@ -409,7 +406,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
         journal,
         settings.get("restart", False),
         None if review is None else Review(Path(review), mapped, settings.get("unsure_below")),
-        None if reviewed is None else ReviewedAnswers.read(Path(reviewed), mapped),
+        {} if reviewed is None else read_reviewed(Path(reviewed), mapped),
         settings.get("engine"),
         limits,
     )

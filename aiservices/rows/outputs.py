@@ -72,13 +72,9 @@ class Output(ABC):
         self.path = path
         self.fields = fields
         self._partial = path.with_name(f"{path.name}.partial")
-        self._own = fields.own_names
-        self._inputs = frozenset(fields.inputs)
 
-    def write(self, row: Mapping[str, Any]) -> str | None:
+    def write(self, row: Cells) -> str | None:
         """Write one output row, and return the row's error message, or None if there is no error.
-
-        The row is the result of ``Fields.row``.
 
         A value of the answer that the file cannot hold, such as an integer beyond 64 bits in Parquet, is an
         error of the row: its answer is null then.
@@ -86,7 +82,7 @@ class Output(ABC):
         Raises RowsError if the file cannot be written.
         """
         try:
-            return self._write(self._cells(row))
+            return self._write(row)
         except OSError as error:
             raise self._failure(error) from error
 
@@ -118,25 +114,6 @@ class Output(ABC):
         except BaseException:
             self.abort()
             raise
-
-    def _cells(self, row: Mapping[str, Any]) -> Cells:
-        fields = self.fields
-        error = row.get(fields.error)
-        answers: list[Json] = []
-        if error is None:
-            try:
-                for column in fields.answers.columns:
-                    answers.append(column.to_json(row.get(column.name)))  # noqa: PERF401  # its length is used
-            except ValueError as problem:
-                error = f"column {fields.answers.columns[len(answers)].name}: {problem}"
-        if error is not None:
-            answers = [None] * len(fields.answers.columns)
-        inputs = {name: value for name, value in row.items() if name not in self._own}
-        if fields.inputs_complete and not inputs.keys() <= self._inputs:
-            extra = sorted(inputs.keys() - self._inputs)
-            raise RowsError(f"{self.path}: a row has the column {extra[0]!r}, which the table does not have")
-        number = None if fields.number is None else row.get(fields.number)
-        return Cells(number, inputs, answers, None if error is None else str(error))
 
     def _failure(self, error: OSError) -> RowsError:
         return RowsError(f"{self.path} cannot be written: {error}")
@@ -173,10 +150,8 @@ class _JsonlOutput(Output):
 
     def _object(self, cells: Cells) -> dict[str, Json]:
         names = [column.name for column in self.fields.answers.columns]
-        number = {} if self.fields.number is None else {self.fields.number: cells.number}
         inputs = dict.fromkeys(self.fields.inputs) | cells.inputs
         return {
-            **number,
             **{name: json_value(value) for name, value in inputs.items()},
             **dict(zip(names, cells.answers, strict=True)),
             self.fields.error: cells.error,
@@ -393,7 +368,7 @@ def _output_class(path: Path) -> type[Output]:
 # --- Dataframes ---
 
 
-def to_dataframe(table: Table, rows: Iterable[Mapping[str, object]], fields: Fields) -> Any:
+def to_dataframe(table: Table, rows: Iterable[Cells], fields: Fields) -> Any:
     """Return a dataframe of the same kind as the input, with additional columns for the answer and the error.
 
     A pandas index is kept. A LazyFrame gives a DataFrame. Files, iterables and other Arrow objects give a
@@ -401,77 +376,46 @@ def to_dataframe(table: Table, rows: Iterable[Mapping[str, object]], fields: Fie
 
     Args:
         table: The input.
-        rows: Rows as for ``Output.write``. If ``fields`` has the number of the row, the rows may be in any
-            order, and rows of the input that are missing are left out. Otherwise they are those of the input.
+        rows: The rows of the input with their answers, in the same order.
         fields: The columns.
 
-    Raises RowsError if there is not one row for each row of the input, and no numbers.
+    Raises RowsError if there is not one row for each row of the input.
     """
-    collected = _MemoryOutput(fields)
+    collected = ArrowRows(fields)
     for row in rows:
-        collected.write(row)
+        collected.add(row)
     result = collected.table()
-    numbers: list[int] | None = None
-    if fields.number is not None:
-        result = result.sort_by(fields.number)
-        numbers = result.column(fields.number).to_pylist()
-        result = result.drop_columns([fields.number])
     source = table.source
     if table.kind == "polars" and not hasattr(source, "height"):
         source = source.collect()
     is_arrow = type(source).__module__.startswith("pyarrow") and hasattr(source, "take")
     if table.kind in ("pandas", "polars") or is_arrow:
         count = table.count if is_arrow else len(source)
-        if numbers is None and count != len(result):
+        if count != len(result):
             raise RowsError(f"there are {len(result)} rows with answers for the {count} rows of the table")
-        new = result.select([name for name in fields.columns if name in fields.own_names - {fields.number}])
-        return _with_new_columns(table.kind, source, new, numbers)
+        new = result.select([name for name in fields.columns if name in fields.own_names])
+        return _with_new_columns(table.kind, source, new)
     if table.kind == "duckdb":
         return import_extra("duckdb", "tables", "a DuckDB relation").from_arrow(result)
     return result
 
 
-class _MemoryOutput(Output):
-    """An output that collects rows in memory."""
-
-    def __init__(self, fields: Fields) -> None:
-        super().__init__(Path("memory"), fields)
-        self._rows = ArrowRows(fields)
-
-    def table(self) -> Any:
-        return self._rows.table()
-
-    def _write(self, cells: Cells) -> str | None:
-        return self._rows.add(cells)
-
-    def _finish(self) -> None:
-        pass
-
-    def _stop(self) -> None:
-        pass
-
-
-def _with_new_columns(kind: str, source: Any, new: Any, numbers: list[int] | None) -> Any:
-    """Return a copy of a dataframe with additional columns.
-
-    If ``numbers`` is given, the copy has only the rows with these numbers.
-    """
+def _with_new_columns(kind: str, source: Any, new: Any) -> Any:
+    """Return a copy of a dataframe with additional columns."""
     if kind == "pandas":
-        frame = source.copy(deep=False) if numbers is None else source.iloc[numbers].copy()
+        frame = source.copy(deep=False)
         for name in new.column_names:
             frame[name] = _pandas_column(new.column(name), frame.index)
         return frame
     if kind == "polars":
-        frame = source if numbers is None else source[numbers]
-        return frame.with_columns(import_extra("polars", "tables", "a polars DataFrame").from_arrow(new))
-    chosen = source if numbers is None else source.take(numbers)
-    if hasattr(chosen, "to_table"):  # a dataset
-        chosen = chosen.to_table()
-    elif isinstance(chosen, pyarrow().RecordBatch):
-        chosen = pyarrow().Table.from_batches([chosen])
+        return source.with_columns(import_extra("polars", "tables", "a polars DataFrame").from_arrow(new))
+    if hasattr(source, "to_table"):  # a dataset
+        source = source.to_table()
+    elif isinstance(source, pyarrow().RecordBatch):
+        source = pyarrow().Table.from_batches([source])
     for name in new.column_names:
-        chosen = chosen.append_column(name, new.column(name))
-    return chosen
+        source = source.append_column(name, new.column(name))
+    return source
 
 
 def _pandas_column(column: Any, index: object) -> Any:
@@ -579,38 +523,24 @@ class Review:
         self._writer.writerow([row_id, *inputs, _plain(answer), f"{lowest:.4f}", ""])
 
 
-class ReviewedAnswers:
-    """The corrected answers that people entered in a review file."""
-
-    def __init__(self, answers: Mapping[str, object]) -> None:
-        self._answers = answers
-
-    def __len__(self) -> int:
-        return len(self._answers)
-
-    def find(self, content: str) -> tuple[Any] | None:
-        """Return a person's answer for a row as a one-item tuple, or None if there is no answer."""
-        return (self._answers[content],) if content in self._answers else None
-
-    @staticmethod
-    def read(path: Path, method: MappedMethod) -> ReviewedAnswers:
-        """Read the corrected answers from a review file, skipping rows without a corrected answer."""
-        answers: dict[str, object] = {}
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.DictReader(file)
-                missing = {_ROW, _REVIEWED} - set(reader.fieldnames or ())
-                if missing:
-                    raise RowsError(
-                        f"{path} is not a file for review: it has no column {', '.join(sorted(missing))}"
-                    )
-                for line in reader:
-                    text = (line[_REVIEWED] or "").strip()
-                    if text:
-                        answers[line[_ROW]] = _read_answer(text, method, f"{path}, line {reader.line_num}")
-        except OSError as error:
-            raise RowsError(f"{path} cannot be read: {error.strerror}") from error
-        return ReviewedAnswers(answers)
+def read_reviewed(path: Path, method: MappedMethod) -> dict[str, object]:
+    """Read the corrected answers from a review file, by row id; rows without one are skipped."""
+    answers: dict[str, object] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = {_ROW, _REVIEWED} - set(reader.fieldnames or ())
+            if missing:
+                raise RowsError(
+                    f"{path} is not a file for review: it has no column {', '.join(sorted(missing))}"
+                )
+            for line in reader:
+                text = (line[_REVIEWED] or "").strip()
+                if text:
+                    answers[line[_ROW]] = _read_answer(text, method, f"{path}, line {reader.line_num}")
+    except OSError as error:
+        raise RowsError(f"{path} cannot be read: {error.strerror}") from error
+    return answers
 
 
 def _read_answer(text: str, method: MappedMethod, place: str) -> object:

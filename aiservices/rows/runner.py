@@ -52,7 +52,7 @@ from ..models.messages import ChatReply, reply_from_json, reply_to_json
 from ..models.requests import request_hash
 from ..service.methods import result_of
 from .journal import Journal, temporary_folder
-from .outputs import Fields, Review, ReviewedAnswers, open_output
+from .outputs import Fields, Review, open_output
 from .row import (
     EntryReader,
     MappedMethod,
@@ -216,25 +216,23 @@ class Runner:
 
     def __init__(
         self,
-        method: MappedMethod,
-        rows: Iterator[Mapping[str, Any]],
+        job: Job,
         journal: Journal,
         spent: SharedBudget,
         progress: Progress,
         settings: RunSettings,
-        reviewed: ReviewedAnswers | None = None,
         trace: RunTrace | None = None,
     ) -> None:
         self.progress = progress
         self.stopped: BaseException | None = None
-        self._method = method
-        self._rows = enumerate(rows)
+        self._method = job.method
+        self._rows = enumerate(job.rows())
         self._journal = journal
         self._spent = spent
         self._settings = settings
-        self._reviewed = reviewed
+        self._reviewed = job.reviewed
         self._trace = trace
-        self._reader = EntryReader(method)
+        self._reader = EntryReader(job.method)
         self._in_flight: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
         self._results: asyncio.Queue[Row[Any] | None] = asyncio.Queue()
         # so many rows may be in work or wait for the caller
@@ -345,10 +343,10 @@ class Runner:
         self._remember_key(key, row_id, entry)
         return self._reader.row(number, key, inputs, entry)
 
-    def finished_rows(self, rows: Iterator[Mapping[str, Any]]) -> Iterator[Row[Any]]:
+    def finished_rows(self) -> Iterator[Row[Any]]:
         """Yield the rows of a finished run in table order, with the answers saved in the journal."""
         self._journal.forget_counts()
-        for number, inputs in enumerate(rows):
+        for number, inputs in self._rows:
             if self._settings.limit is not None and number >= self._settings.limit:
                 return
             item = _Item(number, None if self._settings.key is None else inputs[self._settings.key], inputs)
@@ -367,10 +365,12 @@ class Runner:
             yield row
 
     def _reviewed_row(self, item: _Item, arguments: Mapping[str, Any]) -> Row[Any] | None:
-        review = None if self._reviewed is None else self._reviewed.find(content_id(arguments))
-        if review is None:
+        if not self._reviewed:
             return None
-        return Row(*item, cost=0.0, cached=True, reviewed=True, _value=review[0])
+        content = content_id(arguments)
+        if content not in self._reviewed:
+            return None
+        return Row(*item, cost=0.0, cached=True, reviewed=True, _value=self._reviewed[content])
 
     def _id_of(self, item: _Item, arguments: Mapping[str, Any]) -> str:
         """Return a row's id in the journal; rows with equal arguments share it if ``dedupe`` is True."""
@@ -649,7 +649,7 @@ class Job:
         journal: The file of the journal; None for one that is deleted with this object.
         restart: True to discard the answers of earlier runs.
         review: Writes the rows that a person should look at; None if there is no file for them.
-        reviewed: The answers that people gave.
+        reviewed: The answers that people gave, by the ids of rows.
         engine: Sends the requests in another way; None to send each at once.
         limits: The limits of requests to the models; None for none.
     """
@@ -663,7 +663,7 @@ class Job:
     journal: Path | None
     restart: bool
     review: Review | None
-    reviewed: ReviewedAnswers | None
+    reviewed: Mapping[str, object]
     engine: Engine | None = None
     limits: Limits | None = None
     summary: Summary = field(default_factory=Summary)
@@ -740,9 +740,7 @@ class Job:
     ) -> AsyncGenerator[Row[Any], None]:
         if self.engine is not None:
             return self.engine.run(self, journal, spent, progress, trace)
-        return Runner(
-            self.method, self.rows(), journal, spent, progress, self.settings, self.reviewed, trace
-        ).run()
+        return Runner(self, journal, spent, progress, self.settings, trace).run()
 
     def _total(self) -> int | None:
         count, limit = self.table.count, self.settings.limit
@@ -776,14 +774,15 @@ class Job:
             f"The reason: {reason}. When it is removed, the same call asks only for the other rows"
         )
 
+    def finished_rows(self, journal: Journal) -> Iterator[Row[Any]]:
+        """Yield the rows of a finished run in table order, with the answers saved in the journal."""
+        return Runner(self, journal, SharedBudget(), Progress(), self.settings).finished_rows()
+
     def _write(self, journal: Journal) -> None:
         """Write all rows to the output file, and rows with uncertain answers to the review file.
 
         Both files have the order of the table.
         """
-        runner = Runner(
-            self.method, iter(()), journal, SharedBudget(), Progress(), self.settings, self.reviewed
-        )
         with ExitStack() as stack:
             output = None
             if self.to is not None:
@@ -791,7 +790,7 @@ class Job:
             review = (
                 None if self.review is None else stack.enter_context(self.review.open(self.table.columns))
             )
-            for row in runner.finished_rows(self.rows()):
+            for row in self.finished_rows(journal):
                 if output is not None:
                     error = output.write(self.fields.row(row.inputs, answer=answer_of(row), error=row.error))
                     if error is not None and row.error is None:  # the format cannot represent the answer

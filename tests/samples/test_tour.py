@@ -105,7 +105,7 @@ def test_no_line_of_the_table_is_wider_than_100_columns(toured: Callable[..., st
 def test_without_a_model_the_error_tells_the_reason(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def none(prefer: str | None, **settings: object) -> tuple[str, str]:
+    def none(*arguments: object) -> tuple[str, str]:
         raise error
 
     monkeypatch.setattr(tour, "demo_weights", none)

@@ -127,7 +127,7 @@ class BatchEngine:
             await batches.finish_all(give_up)
             wave = _Wave(batches)
             settings = replace(job.settings, collect=wave.add, discount=self.discount, skip=finished.has)
-            runner = Runner(job.method, job.rows(), journal, spent, progress, settings, job.reviewed, trace)
+            runner = Runner(job, journal, spent, progress, settings, trace)
             try:
                 async with aclosing(runner.run()) as rows:
                     async for row in rows:
@@ -143,7 +143,7 @@ class BatchEngine:
             await batches.finish_all(give_up)
         batches.forget_unsubmitted()
         settings = replace(job.settings, discount=self.discount, skip=finished.has)
-        runner = Runner(job.method, job.rows(), journal, spent, progress, settings, job.reviewed, trace)
+        runner = Runner(job, journal, spent, progress, settings, trace)
         async with aclosing(runner.run()) as rows:
             async for row in rows:
                 yield row

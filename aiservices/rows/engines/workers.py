@@ -318,7 +318,7 @@ async def run_on_workers(
         settings = replace(
             job.settings, ask=chunks.ask, model_for=None, max_concurrency=pool.slots * chunk_rows
         )
-        runner = Runner(job.method, job.rows(), journal, spent, progress, settings, job.reviewed, trace)
+        runner = Runner(job, journal, spent, progress, settings, trace)
         async with aclosing(runner.run()) as rows:
             async for row in rows:
                 yield row

@@ -18,7 +18,7 @@ import pytest
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, HttpUrl, RootModel
 
 from aiservices import DefinitionError
-from aiservices.rows.fields import AnswerColumns, answer_columns, output_fields
+from aiservices.rows.fields import AnswerColumns, Cells, answer_columns, output_fields
 from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
 from output_parsers import Decision, ParserRegistry, Scale, parser_for
@@ -298,8 +298,8 @@ def test_a_value_of_another_type_is_an_error() -> None:
 # --- names --------------------------------------------------------------------------------------------------
 
 
-def names(table: Any, answers: AnswerColumns, **settings: Any) -> tuple[str, ...]:
-    return output_fields(open_table(table), answers, **settings).columns
+def names(table: Any, answers: AnswerColumns) -> tuple[str, ...]:
+    return output_fields(open_table(table), answers).columns
 
 
 class Failure(BaseModel):
@@ -309,16 +309,12 @@ class Failure(BaseModel):
 def test_the_columns_of_the_answer_are_beside_those_of_the_input() -> None:
     table = {"id": [1], "text": ["a"]}
     assert names(table, answer_columns(Place)) == ("id", "text", "city", "number", "error")
-    assert names(table, answer_columns(Place), inputs=["id"]) == ("id", "city", "number", "error")
-    assert names(table, answer_columns(int), inputs=[], number=True) == ("row_number", "value", "error")
 
 
 def test_a_column_that_the_input_has_too_gets_a_prefix() -> None:
-    assert names({"city": [1], "error": [2], "row_number": [3]}, answer_columns(Place), number=True) == (
-        "answer_row_number",
+    assert names({"city": [1], "error": [2]}, answer_columns(Place)) == (
         "city",
         "error",
-        "row_number",
         "answer_city",
         "number",
         "answer_error",
@@ -334,40 +330,17 @@ def test_names_that_remain_equal_are_an_error() -> None:
     )
 
 
-def test_a_column_that_the_table_lacks_is_an_error() -> None:
-    with pytest.raises(DefinitionError) as caught:
-        names({"id": [1], "text": ["a"]}, answer_columns(Place), inputs=["body"])
-    assert str(caught.value) == "the output: the table has no column 'body'; it has id, text"
-
-
 def test_a_row_has_the_answer_or_the_error() -> None:
-    fields = output_fields(open_table({"id": [1], "text": ["a"]}), answer_columns(Place), number=True)
+    fields = output_fields(open_table({"id": [1], "text": ["a"]}), answer_columns(Place))
     inputs = {"id": 1, "text": "a"}
-    assert fields.row(inputs, answer=Place("Rome"), number=7) == {
-        "row_number": 7,
-        "id": 1,
-        "text": "a",
-        "city": "Rome",
-        "number": None,
-        "error": None,
-    }
-    assert fields.row(inputs, error=ValueError("bad"), number=7) == {
-        "row_number": 7,
-        "id": 1,
-        "text": "a",
-        "error": "bad",
-    }
+    assert fields.row(inputs, answer=Place("Rome")) == Cells(inputs, ["Rome", None], None)
+    assert fields.row(inputs, error=ValueError("bad")) == Cells(inputs, [None, None], "bad")
 
 
 def test_columns_that_are_known_only_from_the_rows_must_not_have_the_names_of_the_answer() -> None:
     fields = output_fields(open_table(iter([])), answer_columns(Place))
     assert not fields.inputs_complete
-    assert fields.row({"id": 1}, answer=Place("Rome")) == {
-        "id": 1,
-        "city": "Rome",
-        "number": None,
-        "error": None,
-    }
+    assert fields.row({"id": 1}, answer=Place("Rome")) == Cells({"id": 1}, ["Rome", None], None)
     with pytest.raises(RowsError) as caught:
         fields.row({"city": "Rome"}, answer=Place("Rome"))
     assert str(caught.value) == (

@@ -30,6 +30,7 @@ from hypothesis import given, strategies as st
 from aiservices import DefinitionError
 from aiservices.models.errors import MissingExtraError
 from aiservices.rows import fields as fields_module
+from aiservices.rows.fields import Cells
 from aiservices.rows.outputs import Fields, Output, answer_columns, open_output, output_fields, to_dataframe
 from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
@@ -71,8 +72,8 @@ TABLE = {"id": [1, 2, 3], "text": ["a", "", None]}
 ROWS = [{"id": 1, "text": "a"}, {"id": 2, "text": ""}, {"id": 3, "text": None}]
 
 
-def fields_of(table: Any = TABLE, answer_type: Any = Ticket, **settings: Any) -> Fields:
-    return output_fields(open_table(table), answer_columns(answer_type), **settings)
+def fields_of(table: Any = TABLE, answer_type: Any = Ticket) -> Fields:
+    return output_fields(open_table(table), answer_columns(answer_type))
 
 
 def write_tickets(path: Path, fields: Fields) -> None:
@@ -170,21 +171,6 @@ def test_polars_and_duckdb_read_the_parquet_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_the_number_of_the_row_is_the_first_column(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"out.{ending}"
-    fields = fields_of(answer_type=int, inputs=["id"], number=True)
-    with open_output(path, fields) as output:
-        output.write(fields.row({"id": 2, "text": "b"}, answer=5, number=1))
-        output.write(fields.row({"id": 1, "text": "a"}, answer=6, number=0))
-    rows = list(open_table(path).rows())
-    if ending == "csv":
-        assert rows[0] == {"row_number": "1", "id": "2", "value": "5", "error": ""}
-    else:
-        assert rows[0] == {"row_number": 1, "id": 2, "value": 5, "error": None}
-    assert list(rows[0]) == ["row_number", "id", "value", "error"]
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
 def test_an_output_without_rows_is_a_complete_file(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"out.{ending}"
     open_output(path, fields_of()).close()
@@ -215,17 +201,8 @@ def test_an_answer_of_the_wrong_type_is_an_error_of_its_row(tmp_path: Path, endi
     path = tmp_path / f"out.{ending}"
     fields = fields_of(answer_type=Mood)
     with open_output(path, fields) as output:
-        row = {**ROWS[0], "value": 5, "error": None}
+        row = fields.row(ROWS[0], answer=5)
         assert output.write(row) == 'column value: expected one of "good", "bad", found 5'
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_column_that_the_table_does_not_have_is_an_error(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"out.{ending}"
-    with open_output(path, fields_of(answer_type=int)) as output:
-        with pytest.raises(RowsError) as caught:
-            output.write({"id": 1, "body": "b", "value": 1})
-        assert str(caught.value) == f"{path}: a row has the column 'body', which the table does not have"
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -316,6 +293,7 @@ def test_a_full_disk_is_an_error_that_leaves_no_file(tmp_path: Path, ending: str
     program = f"""
 import resource, signal
 from aiservices.rows.row import RowsError
+from aiservices.rows.fields import Cells
 from aiservices.rows.outputs import answer_columns, open_output, output_fields
 from aiservices.rows.tables import open_table
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -567,13 +545,13 @@ PLAIN = {
 FAILED = {**dict.fromkeys(PLAIN), "error": "bad"}
 
 
-def ratings(fields: Fields, count: int = 3, numbers: Any = (0, 1, 2)) -> list[dict[str, Any]]:
+def ratings(fields: Fields, count: int = 3) -> list[Cells]:
     """Return rows of TABLE with answers; the second has an error."""
     rows = [dict(zip(TABLE, values, strict=True)) for values in zip(*TABLE.values(), strict=True)]
     return [
-        fields.row(rows[number], number=number, **({"error": "bad"} if number == 1 else {"answer": RATING}))
-        for number in numbers
-    ][:count]
+        fields.row(row, **({"error": "bad"} if number == 1 else {"answer": RATING}))
+        for number, row in enumerate(rows[:count])
+    ]
 
 
 def test_a_pandas_dataframe_keeps_its_index_and_types() -> None:
@@ -650,29 +628,7 @@ def test_a_duckdb_relation_gives_a_relation() -> None:
         assert [row[0] for row in result.fetchall()] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "dataset", "iterable"])
-def test_rows_with_numbers_may_be_in_any_order_and_incomplete(library: str, tmp_path: Path) -> None:
-    pq.write_table(pa.table(TABLE), tmp_path / "table.parquet")
-    sources = {
-        "pandas": pd.DataFrame(TABLE, index=[7, 8, 9]),
-        "polars": pl.DataFrame(TABLE),
-        "pyarrow": pa.table(TABLE),
-        "dataset": pyarrow.dataset.dataset(tmp_path),
-        "iterable": TABLE,
-    }
-    table = open_table(sources[library])
-    fields = output_fields(table, answer_columns(Rating), number=True)
-    result = to_dataframe(table, ratings(fields, numbers=(2, 0)), fields)
-    if library == "pandas":
-        assert list(result.index) == [7, 9]
-    assert [(row["id"], row["score"]) for row in open_table(result).rows()] == [
-        (1, 2**53 + 1),
-        (3, 2**53 + 1),
-    ]
-    assert list(open_table(result).columns) == ["id", "text", *PLAIN]
-
-
-def test_missing_rows_without_numbers_are_an_error() -> None:
+def test_missing_rows_are_an_error() -> None:
     table = open_table(pd.DataFrame(TABLE))
     fields = output_fields(table, answer_columns(Rating))
     with pytest.raises(RowsError) as caught:

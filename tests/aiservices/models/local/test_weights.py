@@ -23,9 +23,7 @@ from aiservices.models.local.weights import (
     SourceError,
     Weights,
     WeightsError,
-    demo_weights,
     download_wheel,
-    free_memory,
     is_ready,
     models_folder,
     pull,
@@ -311,52 +309,6 @@ def test_the_folder_is_in_the_cache_of_the_user(tmp_path: Path, monkeypatch: pyt
     assert models_folder() == tmp_path / "Library" / "Caches" / "aiservices" / "models"
 
 
-@pytest.fixture
-def real_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights_module, "KNOWN_WEIGHTS", KNOWN_WEIGHTS)
-
-
-@pytest.mark.usefixtures("real_names")
-def test_a_demonstration_uses_the_large_weights_if_the_memory_suffices() -> None:
-    pulled: list[str] = []
-    assert demo_weights(pull=pulled.append, free_memory=lambda: 8_000_000_000) == (
-        "qwen2.5-coder-1.5b",
-        "Running Qwen2.5-Coder-1.5B-Instruct Q4_K_M, the most capable of the known weights.",
-    )
-    assert pulled == ["qwen2.5-coder-1.5b"]
-
-
-@pytest.mark.usefixtures("real_names")
-def test_a_demonstration_uses_the_small_weights_if_memory_is_short() -> None:
-    pulled: list[str] = []
-    assert demo_weights(pull=pulled.append, free_memory=lambda: 1_000_000_000) == (
-        "smollm2",
-        "Running SmolLM2-135M-Instruct Q4_1, which is often wrong: 1.0 GB of memory are free, and "
-        "Qwen2.5-Coder-1.5B-Instruct Q4_K_M needs 2.5 GB.",
-    )
-    assert pulled == ["smollm2"]
-
-
-@pytest.mark.usefixtures("real_names")
-def test_a_demonstration_uses_the_small_weights_if_the_large_ones_cannot_be_downloaded() -> None:
-    def broken(name: str) -> None:
-        if name != "smollm2":
-            raise WeightsError(f"{name} could not be pulled")
-
-    assert demo_weights(pull=broken, free_memory=lambda: None) == (
-        "smollm2",
-        "Running SmolLM2-135M-Instruct Q4_1, which is often wrong: qwen2.5-coder-1.5b could not be pulled.",
-    )
-
-
-@pytest.mark.usefixtures("real_names")
-def test_a_demonstration_uses_the_preferred_weights() -> None:
-    assert demo_weights("smollm2", pull=lambda name: None) == (
-        "smollm2",
-        "Running SmolLM2-135M-Instruct Q4_1, as requested.",
-    )
-
-
 def test_the_path_of_weights_is_in_the_cache(cache: Path) -> None:
     assert weights_path(TINY) == cache / "tiny.gguf"
 
@@ -420,11 +372,3 @@ def test_progress_is_a_line_for_each_tenth_elsewhere(capsys: pytest.CaptureFixtu
     progress("checking tiny", 5, 0)  # of an empty file
     lines = [f"joining tiny {percent:3d} %" for percent in range(0, 101, 10)]
     assert capsys.readouterr().err.splitlines() == [*lines, "checking tiny 100 %"]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/meminfo")
-def test_the_free_memory_is_at_most_that_of_the_machine() -> None:
-    free = free_memory()
-    assert free is not None
-    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line)
-    assert 0 < free <= int(total.split()[1]) * 1024
