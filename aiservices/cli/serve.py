@@ -121,11 +121,7 @@ def application_of(settings: ServeSettings) -> FastAPI:
     from ..page import mount
     from ..remote.request_check import RequestCheck, host_problems
 
-    target = find_target(settings.target)
-    if target.method:
-        raise UsageError(f"only a whole service can be served: omit .{target.method}")
-    service = make_service(target, settings.model)
-    interface = target.interface_of(service)
+    service, interface = _make_service(settings)
     problems = host_problems("--allowed-host", settings.allowed_hosts)
     if problems:
         raise UsageError("; ".join(map(str, problems)))
@@ -134,6 +130,15 @@ def application_of(settings: ServeSettings) -> FastAPI:
     hosts = [settings.host, socket.gethostname(), *settings.allowed_hosts]
     application.add_middleware(RequestCheck, allowed_hosts=hosts, same_origin=True)
     return application
+
+
+def _make_service(settings: ServeSettings | McpSettings) -> tuple[object, Any]:
+    """Return the service to serve and its interface, or raise UsageError if only one method is named."""
+    target = find_target(settings.target)
+    if target.method:
+        raise UsageError(f"only a whole service can be served: omit .{target.method}")
+    service = make_service(target, settings.model)
+    return service, target.interface_of(service)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -209,11 +214,7 @@ def server_of(settings: McpSettings) -> Server[Any]:
     """
     from ..integrations.mcp import ApprovalSettings, mcp_server, session_id
 
-    target = find_target(settings.target)
-    if target.method:
-        raise UsageError(f"only a whole service can be served: omit .{target.method}")
-    service = make_service(target, settings.model)
-    interface = target.interface_of(service)
+    service, interface = _make_service(settings)
     contract = contract_of(interface)
     server_arguments: dict[str, Callable[[Any], object]] = dict.fromkeys(
         _check_names(settings.session_arguments, contract), session_id

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from ..engine.effects import Emit, Flow, Run
 from ..engine.plan import Invocation
 from ..interface.decorators import user_message
-from ..interface.parameters import call_problem, is_async
+from ..interface.parameters import call_problem, is_async, is_generator_function
 from ..models.base import ChatModel
 from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
 from ..structured import SideQuestion
@@ -37,6 +37,13 @@ class Rewritten:
     """
 
     new: Any
+
+    @property
+    def text(self) -> str:
+        """The replacement for a text; reading it raises TypeError if it is not a text."""
+        if not isinstance(self.new, str):
+            raise TypeError(f"it rewrote a text as {type(self.new).__name__}")
+        return self.new
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +235,7 @@ def guard_verdict(
     """
     name, started_at = guard_name(guard), time.monotonic()
     try:
-        if _is_flow(_function_of(guard)):
+        if is_generator_function(_function_of(guard)):
             verdict = yield from guard(subject, context)
         else:
             verdict = yield _call_effect(guard, name, subject, context)
@@ -264,11 +271,6 @@ def _call_effect(guard: Any, name: str, subject: Any, context: object) -> Run:
 
 def _function_of(guard: GuardFunction) -> GuardFunction:
     return _function_of(guard.function) if isinstance(guard, Guard) else guard
-
-
-def _is_flow(function: GuardFunction) -> bool:
-    call = function if inspect.isroutine(function) else type(function).__call__
-    return inspect.isgeneratorfunction(call)
 
 
 # Makes the verdict of a guard that found a problem from a message: refused, reprompt or retry.

@@ -427,9 +427,10 @@ class OutputGuardrails:
             if isinstance(verdict, Reprompt):
                 return _Rejection(guard_name(guard), verdict, part)
             if isinstance(verdict, Rewritten):
-                if not isinstance(verdict.new, str):
-                    raise _not_a_text(verdict, guard, invocation, part)
-                part = verdict.new
+                try:
+                    part = verdict.text
+                except TypeError as error:
+                    raise guard_failure(guard_name(guard), "output", invocation, error, part) from error
         return part
 
     def check_limits(
@@ -539,13 +540,6 @@ def _async_problem(chunks: Chunks) -> str | None:
     return "is async, and nothing awaits it; pass a plain function" if is_async(chunks) else None
 
 
-def _not_a_text(
-    verdict: Rewritten, guard: GuardFunction, invocation: Invocation, subject: str
-) -> GuardrailError:
-    error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
-    return guard_failure(guard_name(guard), "output", invocation, error, subject)
-
-
 def _request_again(
     invocation: Invocation, already_sent: int, answer: Answer, text: str, message: str | None
 ) -> Invocation:
@@ -608,9 +602,7 @@ def _rewritten_answer(
     try:
         if on == "value":
             return _with_value(answer, verdict.new, invocation)
-        if not isinstance(verdict.new, str):
-            raise TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
-        return _with_text(answer, verdict.new, invocation)
+        return _with_text(answer, verdict.text, invocation)
     except (OutputParsingError, ValueError, TypeError) as error:
         raise guard_failure(guard_name(guard), "output", invocation, error) from error
 
@@ -787,7 +779,7 @@ class ToolGuardrails:
                     run = (
                         _with_run_value(call, run, verdict.new)
                         if on_value
-                        else _with_run_text(call, run, verdict.new)
+                        else _with_run_text(call, run, verdict.text)
                     )
                 except TypeError as error:
                     raise _failure(guard, "result", call, error) from error
@@ -811,10 +803,10 @@ def _check_texts(guard: Guard, call: ToolInvocation) -> Flow[Verdict]:
         if isinstance(verdict, Refused):
             return verdict
         if isinstance(verdict, Rewritten):
-            if not isinstance(verdict.new, str):
-                error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
-                raise _failure(guard, "arguments", call, error)
-            replacements[text] = verdict.new
+            try:
+                replacements[text] = verdict.text
+            except TypeError as error:
+                raise _failure(guard, "arguments", call, error) from error
     if not replacements:
         return passed()
     written = json.dumps({name: _replaced(value, replacements) for name, value in data.items()})
@@ -838,9 +830,7 @@ def _with_run_value(call: ToolInvocation, run: ToolRun, value: object) -> ToolRu
     return call.answer(value)._replace(arguments=run.arguments, seconds=run.seconds)
 
 
-def _with_run_text(call: ToolInvocation, run: ToolRun, text: object) -> ToolRun:
-    if not isinstance(text, str):
-        raise TypeError(f"it rewrote a text as {type(text).__name__}")
+def _with_run_text(call: ToolInvocation, run: ToolRun, text: str) -> ToolRun:
     if run.result == run.text:
         return run._replace(text=text, result=text)
     if run.error is None and call.tool.return_behavior is not ReturnBehavior.TO_LLM:

@@ -402,6 +402,11 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
+def is_generator_function(function: object) -> bool:
+    """Return True if a function or callable object contains ``yield``, as the flows of interceptors do."""
+    return inspect.isgeneratorfunction(function if inspect.isroutine(function) else type(function).__call__)
+
+
 def summary_of(docs: str) -> str:
     """Return a docstring without its sections on parameters, results and errors."""
     return _SECTIONS.split(docs, maxsplit=1)[0].strip()

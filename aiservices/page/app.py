@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import anyio
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
@@ -37,6 +37,7 @@ from ..integrations.fastapi.server import (
     Endpoints,
     Provider,
     RouteSettings,
+    ServiceCall,
     ServiceRoute,
     contract_of_provider,
 )
@@ -251,18 +252,10 @@ class RunEndpoints(Endpoints):
     The last event is ``end`` with the call's details; it follows ``result`` or ``error``.
     """
 
-    async def _respond(
-        self,
-        request: Request,
-        service: object,
-        values: Mapping[str, object],
-        mode: StreamMode,
-        *,
-        is_large: bool,
-    ) -> Response:
-        args, kwargs = self._method.bind_arguments(values)
-        run = PlaygroundRun(getattr(service, self._method.name), args, kwargs)
-        events = _run_events(self._method, run, self._threads, is_large=is_large)
+    async def _respond(self, call: ServiceCall) -> Response:
+        args, kwargs = self._method.bind_arguments(call.values)
+        run = PlaygroundRun(getattr(call.service, self._method.name), args, kwargs)
+        events = _run_events(self._method, run, self._threads, is_large=call.is_large)
         return EventStreamResponse((event.to_bytes() async for event in events), events)
 
 
@@ -431,17 +424,9 @@ class PlaygroundRun(MethodCall):
 class PreviewEndpoints(Endpoints):
     """FastAPI endpoints that show the model request of a service method without sending it."""
 
-    async def _respond(
-        self,
-        request: Request,
-        service: object,
-        values: Mapping[str, object],
-        mode: StreamMode,
-        *,
-        is_large: bool,
-    ) -> Response:
-        args, kwargs = self._method.bind_arguments(values)
-        function = getattr(service, self._method.name)
+    async def _respond(self, call: ServiceCall) -> Response:
+        args, kwargs = self._method.bind_arguments(call.values)
+        function = getattr(call.service, self._method.name)
         try:
             # In a thread, since a prompt may be rendered by blocking code of the user.
             render = partial(preview, function, *args, **kwargs)

@@ -23,7 +23,7 @@ from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..interface.decorators import TemplateSource, user_message
-from ..interface.parameters import call_problem, function_name, is_async
+from ..interface.parameters import call_problem, function_name, is_async, is_generator_function
 from ..interface.templates import Prompt, TemplateError, compile_prompt
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_at_least
@@ -457,7 +457,7 @@ class RetrievalAugmentor:
                 problems.append(DefinitionProblem("RetrievalAugmentor", f"{name} {message}"))
         if problems:
             raise DefinitionError(problems)
-        if route is not None and not _is_generator_function(route):
+        if route is not None and not is_generator_function(route):
             route = RouteBy(cast("Callable[[Query], Sequence[Retriever]]", route))
         fields = {
             "transform": transform,
@@ -511,11 +511,6 @@ class RetrievalAugmentor:
         assert isinstance(message, UserMessage), "last_user_position only returns positions of user messages"
         messages[position] = replace(message, text=self.inject(message.text, contents))
         return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
-
-
-def _is_generator_function(function: object) -> bool:
-    called = function if inspect.isroutine(function) else type(function).__call__
-    return inspect.isgeneratorfunction(called)
 
 
 def check_retrievers(owner: str, retrievers: Iterable[object]) -> None:

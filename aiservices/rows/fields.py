@@ -39,7 +39,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic_core import to_jsonable_python
 
-from output_parsers.parser.type_parser import DEFAULT_REGISTRY, ParserRegistry, TypeParser, parser_for
+from output_parsers.parser.type_parser import DEFAULT_REGISTRY, TypeParser, parser_for
 from output_parsers.result.reading import Json, dump_json, non_finite_name
 from output_parsers.types.choices import BoolNode, ChoiceNode, FlagNode
 from output_parsers.types.constraints import ConstrainedNode, PydanticNode
@@ -364,30 +364,14 @@ class AnswerColumns:
         return {column.name: values.get(column.key) for column in self.columns}
 
 
-def answer_columns(
-    answer_type: Any,
-    registry: ParserRegistry = DEFAULT_REGISTRY,
-    namespace: Mapping[str, object] | None = None,
-    *,
-    name: str = "value",
-) -> AnswerColumns:
+def answer_columns(answer_type: Any) -> AnswerColumns:
     """Return the output columns for an answer type, such as one column for each field of a record.
 
     A record has one column for each field, named like its JSON key. A Decision has the columns ``value``,
     ``probability`` and ``source``. Other answers have one column.
-
-    Args:
-        answer_type: The return type of the method, or the node of its parser.
-        registry: Where the parser for the type is found.
-        namespace: Maps local names in string annotations to types.
-        name: The name of the column of an answer that is not a record.
     """
-    node: Node[Any]
-    if isinstance(answer_type, Node):
-        node = answer_type
-    else:
-        parser: Any = registry.parser_for(answer_type, namespace=namespace)
-        node = (parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)).node
+    parser: Any = DEFAULT_REGISTRY.parser_for(answer_type)
+    node = (parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)).node
     if isinstance(node, EnvelopeNode):
         node = node.inner
     record = node
@@ -396,16 +380,16 @@ def answer_columns(
     if isinstance(record, ObjectNode) and record.spec.fields:
         return _record_columns(record)
     if isinstance(record, DecisionNode):
-        value = _column(name, record.value)
+        value = _column("value", record.value)
         return AnswerColumns(
             (
                 value,
                 AnswerColumn("probability", "probability", _FLOAT, lambda share: share),
                 AnswerColumn("source", "source", _TEXT, lambda source: source),
             ),
-            lambda decision: {name: decision.value, **_probability(decision)},
+            lambda decision: {"value": decision.value, **_probability(decision)},
         )
-    return AnswerColumns((_column(name, node),), lambda answer: {name: answer})
+    return AnswerColumns((_column("value", node),), lambda answer: {"value": answer})
 
 
 def _probability(decision: Decision[Any]) -> dict[str, Any]:

@@ -43,7 +43,8 @@ from ..models.errors import (
 )
 from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
-from .outputs import Review, answer_columns, check_output, output_fields, read_reviewed, to_dataframe
+from .fields import answer_columns, output_fields
+from .outputs import Review, check_output, read_reviewed, to_dataframe
 from .row import Progress, Row, Summary, content_id, duration_text, map_method, with_columns
 from .runner import Engine, Job, RunSettings, answer_of
 from .tables import Table, open_table

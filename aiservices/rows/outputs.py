@@ -28,31 +28,15 @@ from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from ..service.decisions import answers_of
 from .fields import (
     BATCH_ROWS,
-    AnswerColumn,
-    AnswerColumns,
     ArrowRows,
     Cells,
     Fields,
-    answer_columns,
     fit,
     json_value,
-    output_fields,
     utf8_text,
 )
 from .row import MappedMethod, Row, RowsError, content_id
 from .tables import Table, pyarrow
-
-__all__ = [
-    "AnswerColumn",
-    "AnswerColumns",
-    "Fields",
-    "Output",
-    "answer_columns",
-    "open_output",
-    "output_fields",
-    "to_dataframe",
-]
-
 
 # --- Outputs ---
 

@@ -51,8 +51,9 @@ from ..models.limits import Limits
 from ..models.messages import ChatReply, reply_from_json, reply_to_json
 from ..models.requests import request_hash
 from ..service.methods import result_of
+from .fields import Fields
 from .journal import Journal, temporary_folder
-from .outputs import Fields, Review, open_output
+from .outputs import Review, open_output
 from .row import (
     EntryReader,
     MappedMethod,

@@ -17,6 +17,7 @@ from output_parsers.result.reading import strict_equal
 
 from ..engine.effects import Flow, Run
 from ..engine.results import Result
+from ..interface.parameters import is_async as is_async_function
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, check_settings, usage_of
 from ..models.messages import Usage
 from ..service.methods import is_service_method, service_method_of
@@ -342,7 +343,7 @@ def is_async(method: object) -> bool:
     """Return True if a method's call must be awaited or iterated with ``async for``."""
     if is_service_method(method):
         return service_method_of(method).plan.returns.is_async
-    return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(type(method).__call__)
+    return is_async_function(method)
 
 
 def title_of(method: object) -> str:

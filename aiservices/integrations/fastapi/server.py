@@ -471,6 +471,24 @@ def _size_of_headers(scope: Scope) -> int:
     return size
 
 
+class ServiceCall(NamedTuple):
+    """An HTTP request for a service method, with its arguments.
+
+    Attributes:
+        request: The HTTP request.
+        service: The service.
+        values: The arguments, by the names of the parameters.
+        mode: What a stream sends.
+        is_large: True if rendering the prompt may take long.
+    """
+
+    request: Request
+    service: object
+    values: Mapping[str, object]
+    mode: StreamMode = StreamMode.SNAPSHOTS
+    is_large: bool = False
+
+
 class Endpoints:
     """Creates the FastAPI endpoint functions for one service method.
 
@@ -522,7 +540,7 @@ class Endpoints:
                 await run_sync(self._read, arguments, codec) if is_large else self._read(arguments, codec)
             )
             values.update(_without_prefix(others))
-            return await self._respond(request, service, values, events, is_large=is_large)
+            return await self._respond(ServiceCall(request, service, values, events, is_large))
 
         body = schema_type(self._method.arguments_codec.schema, self._method.service, self._json_text)
         parameters: dict[str, object] = {"arguments": Annotated[body, Body()]}
@@ -536,7 +554,7 @@ class Endpoints:
         async def endpoint(request: Request, service: object, **others: object) -> Response:
             arguments = _query_arguments(request, self._method)
             values = {**arguments, **_without_prefix(others)}
-            return await self._respond(request, service, values, StreamMode.SNAPSHOTS, is_large=False)
+            return await self._respond(ServiceCall(request, service, values))
 
         return self._with_signature(endpoint, {}, allowed)
 
@@ -606,20 +624,12 @@ class Endpoints:
         except UnicodeDecodeError as error:
             raise ProblemError(not_json_problem(qualname)) from error
 
-    async def _respond(
-        self,
-        request: Request,
-        service: object,
-        values: Mapping[str, object],
-        mode: StreamMode,
-        *,
-        is_large: bool,
-    ) -> Response:
+    async def _respond(self, call: ServiceCall) -> Response:
         """Call the service method and return the HTTP response, or raise ProblemError if the call fails."""
         method = self._method
-        args, kwargs = method.bind_arguments(values)
-        call = MethodCall(getattr(service, method.name), args, kwargs)
-        return await self._run(request, call, mode, is_large=is_large)
+        args, kwargs = method.bind_arguments(call.values)
+        method_call = MethodCall(getattr(call.service, method.name), args, kwargs)
+        return await self._run(call.request, method_call, call.mode, is_large=call.is_large)
 
     async def _run(self, request: Request, call: MethodCall, mode: StreamMode, *, is_large: bool) -> Response:
         method, states = self._method, self._states

@@ -352,8 +352,7 @@ class Connection:
 
         May raise McpServerError.
         """
-        client = await self._open_client()
-        if client.server_capabilities.resources is None:
+        if (await self._open_client()).server_capabilities.resources is None:
             return []
         pages = self._pages(lambda client, cursor: client.list_resources(cursor=cursor))
         return [resource async for page in pages for resource in page.resources]
@@ -363,8 +362,7 @@ class Connection:
 
         May raise McpServerError.
         """
-        client = await self._open_client()
-        if client.server_capabilities.resources is None:
+        if (await self._open_client()).server_capabilities.resources is None:
             return []
         pages = self._pages(lambda client, cursor: client.list_resource_templates(cursor=cursor))
         return [template async for page in pages for template in page.resource_templates]
@@ -374,8 +372,7 @@ class Connection:
 
         May raise McpServerError.
         """
-        client = await self._open_client()
-        if client.server_capabilities.prompts is None:
+        if (await self._open_client()).server_capabilities.prompts is None:
             return []
         pages = self._pages(lambda client, cursor: client.list_prompts(cursor=cursor))
         return [prompt async for page in pages for prompt in page.prompts]

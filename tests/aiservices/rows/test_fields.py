@@ -21,7 +21,7 @@ from aiservices import DefinitionError
 from aiservices.rows.fields import AnswerColumns, Cells, answer_columns, output_fields
 from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
-from output_parsers import Decision, ParserRegistry, Scale, parser_for
+from output_parsers import Decision, Scale
 
 
 class Level(Enum):
@@ -261,32 +261,6 @@ def test_an_answer_that_arrow_cannot_hold_is_an_error(answer_type: Any, value: A
 )
 def test_a_record_has_a_column_for_each_field(answer_type: Any, answer: Any, columns: dict[str, Any]) -> None:
     assert answer_columns(answer_type).split(answer) == columns
-
-
-def test_the_name_of_a_single_column_can_be_chosen() -> None:
-    assert answer_columns(int, name="rating").split(5) == {"rating": 5}
-    assert answer_columns(Decision[bool], name="spam").split(Decision(True)) == {
-        "spam": True,
-        "probability": None,
-        "source": "",
-    }
-
-
-def test_the_node_of_a_parser_and_parsers_of_the_user_describe_columns_too() -> None:
-    class Upper:
-        schema = None
-
-        def format_instructions(self) -> str:
-            return ""
-
-        def parse(self, text: str) -> str:
-            return text.upper()
-
-    registry = ParserRegistry((lambda target, parsers: Upper() if target.type is str else None,))
-    (column,) = answer_columns(str, registry).columns
-    assert str(column.shape.arrow(set())) == "string"
-    node = parser_for(Place).with_envelope().node
-    assert answer_columns(node).split(Place("Rome")) == {"city": "Rome", "number": None}
 
 
 def test_a_value_of_another_type_is_an_error() -> None:

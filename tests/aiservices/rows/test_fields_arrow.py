@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from aiservices.rows import fields as fields_module
-from aiservices.rows.outputs import answer_columns, open_output, output_fields
+from aiservices.rows.fields import answer_columns, output_fields
+from aiservices.rows.outputs import open_output
 from aiservices.rows.tables import open_table
 
 BIG = 2**53 + 1

@@ -30,8 +30,8 @@ from hypothesis import given, strategies as st
 from aiservices import DefinitionError
 from aiservices.models.errors import MissingExtraError
 from aiservices.rows import fields as fields_module
-from aiservices.rows.fields import Cells
-from aiservices.rows.outputs import Fields, Output, answer_columns, open_output, output_fields, to_dataframe
+from aiservices.rows.fields import Cells, Fields, answer_columns, output_fields
+from aiservices.rows.outputs import Output, open_output, to_dataframe
 from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
 from output_parsers import Decision
@@ -294,7 +294,8 @@ def test_a_full_disk_is_an_error_that_leaves_no_file(tmp_path: Path, ending: str
 import resource, signal
 from aiservices.rows.row import RowsError
 from aiservices.rows.fields import Cells
-from aiservices.rows.outputs import answer_columns, open_output, output_fields
+from aiservices.rows.fields import answer_columns, output_fields
+from aiservices.rows.outputs import open_output
 from aiservices.rows.tables import open_table
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
