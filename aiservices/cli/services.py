@@ -314,9 +314,3 @@ def _describe_import_error(error: BaseException) -> str:
     user_frames = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_PATHS)]
     location = f" ({user_frames[-1].filename}, line {user_frames[-1].lineno})" if user_frames else ""
     return f"{type(error).__name__}: {error}{location}"
-
-
-# The C0 and C1 control characters and DEL, except newline and tab.
-
-
-_STARS: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}

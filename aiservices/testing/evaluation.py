@@ -374,13 +374,9 @@ def _calibration_problems(
 
 def _call_all(bound: ServiceMethod, cases: Sequence[Case[Any]], max_concurrency: int) -> Flow[list[_Called]]:
     drive = arun if bound.plan.returns.is_async else run
-    runs = tuple([Run(partial(_call_with, drive, bound, case)) for case in cases])
+    runs = tuple([Run(partial(drive, _call(bound, case))) for case in cases])
     called: list[_Called] = yield Gather(runs, max_concurrency)
     return called
-
-
-def _call_with(drive: Callable[[Flow[_Called]], object], bound: ServiceMethod, case: Case[Any]) -> object:
-    return drive(_call(bound, case))
 
 
 def _call(bound: ServiceMethod, case: Case[Any]) -> Flow[_Called]:

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -268,6 +268,17 @@ class BatchRecord:
     failures: int = field(default=0, compare=False)
 
 
+@contextmanager
+def _complete_file(path: Path) -> Iterator[TextIO]:
+    """Context manager for writing a file that appears under its name only when it is complete."""
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
 def batch_folder(journal: Path) -> Path:
     """Return the path of a run's folder for batch files, which is next to the run's journal."""
     return journal.with_name(f"{journal.name}.batches")
@@ -331,12 +342,8 @@ class BatchFolder:
             self.records.append(record)
         path = self.path(record, "json")
         data = {name: value for name, value in vars(record).items() if name not in ("refused", "failures")}
-        temporary = path.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
+        with _complete_file(path) as file:
             json.dump(data, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
 
     def remove(self, record: BatchRecord) -> None:
         """Delete the files of a batch whose responses have been written to the journal."""
@@ -498,13 +505,8 @@ class BatchFolder:
         requests = self.requests(record)
         other = replace(record, name=uuid4().hex, refused=False)
         for one, part in ((other, requests[count:]), (record, requests[:count])):
-            path = self.path(one, "requests")
-            temporary = path.with_suffix(".tmp")
-            with temporary.open("w", encoding="utf-8") as file:
+            with _complete_file(self.path(one, "requests")) as file:
                 file.writelines(json.dumps(request, ensure_ascii=False) + "\n" for request in part)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
             one.count, one.bytes = len(part), sum(len(request.body.encode()) + 200 for request in part)
             self.save(one, "written")
 
@@ -630,13 +632,9 @@ async def fetch_responses(folder: Path, record: BatchRecord, service: BatchServi
     """Download a finished batch's responses to a file, and return the number of responses."""
     path = folder / f"{record.name}.responses"
     if not path.exists():
-        temporary = path.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
+        with _complete_file(path) as file:
             async with aclosing(service.responses(record.id)) as responses:
                 async for response in responses:
                     file.write(json.dumps(response, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
     with path.open(encoding="utf-8") as lines:
         return sum(1 for _ in lines)
