@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -40,10 +40,10 @@ from .service.call_settings import CallSettings
 from .service.compile import MethodPlan
 from .service.create import create
 from .service.methods import CallPath, add_service_to_interceptors, plan_of, start_stream
-from .service.planner import PlannedCall, Settings, find_chat_model, find_strategy, plan_call
+from .service.planner import CallDefinition, Settings, find_chat_model, find_strategy, plan_call
 from .service.prompt_binding import example_value
 from .service.settings import check_keywords, check_types
-from .service.signatures import MethodSignature, ReturnShape, call_signature
+from .service.signatures import ReturnShape, call_signature
 from .tools.tool import ToolSource
 from .tools.toolbox import ToolLimits, tool_choice_problems
 
@@ -87,15 +87,15 @@ class StructuredModel(Generic[T, V]):
 
     def __init__(
         self,
+        definition: CallDefinition,
         plan: CallPlan,
-        plan_as: Callable[[list[DefinitionProblem], ReturnShape], PlannedCall],
         path: CallPath,
         examples: tuple[FewShotExample, ...],
         *,
         include_raw: bool,
     ) -> None:
+        self._definition = definition
         self._plan = plan
-        self._plan_as = plan_as
         self._pipeline, self._budget = path
         self._examples = examples
         self._include_raw = include_raw
@@ -171,7 +171,7 @@ class StructuredModel(Generic[T, V]):
     @cached_property  # few of these models are streamed
     def _streaming_routes(self) -> tuple[ModelRoute, ...]:
         problems: list[DefinitionProblem] = []
-        plan, _ = self._plan_as(problems, ReturnShape.STREAM)
+        plan, _ = plan_call(self._definition.with_shape(ReturnShape.STREAM), problems)
         if problems or plan is None:
             raise DefinitionError(problems)
         return plan.routes
@@ -305,10 +305,10 @@ def structured(
     call_settings = Settings.of({**settings, "strategy": None}, model)
     problems = call_settings.options.problems(_NAME)
     strategy = find_strategy(settings.get("strategy"), _NAME, problems, _LANGCHAIN_NAMES)
-    signature, parser = _read_type(output_type, problems)
+    signature = call_signature(output_type, _NAME, problems)
     chat_model = find_chat_model(model, call_settings, _NAME, problems)
-    plan_as = partial(_plan, signature, chat_model, call_settings, parser, strategy)
-    plan, parser = plan_as(problems, ReturnShape.VALUE)
+    definition = CallDefinition(_NAME, signature, chat_model, call_settings, strategy)
+    plan, parser = plan_call(definition, problems)
     examples: tuple[FewShotExample, ...] = ()
     if parser is not None:
         examples = _plan_examples(settings.get("examples", ()), parser, problems)
@@ -317,41 +317,7 @@ def structured(
     if problems or plan is None:
         raise DefinitionError(problems)
     add_service_to_interceptors(_NAME, _NAME, path.pipeline.interceptors, has_default_conversation=True)
-    return StructuredModel(plan, plan_as, path, examples, include_raw=include_raw)
-
-
-def _read_type(
-    output_type: Any, problems: list[DefinitionProblem]
-) -> tuple[MethodSignature | None, OutputParser[Any] | None]:
-    """Return the type as a signature, and the parser if it is a JSON Schema."""
-    try:
-        signature = call_signature(output_type)
-        if not isinstance(output_type, Mapping):
-            return signature, None
-        from output_parsers.json_schema.parser import named_schema, schema_parser
-
-        name, description, schema, _ = named_schema(output_type)
-        described = {} if description is None else {"description": description}
-        return signature, schema_parser({**schema, **described}, name=name)
-    except (TypeError, ValueError) as error:
-        problems.append(DefinitionProblem(_NAME, str(error)))
-        return None, None
-
-
-def _plan(
-    signature: MethodSignature | None,
-    model: ChatModel | None,
-    settings: Settings,
-    parser: OutputParser[Any] | None,
-    strategy: Strategy | None,
-    problems: list[DefinitionProblem],
-    shape: ReturnShape,
-) -> PlannedCall:
-    """Plan the calls that return a value or, for the shape STREAM, show it while it is written."""
-    if signature is None or signature.returns is None:
-        return PlannedCall(None, None)
-    signature = signature._replace(returns=signature.returns._replace(shape=shape))
-    return plan_call(_NAME, signature, model, settings, problems, parser=parser, strategy=strategy)
+    return StructuredModel(definition, plan, path, examples, include_raw=include_raw)
 
 
 def _plan_examples(

@@ -40,9 +40,9 @@ from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLi
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
 from ..service.methods import CallPath, add_service_to_interceptors
-from ..service.planner import Settings, find_chat_model, plan_call
+from ..service.planner import CallDefinition, Settings, find_chat_model, plan_call
 from ..service.settings import type_problems
-from ..service.signatures import ReturnTypeError, call_signature
+from ..service.signatures import call_signature
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import ToolLimits
 from .message import (
@@ -130,7 +130,7 @@ class ReActAgent:
         path = CallPath(Pipeline((*ordered, *retries, *inside)), budget or Budget())
         self._pipeline, self._budget = path
         self._plans: dict[object, CallPlan] = {}
-        self._model = self._check_settings(model, path)
+        self._check_settings(model, path)
         add_service_to_interceptors(name, name, ordered, has_default_conversation=True)
 
     @overload
@@ -293,8 +293,8 @@ class ReActAgent:
         """
         return self._hooks.add(step, hook)
 
-    def _check_settings(self, model: ChatModel | str | None, path: CallPath) -> ChatModel | None:
-        """Check the agent's settings, plan the replies without a type, and return its language model.
+    def _check_settings(self, model: ChatModel | str | None, path: CallPath) -> None:
+        """Check the agent's settings, find its language model, and plan the replies without a type.
 
         Raises a DefinitionError that lists all problems.
         """
@@ -304,9 +304,8 @@ class ReActAgent:
         if self.max_rounds < 1:
             message = f"max_rounds is {self.max_rounds}; it must be at least 1"
             problems.append(DefinitionProblem(qualname, message))
-        chat_model = find_chat_model(model, settings, qualname, problems)
-        signature = call_signature(str)
-        plan, _ = plan_call(qualname, signature, chat_model, settings, problems, is_agent=True)
+        self._model = find_chat_model(model, settings, qualname, problems)
+        plan, _ = plan_call(self._definition(str, problems), problems)
         toolbox = None if plan is None else plan.toolbox
         if toolbox is not None and GENERATE_RESPONSE in {tool.name for tool in toolbox.declared}:
             message = f"a tool has the name {GENERATE_RESPONSE}, which is the name of the agent's own tool"
@@ -315,7 +314,6 @@ class ReActAgent:
         if problems or plan is None:
             raise DefinitionError(problems)
         self._plans[None] = self._limited(plan)
-        return chat_model
 
     def _invocation(self, msg: AgentInput, plan: CallPlan) -> Invocation:
         system, *messages = with_system_texts(self._system_message, to_chat_messages(self.name, msg))
@@ -347,17 +345,20 @@ class ReActAgent:
             return self._make_plan(output_type)
 
     def _make_plan(self, output_type: object) -> CallPlan:
-        qualname, settings, problems = self._qualname, self._settings, list[DefinitionProblem]()
+        problems: list[DefinitionProblem] = []
+        definition = self._definition(output_type, problems)
         try:
-            signature, parser = call_signature(output_type), generate_response_parser(output_type)
-        except (ResponseFieldError, ReturnTypeError, UnsupportedTypeError) as error:
-            raise DefinitionError([DefinitionProblem(qualname, str(error))]) from error
-        plan, _ = plan_call(
-            qualname, signature, self._model, settings, problems, parser=parser, is_agent=True
-        )
+            definition = replace(definition, parser=generate_response_parser(output_type))
+        except (ResponseFieldError, UnsupportedTypeError) as error:
+            raise DefinitionError([definition.problem(str(error))]) from error
+        plan, _ = plan_call(definition, problems)
         if problems or plan is None:
             raise DefinitionError(problems)
         return self._limited(plan)
+
+    def _definition(self, output_type: object, problems: list[DefinitionProblem]) -> CallDefinition:
+        signature = call_signature(output_type, self._qualname, problems)
+        return CallDefinition(self._qualname, signature, self._model, self._settings, is_agent=True)
 
     def _limited(self, plan: CallPlan) -> CallPlan:
         # the only round is for the answer

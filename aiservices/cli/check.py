@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, get_origin
 
 from output_parsers import parser_for
 from output_parsers.lint import Finding, lint
@@ -15,8 +16,9 @@ from output_parsers.strict import encode
 from output_parsers.strict.codec import ENFORCED_LATER, GIVEN_UP
 from output_parsers.types.target import type_name
 
-from ..models.base import Capabilities
-from ..models.errors import DefinitionError, Strategy
+from ..interface.decorators import methods_of
+from ..models.base import Capabilities, ChatModel, DecisionLimits
+from ..models.errors import DefinitionError, DefinitionProblem, Strategy
 from ..models.scripted import ScriptedChatModel
 from ..service.compile import MethodPlan
 from ..service.methods import plan_of
@@ -25,11 +27,13 @@ from .console import count_text, print_table
 from .errors import UsageError, suggestion
 from .services import (
     ServiceTarget,
+    check_method,
     find_target,
     has_prompts,
     is_bodiless_protocol,
     load_module,
     make_service,
+    plan_target,
     selected_methods,
     service_names,
     split_target,
@@ -113,26 +117,63 @@ def _find_services(text: str, skipped: list[str], without_prompts: list[str]) ->
 
 
 def _check(target: ServiceTarget, profile: str) -> Iterator[CheckedMethod]:
-    # Definitions are checked for a model that supports everything, so that strict mode is planned.
-    capabilities = Capabilities(
-        json_schema=True, strict_schema=True, json_mode=True, tools=True, profile=profile
-    )
-    model = ScriptedChatModel([], capabilities=capabilities, name=profile)
+    """Yield the results of the methods of a service, those with problems first."""
     service_name = f"{target.module.__name__}:{target.name}"
-    try:
-        service = make_service(target, model if target.is_interface else None)
-    # A service with problems has no plans, so the problems are grouped by the method that they name.
-    except DefinitionError as error:
-        by_location: dict[str, list[str]] = {}
-        for problem in error.problems:
-            by_location.setdefault(problem.location, []).append(problem.message)
-        for location, messages in by_location.items():
-            yield CheckedMethod(service_name, location, "", tuple(messages), ())
-        return
-    for method in selected_methods(target, service):
-        plan = plan_of(getattr(service, method))
-        qualname, returns = f"{target.name}.{method}", type_name(plan.returns.output_type)
-        yield CheckedMethod(service_name, qualname, returns, (), tuple(strict_mode_notes(plan, profile)))
+    plans, problems = _plan(target, profile)
+    by_location: dict[str, list[str]] = {}
+    for problem in problems:
+        by_location.setdefault(problem.location, []).append(problem.message)
+    for location, messages in by_location.items():
+        yield CheckedMethod(service_name, location, "", tuple(messages), ())
+    for method, plan in plans.items():
+        if plan.call.qualname not in by_location and target.method in ("", method):
+            returns, notes = type_name(plan.returns.output_type), tuple(strict_mode_notes(plan, profile))
+            yield CheckedMethod(service_name, f"{target.name}.{method}", returns, (), notes)
+
+
+def _plan(
+    target: ServiceTarget, profile: str
+) -> tuple[Mapping[str, MethodPlan], Sequence[DefinitionProblem]]:
+    """Return the plans of a service's methods without problems, by name, and the problems of the others."""
+    if not target.is_interface:
+        try:
+            service = make_service(target, None)
+        except DefinitionError as error:
+            return {}, error.problems
+        return {name: plan_of(getattr(service, name)) for name in selected_methods(target, service)}, ()
+    drafts = [plan_target(target, model) for model in _models(profile)]
+    found = {name: plan for draft in reversed(drafts) for name, plan in draft.methods.items()}
+    plans = {
+        name: found[name]
+        for name, _, _ in methods_of(get_origin(target.value) or target.value)
+        if name in found
+    }
+    possible = {plan.call.qualname for plan in plans.values()}
+    if target.method and not drafts[0].problems:
+        check_method(target, list(plans))
+    return plans, [problem for problem in drafts[0].problems if problem.location not in possible]
+
+
+def _models(profile: str) -> Iterator[ChatModel]:
+    """Yield models that together support everything, because definitions are checked without the real model.
+
+    The first one plans strict mode. The others are for methods that choose their strategy.
+    """
+    features = Capabilities(
+        json_schema=True,
+        strict_schema=True,
+        json_mode=True,
+        tools=True,
+        profile=profile,
+        logprobs=1,
+        image_output=True,
+    )
+    for capabilities in (
+        features,
+        replace(features, constrained=True),
+        Capabilities(decisions=DecisionLimits()),
+    ):
+        yield ScriptedChatModel([], capabilities=capabilities, name=profile)
 
 
 def _print(

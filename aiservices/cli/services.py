@@ -23,7 +23,7 @@ import output_parsers
 
 from ..interface.decorators import Declaration, declaration_of, is_stub, methods_of
 from ..models.errors import DefinitionError, DefinitionProblem
-from ..service.create import create
+from ..service.create import ServicePlan, create, plan_service
 from ..service.methods import plan_of
 from .errors import UsageError, suggestion
 
@@ -148,9 +148,14 @@ def selected_methods(target: ServiceTarget, service: object) -> list[str]:
     names = method_names(service)
     if not target.method:
         return names
+    check_method(target, names)
+    return [target.method]
+
+
+def check_method(target: ServiceTarget, names: Sequence[str]) -> None:
+    """Raise UsageError if the method that a command-line argument names is not one of ``names``."""
     if target.method not in names:
         raise UsageError(f"{target.name} has no method {target.method}{suggestion(target.method, names)}")
-    return [target.method]
 
 
 # --- Creating the service ---
@@ -164,6 +169,11 @@ _NO_MODEL = (
 def _without_memory(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
     """Middleware that does nothing; it replaces the middleware that would store the conversation."""
     return (yield from proceed(invocation))
+
+
+def plan_target(target: ServiceTarget, model: ChatModel) -> ServicePlan:
+    """Return the plans of an interface's methods, and the problems of its definition."""
+    return plan_service(target.value, model, {"interceptors": [_without_memory]}, sys._getframe())
 
 
 def make_service(

@@ -26,6 +26,7 @@ from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.toolbox import Toolbox, make_toolbox, tool_choice_problems, toolbox_problems
 from .planner import (
+    CallDefinition,
     Settings,
     answer_tool_problems,
     find_chat_model,
@@ -184,7 +185,8 @@ def plan_method(
     prompt = _plan_prompt(function, declared, signature, settings, qualname, problems)
     strategy = find_strategy(declared.strategy, qualname, problems)
     task = "" if prompt is None else prompt.task
-    call, parser = plan_call(qualname, signature, model, settings, problems, strategy=strategy, task=task)
+    definition = CallDefinition(qualname, signature, model, settings, strategy, task=task)
+    call, parser = plan_call(definition, problems)
     if prompt is not None and declared.examples and not problems:
         prompt = prompt._replace(
             examples=plan_examples(declared.examples, prompt, readable_parser(parser), problems)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, is_typeddict
 
@@ -27,9 +28,9 @@ from ..engine.streams import AsyncStream, Stream
 from ..engine.tool_execution import awaited_parts
 from ..interface.decorators import SystemSource, TemplateSource
 from ..interface.parameters import Role, media_problem, takes_invocation
-from ..models.base import Capabilities, ChatModel
+from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy
-from ..models.fallback import CircuitBreaker, members_of, rests_of
+from ..models.fallback import members_of, rests_of
 from ..models.media import Image
 from ..models.messages import AiMessage, ChatReply
 from ..models.registry import find_model
@@ -127,6 +128,71 @@ def find_strategy(
         return None
 
 
+@dataclass(frozen=True)
+class CallDefinition:
+    """What a call of a model is planned from.
+
+    Attributes:
+        qualname: The name of the method in messages.
+        signature: The parameters, and the type and shape of the answer.
+        model: The model; None if it is not known, which is a problem already.
+        settings: The settings of the service and the method.
+        strategy: The only strategy for this type. That of the settings is only for structured types.
+        parser: Reads the answers; None for the parser of their type.
+        task: The question of the prompt without the data, for decision endpoints.
+        is_agent: True to ask for a structured answer by a tool first. The results of tools are not compared
+            with the type of the answer, because each reply of an agent may have another one.
+    """
+
+    qualname: str
+    signature: MethodSignature
+    model: ChatModel | None
+    settings: Settings
+    strategy: Strategy | None = None
+    parser: OutputParser[Any] | None = None
+    task: str = ""
+    is_agent: bool = False
+
+    @property
+    def returns(self) -> ReturnType:
+        """The type and shape of the answer."""
+        assert self.signature.returns is not None, "it is checked before a call is planned"
+        return self.signature.returns
+
+    @property
+    def offers_tools(self) -> bool:
+        """True if the model may call tools of the user."""
+        return bool(self.settings.tools) or self.signature.has_role(Role.TOOLS)
+
+    @cached_property
+    def has_decisions(self) -> bool:
+        """True if the type contains a Decision, which needs probabilities."""
+        parser = self.parser
+        return isinstance(parser, TypeParser) and any(isinstance(n, DecisionNode) for n in walk(parser.node))
+
+    @property
+    def votes(self) -> int:
+        """How many samples replace missing probabilities; 0 for none."""
+        # a stream shows its value before the votes
+        return (
+            self.settings.votes if self.has_decisions and self.returns.shape is not ReturnShape.STREAM else 0
+        )
+
+    @property
+    def unsure(self) -> float | Literal["threshold"] | None:
+        """The probability below which the next model is asked."""
+        return getattr(self.model, "unsure", None)
+
+    def with_shape(self, shape: ReturnShape) -> CallDefinition:
+        """Return the definition of a call that returns the type in another shape."""
+        returns = self.returns._replace(shape=shape)
+        return replace(self, signature=self.signature._replace(returns=returns))
+
+    def problem(self, message: str) -> DefinitionProblem:
+        """Return a problem of this call."""
+        return DefinitionProblem(self.qualname, message)
+
+
 class PlannedCall(NamedTuple):
     """The plan of a call, and the parser of its answers.
 
@@ -139,101 +205,34 @@ class PlannedCall(NamedTuple):
     parser: OutputParser[Any] | None
 
 
-def plan_call(
-    qualname: str,
-    signature: MethodSignature,
-    model: ChatModel | None,
-    settings: Settings,
-    problems: list[DefinitionProblem],
-    *,
-    parser: OutputParser[Any] | None = None,
-    strategy: Strategy | None = None,
-    task: str = "",
-    is_agent: bool = False,
-) -> PlannedCall:
-    """Plan a call of a model, and add all problems of its definition to ``problems``.
-
-    Args:
-        qualname: The name of the method in messages.
-        signature: The parameters, and the type and shape of the answer.
-        model: The model; None if it is not known, which is a problem already.
-        settings: The settings of the service and the method.
-        problems: The problems found so far.
-        parser: Reads the answers instead of the parser for the type.
-        strategy: The strategy for this type. That of the settings is only for structured types.
-        task: The question of the prompt without the data, for decision endpoints.
-        is_agent: True to ask for a structured answer by a tool first. Its tools are not compared with the
-            type of the answer, because each reply may have another one.
-    """
-    returns = signature.returns
-    if returns is None:
+def plan_call(call: CallDefinition, problems: list[DefinitionProblem]) -> PlannedCall:
+    """Plan a call of a model, and add all problems of its definition to ``problems``."""
+    if call.signature.returns is None:
         return PlannedCall(None, None)
-    if parser is None:
-        parser = _find_parser(returns, settings, qualname, problems)
-    elif media_problem(parser) is not None:
-        message = f"it returns {type_name(returns.output_type)}; {media_problem(parser)}"
-        problems.append(DefinitionProblem(qualname, message))
-    parser = _with_leniency(parser, settings.leniency, qualname, problems)
-    has_decisions, unsure = _has_decisions(parser), getattr(model, "unsure", None)
-    shows_partial_value = returns.shape is ReturnShape.STREAM  # it shows its value before the votes
-    votes = settings.votes if has_decisions and not shows_partial_value else 0
-    takes_tools = signature.has_role(Role.TOOLS)
-    planner = _RoutePlanner(
-        qualname=qualname,
-        returns=returns,
-        members=() if model is None else members_of(model),
-        rests={} if model is None else rests_of(model),
-        strategy=strategy,
-        default_strategy=Strategy(settings.strategy) if settings.strategy else None,
-        offers_tools=bool(settings.tools) or takes_tools,
-        prefers_tool=is_agent,
-        requires_probabilities=has_decisions,
-        wants_probabilities=has_decisions or unsure is not None,
-        votes=votes,
-        task=task,
-    )
-    routes = planner.routes(parser, problems)
-    toolbox = plan_toolbox(
-        settings.tools,
-        settings.tool_limits,
-        list(signature.signature.parameters),
-        signature.role_names,
-        [route.model for route in routes],
-        is_async=returns.is_async,
-        qualname=qualname,
-        problems=problems,
-        namespace=settings.namespace,
-        takes_tools=takes_tools,
-    )
-    if toolbox is not None:
-        problems += answer_tool_problems(toolbox, routes, returns, qualname, is_agent=is_agent)
-        if not returns.is_async:
-            problems += [
-                DefinitionProblem(qualname, f"{name} is async; only async methods can await it")
-                for name in awaited_parts((), settings.tool_interceptors)
-            ]
-    if toolbox is not None or not settings.tools:  # otherwise the tools have problems of their own
-        problems += tool_choice_problems(settings.options, toolbox, qualname)
+    call = replace(call, parser=_find_parser(call, problems))
+    routes, settings = _make_routes(call, problems), call.settings
+    toolbox = _make_toolbox(call, routes, problems)
     if not routes:
-        return PlannedCall(None, parser)
+        return PlannedCall(None, call.parser)
     transform: Any = settings.transform
+    has_decisions = call.has_decisions
     plan = CallPlan(
-        qualname=qualname,
-        output_type=returns.output_type,
-        is_async=returns.is_async,
+        qualname=call.qualname,
+        output_type=call.returns.output_type,
+        is_async=call.returns.is_async,
         routes=routes,
         options=settings.options,
         toolbox=toolbox,
         tool_errors=settings.tool_errors,
         tool_interceptors=settings.tool_interceptors,
         transform=Transform(transform) if takes_invocation(transform) else transform,
-        role_names=signature.role_names,
-        requires_probabilities=planner.requires_probabilities,
-        wants_probabilities=planner.wants_probabilities,
-        votes=votes,
-        unsure=unsure,
+        role_names=call.signature.role_names,
+        requires_probabilities=has_decisions,
+        wants_probabilities=has_decisions or call.unsure is not None,
+        votes=call.votes,
+        unsure=call.unsure,
     )
-    return PlannedCall(plan, parser)
+    return PlannedCall(plan, call.parser)
 
 
 # --- The parser of the answers ---
@@ -274,37 +273,58 @@ def _is_reply_type(output_type: object) -> bool:
     return isinstance(output_type, type) and output_type in _REPLY_TYPES
 
 
-def _find_parser(
-    returns: ReturnType, settings: Settings, qualname: str, problems: list[DefinitionProblem]
-) -> OutputParser[Any] | None:
+def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> OutputParser[Any] | None:
     """Return the parser that converts model replies to the type of the answer.
 
     Returns None if the answer is the reply itself, and adds a problem if no parser supports the type, or if a
     model cannot write its values.
     """
+    settings, returns = call.settings, call.returns
     output_type: Any = returns.output_type
     if _is_reply_type(output_type):
         return None
-    if returns.output_type in (None, NoneType):
+    if output_type in (None, NoneType):
         return _NoValueParser()
     try:
-        parser = settings.parsers.parser_for(output_type, namespace=settings.namespace)
-        problem = media_problem(parser)
-        if problem is not None and output_type in (Image, list[Image]) and not returns.is_stream:
-            return _ImageParser(output_type is not Image, problem)
-        if problem is not None:
-            problems.append(DefinitionProblem(qualname, f"it returns {type_name(output_type)}; {problem}"))
-            return None
-        if returns.shape is not ReturnShape.ITEMS:
-            return parser
+        if isinstance(output_type, Mapping):
+            parser = call.parser or _schema_parser(output_type)
+        else:
+            parser = call.parser or settings.parsers.parser_for(output_type, namespace=settings.namespace)
+    except (UnsupportedTypeError, ValueError) as error:
+        problems.append(call.problem(str(error)))
+        return None
+    media = media_problem(parser)
+    if media is not None and output_type in (Image, list[Image]) and not (returns.is_stream or call.is_agent):
+        return _ImageParser(output_type is not Image, media)
+    if media is not None:
+        problems.append(call.problem(f"it returns {type_name(output_type)}; {media}"))
+        return None
+    if returns.shape is ReturnShape.ITEMS:
         from output_parsers.streaming import ItemPolicy  # few methods return items
         from output_parsers.streaming.reader import ItemListParser
 
         item_parser = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
-        return ItemListParser(item_parser, ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE)
-    except UnsupportedTypeError as error:
-        problems.append(DefinitionProblem(qualname, str(error)))
-        return None
+        policy = ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE
+        parser = ItemListParser(item_parser, policy)
+    leniency = settings.leniency
+    if leniency is not None and not isinstance(leniency, Leniency):
+        message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
+        problems.append(call.problem(message))
+    elif leniency is not None and isinstance(parser, TypeParser):  # other parsers have rules of their own
+        return parser.with_leniency(leniency)
+    return parser
+
+
+def _schema_parser(schema: Mapping[str, Any]) -> OutputParser[Any]:
+    """Return the parser for a JSON Schema, or for a function or tool of a provider that contains one.
+
+    Raises ValueError or UnsupportedTypeError for other dicts.
+    """
+    from output_parsers.json_schema.parser import named_schema, schema_parser
+
+    name, description, bare_schema, _ = named_schema(schema)
+    described = {} if description is None else {"description": description}
+    return schema_parser({**bare_schema, **described}, name=name)
 
 
 def readable_parser(parser: OutputParser[Any] | None) -> OutputParser[Any] | None:
@@ -312,142 +332,116 @@ def readable_parser(parser: OutputParser[Any] | None) -> OutputParser[Any] | Non
     return None if isinstance(parser, _ImageParser) else parser
 
 
-def _has_decisions(parser: OutputParser[object] | None) -> bool:
-    return isinstance(parser, TypeParser) and any(isinstance(one, DecisionNode) for one in walk(parser.node))
-
-
-def _with_leniency(
-    parser: OutputParser[object] | None,
-    leniency: Leniency | None,
-    qualname: str,
-    problems: list[DefinitionProblem],
-) -> OutputParser[Any] | None:
-    """Return a copy of the parser with another tolerance for mistakes, or the parser itself for None."""
-    if leniency is not None and not isinstance(leniency, Leniency):
-        message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
-        problems.append(DefinitionProblem(qualname, message))
-    elif leniency is not None and isinstance(parser, TypeParser):  # other parsers have rules of their own
-        return parser.with_leniency(leniency)
-    return parser
-
-
 # --- The models, and the ways to ask them ---
 
 
-class _RoutePlanner(NamedTuple):
-    """Finds the models that can answer for a type, each with the ways to ask it.
+def _make_routes(call: CallDefinition, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
+    """Return the models to ask, each with its strategies, the best one first."""
+    parser, output_type = call.parser, call.returns.output_type
+    members = () if call.model is None else members_of(call.model)
+    if parser is None:
+        is_read = not _is_reply_type(output_type)  # then no parser reads the type
+        return () if is_read else _only(call, members, reply_format(_REPLY_TYPES[output_type]))
+    if isinstance(parser, _NoValueParser) and call.strategy is None:
+        writers = [member for member in members if member.capabilities.decisions is None]
+        if writers:
+            reason = "it returns None: the text of the reply is discarded"
+            return _only(call, writers, text_format(parser, reason))
+    if isinstance(parser, _ImageParser):
+        painters = [member for member in members if member.capabilities.image_output]
+        if members and not painters:
+            advice = "or a model that makes images"
+            problems.append(call.problem(f"it returns {type_name(output_type)}; {parser.problem}, {advice}"))
+        return _only(call, painters, image_format(several=parser.several))
+    if call.has_decisions and call.returns.shape is ReturnShape.ITEMS:
+        message = "a Decision cannot be an item of a stream; return a list or a Stream"
+        problems.append(call.problem(message))
+        return ()
+    return _value_routes(call, parser, members, problems)
 
-    Attributes:
-        qualname: The name of the method in messages.
-        returns: The type and shape of the answer.
-        members: The models in the order in which they are asked.
-        rests: Their circuit breakers.
-        strategy: The only strategy that may be used for the type.
-        default_strategy: The only strategy that may be used if the type is structured.
-        offers_tools: True if the model may also call tools of the user.
-        prefers_tool: True to ask for a structured answer by a tool first.
-        requires_probabilities: True if the type contains a Decision.
-        wants_probabilities: True if the probabilities of all answers are requested.
-        votes: How many samples replace missing probabilities; 0 for none.
-        task: The question of the prompt without the data.
+
+def _only(call: CallDefinition, models: Iterable[ChatModel], one: OutputFormat) -> tuple[ModelRoute, ...]:
+    """Return the models with the only format in which they are asked."""
+    return tuple(ModelRoute(model, only_format(one), rests_of(call.model)) for model in models)
+
+
+def _value_routes(
+    call: CallDefinition,
+    parser: OutputParser[Any],
+    members: Iterable[ChatModel],
+    problems: list[DefinitionProblem],
+) -> tuple[ModelRoute, ...]:
+    """Return the models that can answer with a value.
+
+    A decision endpoint that cannot answer for the type is left out if there are other models.
     """
-
-    qualname: str
-    returns: ReturnType
-    members: tuple[ChatModel, ...]
-    rests: Mapping[int, CircuitBreaker]
-    strategy: Strategy | None
-    default_strategy: Strategy | None
-    offers_tools: bool
-    prefers_tool: bool
-    requires_probabilities: bool
-    wants_probabilities: bool
-    votes: int
-    task: str
-
-    def routes(
-        self, parser: OutputParser[Any] | None, problems: list[DefinitionProblem]
-    ) -> tuple[ModelRoute, ...]:
-        """Return the models to ask, each with its strategies, the best one first."""
-        if parser is None:
-            if not _is_reply_type(self.returns.output_type):  # no parser reads the type
-                return ()
-            read = _REPLY_TYPES[self.returns.output_type]
-            return self._only(self.members, lambda: reply_format(read))
-        if isinstance(parser, _NoValueParser) and self.strategy is None:
-            writers = [member for member in self.members if member.capabilities.decisions is None]
-            if writers:
-                reason = "it returns None: the text of the reply is discarded"
-                return self._only(writers, lambda: text_format(parser, reason))
-        if isinstance(parser, _ImageParser):
-            painters = [member for member in self.members if member.capabilities.image_output]
-            if self.members and not painters:
-                name, advice = type_name(self.returns.output_type), "or a model that makes images"
-                message = f"it returns {name}; {parser.problem}, {advice}"
-                problems.append(DefinitionProblem(self.qualname, message))
-            return self._only(painters, lambda: image_format(several=parser.several))
-        if self.requires_probabilities and self.returns.shape is ReturnShape.ITEMS:
-            message = "a Decision cannot be an item of a stream; return a list or a Stream"
-            problems.append(DefinitionProblem(self.qualname, message))
-            return ()
-        return self._value_routes(parser, problems)
-
-    def _only(
-        self, models: Iterable[ChatModel], make_format: Callable[[], OutputFormat]
-    ) -> tuple[ModelRoute, ...]:
-        return tuple(ModelRoute(model, only_format(make_format()), self.rests) for model in models)
-
-    def _value_routes(
-        self, parser: OutputParser[Any], problems: list[DefinitionProblem]
-    ) -> tuple[ModelRoute, ...]:
-        """Return the models that can answer with a value.
-
-        A decision endpoint that cannot answer for the type is left out if there are other models.
-        """
-        routes: list[ModelRoute] = []
-        left_out: list[str] = []
-        is_fatal = False
-        for member in self.members:
-            try:
-                routes.append(ModelRoute(member, self._strategies(parser, member), self.rests))
-            except (StrategyError, UnsupportedTypeError) as error:
-                left_out.append(str(error))
-                is_fatal = is_fatal or member.capabilities.decisions is None
-        if is_fatal or not routes:
-            problems += [DefinitionProblem(self.qualname, message) for message in left_out]
-            return ()
-        for route in routes:
-            notes = tuple(f"{message}; it is not asked for this method" for message in left_out)
-            route.strategies.notes = notes
-            route.strategies.prepare()
-        return tuple(routes)
-
-    def _strategies(self, parser: OutputParser[Any], model: ChatModel) -> StrategyFallbacks:
-        logprobs = model.capabilities.logprobs
-        return select_strategies(
-            parser,
-            _usable_capabilities(model, offers_tools=self.offers_tools),
-            # The strategy of a service is for its methods with a structured type; plain text needs none.
-            self.strategy or (None if parser.schema is None else self.default_strategy),
-            model.name,
-            partial_values=self.returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM),
-            offers_tools=self.offers_tools,
-            # The arguments of tools have no probabilities.
-            prefers_tool=self.prefers_tool and not (self.wants_probabilities and logprobs),
-            requires_probabilities=self.requires_probabilities and (not self.votes or logprobs > 0),
-            task=self.task,
-        )
+    routes: list[ModelRoute] = []
+    left_out: list[str] = []
+    is_fatal = False
+    for member in members:
+        try:
+            routes.append(ModelRoute(member, _strategies(call, parser, member), rests_of(call.model)))
+        except (StrategyError, UnsupportedTypeError) as error:
+            left_out.append(str(error))
+            is_fatal = is_fatal or member.capabilities.decisions is None
+    if is_fatal or not routes:
+        problems += map(call.problem, left_out)
+        return ()
+    for route in routes:
+        route.strategies.notes = tuple(f"{message}; it is not asked for this method" for message in left_out)
+        route.strategies.prepare()
+    return tuple(routes)
 
 
-def _usable_capabilities(model: ChatModel, *, offers_tools: bool) -> Capabilities:
-    """Return a model's features, without JSON output if the model cannot combine it with tools."""
+def _strategies(call: CallDefinition, parser: OutputParser[Any], model: ChatModel) -> StrategyFallbacks:
+    """Return the strategies for requesting a value from a model, the best one first."""
     capabilities = model.capabilities
-    if offers_tools and not capabilities.schema_with_tools:
-        return replace(capabilities, json_schema=False, json_mode=False)
-    return capabilities
+    if call.offers_tools and not capabilities.schema_with_tools:
+        capabilities = replace(capabilities, json_schema=False, json_mode=False)
+    # The strategy of a service is for its methods with a structured type; plain text needs none.
+    default = None if parser.schema is None else call.settings.strategy
+    # The arguments of tools have no probabilities.
+    by_text = capabilities.logprobs > 0 and (call.has_decisions or call.unsure is not None)
+    return select_strategies(
+        parser,
+        capabilities,
+        call.strategy or (Strategy(default) if default else None),
+        model.name,
+        partial_values=call.returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM),
+        offers_tools=call.offers_tools,
+        prefers_tool=call.is_agent and not by_text,
+        requires_probabilities=call.has_decisions and (not call.votes or capabilities.logprobs > 0),
+        task=call.task,
+    )
 
 
-# --- Tools whose result is the answer ---
+# --- Tools ---
+
+
+def _make_toolbox(
+    call: CallDefinition, routes: Iterable[ModelRoute], problems: list[DefinitionProblem]
+) -> Toolbox | None:
+    """Return the tools of a call; None if there are none or they cannot be used."""
+    settings, is_async = call.settings, call.returns.is_async
+    toolbox = plan_toolbox(
+        settings.tools,
+        settings.tool_limits,
+        list(call.signature.signature.parameters),
+        call.signature.role_names,
+        [route.model for route in routes],
+        is_async=is_async,
+        qualname=call.qualname,
+        problems=problems,
+        namespace=settings.namespace,
+        takes_tools=call.signature.has_role(Role.TOOLS),
+    )
+    if toolbox is not None:
+        problems += answer_tool_problems(toolbox, routes, call.returns, call.qualname, is_agent=call.is_agent)
+        awaited = [] if is_async else awaited_parts((), settings.tool_interceptors)
+        problems += [call.problem(f"{name} is async; only async methods can await it") for name in awaited]
+    if toolbox is not None or not settings.tools:  # otherwise the tools have problems of their own
+        problems += tool_choice_problems(settings.options, toolbox, call.qualname)
+    return toolbox
 
 
 def answer_tool_problems(

@@ -98,16 +98,21 @@ class MethodSignature(NamedTuple):
         return any(parameter.role is role for parameter in self.parameters or ())
 
 
-def call_signature(output_type: object) -> MethodSignature:
+def call_signature(output_type: object, qualname: str, problems: list[DefinitionProblem]) -> MethodSignature:
     """Return the signature of a call without a method, such as one of ``structured``.
 
-    Raises ReturnTypeError if a method could not return the type.
+    Adds a problem if a method could not return the type.
     """
-    returns = parse_return_type(output_type, is_async=False)
-    if returns.shape in (ReturnShape.RESULT, ReturnShape.STREAM):
-        value = type_name(returns.output_type)
-        raise ReturnTypeError(f"{type_name(output_type)} is for methods of a service; pass {value}")
-    return MethodSignature(inspect.Signature(), {}, (), ReturnType(output_type, ReturnShape.VALUE, True))
+    returns = ReturnType(output_type, ReturnShape.VALUE, is_async=True)
+    try:
+        shape = parse_return_type(output_type, is_async=False).shape
+        if shape in (ReturnShape.RESULT, ReturnShape.STREAM):
+            name, value = type_name(output_type), type_name(get_args(output_type)[0])
+            raise ReturnTypeError(f"{name} is for methods of a service; pass {value}")
+    except ReturnTypeError as error:
+        problems.append(DefinitionProblem(qualname, str(error)))
+        return MethodSignature(inspect.Signature(), {}, (), None)
+    return MethodSignature(inspect.Signature(), {}, (), returns)
 
 
 def read_signature(

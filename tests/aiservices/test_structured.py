@@ -383,8 +383,8 @@ def test_all_problems_are_reported_together() -> None:
     assert [str(problem).partition(";")[0][:60] for problem in caught.value.problems] == [
         "structured: temperature is 9",
         "structured: the strategy 'some' is unknown",
-        "structured: the JSON Schema 'value' is invalid at #/type: 5 ",
         "structured: the model 'nope:x' is unknown: write PROVIDER:NA",
+        "structured: the JSON Schema 'value' is invalid at #/type: 5 ",
     ]
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from output_parsers.profiles import PROFILES
+
 from .conftest import CommandRun
 
 MODULE = '''
@@ -128,6 +130,56 @@ def test_all_problems_are_reported_and_fail(run: CommandRun, kinds: Path) -> Non
         "Wrong.tells: it has no return annotation; annotate the type of the answer\n"
         "\n4 services, 7 methods, 2 problems; without strict mode for openai: 1\n"
     ) in out
+
+
+DECISIONS = """
+
+from aiservices import Decision, Image, options
+
+class Judge(Protocol):
+    @user_message("{{text}}")
+    def is_spam(self, text: str) -> Decision[bool]: ...
+
+    @user_message("{{text}}")
+    def draws(self, text: str) -> Image: ...
+
+    @user_message("{{text}}")
+    @options(strategy="grammar")
+    def counts(self, text: str) -> int: ...
+
+    @user_message("Is it true?\\n\\n{{text}}")
+    @options(strategy="decision")
+    def is_true(self, text: str) -> bool: ...
+"""
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_what_some_model_can_answer_fits_under_each_profile(
+    run: CommandRun, kinds: Path, profile: str
+) -> None:
+    kinds.write_text(MODULE + DECISIONS, "utf-8")
+    code, out, _ = run("check", "kinds:Judge", "--profile", profile)
+    assert (code, [line.split() for line in out.splitlines()[1:5]]) == (
+        0,
+        [
+            ["Judge.is_spam", "Decision[bool]", "fits"],
+            ["Judge.draws", "Image", "fits"],
+            ["Judge.counts", "int", "fits"],
+            ["Judge.is_true", "bool", "fits"],
+        ],
+    )
+
+
+def test_methods_beside_a_wrong_one_are_listed(run: CommandRun, kinds: Path) -> None:
+    kinds.write_text(MODULE + DECISIONS.replace("{{text}}", "{{txet}}", 1), "utf-8")
+    code, out, _ = run("check", "kinds:Judge")
+    assert code == 1
+    assert [line.split() for line in out.splitlines()[1:5]] == [
+        ["Judge.is_spam", "1", "problem"],
+        ["Judge.draws", "Image", "fits"],
+        ["Judge.counts", "int", "fits"],
+        ["Judge.is_true", "bool", "fits"],
+    ]
 
 
 def test_a_protocol_without_prompts_is_checked_and_may_be_left_out_by_name(
