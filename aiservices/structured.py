@@ -309,23 +309,19 @@ def structured(
     chat_model = find_chat_model(model, call_settings, _NAME, problems)
     definition = CallDefinition(_NAME, signature, chat_model, call_settings, strategy)
     plan, parser = plan_call(definition, problems)
-    examples: tuple[FewShotExample, ...] = ()
-    if parser is not None:
-        examples = _plan_examples(settings.get("examples", ()), parser, problems)
     path = CallSettings.of(settings).path
     problems += path.problems(_NAME, () if plan is None else plan.routes)
     if problems or plan is None:
         raise DefinitionError(problems)
+    examples = _plan_examples(settings.get("examples", ()), parser)
     add_service_to_interceptors(_NAME, _NAME, path.pipeline.interceptors, has_default_conversation=True)
     return StructuredModel(definition, plan, path, examples, include_raw=include_raw)
 
 
 def _plan_examples(
-    examples: Sequence[tuple[str, object]],
-    parser: OutputParser[object],
-    problems: list[DefinitionProblem],
+    examples: Sequence[tuple[str, object]], parser: OutputParser[object] | None
 ) -> tuple[FewShotExample, ...]:
-    planned = []
+    planned, problems = [], []
     for number, example in enumerate(examples, 1):
         location = f"{_NAME}, example {number}"
         if not (isinstance(example, tuple) and len(example) == 2 and isinstance(example[0], str)):
@@ -336,6 +332,8 @@ def _plan_examples(
             planned.append(FewShotExample(example[0], example_value(example[1], parser)))
         except (TypeError, ValueError) as error:
             problems.append(DefinitionProblem(location, f"its answer does not fit: {error}"))
+    if problems:
+        raise DefinitionError(problems)
     return tuple(planned)
 
 

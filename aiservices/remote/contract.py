@@ -374,8 +374,8 @@ def _method(
     # String annotations may name types that are local to the function that defines the interface.
     namespace = {**enclosing_names(sys._getframe(), function), **declaration_of(function).namespace}
     signature = read_signature(function, qualname, namespace, type_arguments, problems)
-    hints, parameters, returns = signature.hints, signature.parameters, signature.returns
-    if hints is None or parameters is None or returns is None:
+    parameters, returns = signature.parameters, signature.returns
+    if parameters is None or returns is None:
         return None
     try:
         value_codec = codec_for(returns.output_type, registry, namespace)
@@ -393,7 +393,7 @@ def _method(
         if parameter.name in server_arguments or parameter.role in _SERVER_ROLES:
             server_parameters.append(parameter.name)
             continue
-        declared = hints.get(parameter.name, Any)
+        declared = Any if parameter.hint is None else parameter.hint
         pair = _argument(parameter, declared, without_self, registry, namespace, qualname, problems)
         if pair is not None:
             argument, tp = pair

@@ -32,10 +32,8 @@ from .planner import (
     find_chat_model,
     find_strategy,
     plan_call,
-    readable_parser,
 )
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
-from .settings import type_problems
 from .signatures import MethodSignature, ReturnType, read_signature
 
 
@@ -138,7 +136,7 @@ def compile_interface(
         message = "it is not a class; create takes a Protocol, an ABC or a class"
         problems.append(DefinitionProblem(name, message))
         return {}
-    settings = _with_declaration(settings, cls, name, problems)
+    settings = _with_declaration(settings, declaration_of(cls), name, problems)
     variables = getattr(cls, "__parameters__", ())
     if TypeVar in map(type, get_args(interface)) or (cls is interface and variables):
         names = ", ".join(variable.__name__ for variable in variables)
@@ -165,6 +163,19 @@ def compile_interface(
     return plans
 
 
+def _with_declaration(
+    settings: Settings, declared: Declaration, name: str, problems: list[DefinitionProblem]
+) -> Settings:
+    """Return the settings of ``create``, changed by the decorators on the interface."""
+    of_interface = settings.with_declaration(declared, name, problems)
+    problems += settings.options.problems(name)
+    if declared.examples:
+        message = "an example belongs to a method; move it from the interface to a method"
+        problems.append(DefinitionProblem(name, message))
+    strategy = find_strategy(declared.strategy or settings.strategy, name, problems)
+    return of_interface._replace(strategy=strategy)
+
+
 def plan_method(
     function: Callable[..., Any],
     qualname: str,
@@ -180,7 +191,7 @@ def plan_method(
     problems: list[DefinitionProblem] = []
     declared = declaration_of(function)
     namespace = {**settings.namespace, **declared.namespace}
-    settings = _with_method_declaration(settings._replace(namespace=namespace), declared, qualname, problems)
+    settings = settings._replace(namespace=namespace).with_declaration(declared, qualname, problems)
     signature = read_signature(function, qualname, namespace, type_arguments, problems)
     prompt = _plan_prompt(function, declared, signature, settings, qualname, problems)
     strategy = find_strategy(declared.strategy, qualname, problems)
@@ -188,9 +199,7 @@ def plan_method(
     definition = CallDefinition(qualname, signature, model, settings, strategy, task=task)
     call, parser = plan_call(definition, problems)
     if prompt is not None and declared.examples and not problems:
-        prompt = prompt._replace(
-            examples=plan_examples(declared.examples, prompt, readable_parser(parser), problems)
-        )
+        prompt = prompt._replace(examples=plan_examples(declared.examples, prompt, parser, problems))
     if problems or prompt is None or signature.returns is None or call is None:
         raise DefinitionError(problems)
     return MethodPlan(call, prompt, signature.returns)
@@ -206,59 +215,17 @@ def _plan_prompt(
 ) -> PromptPlan | None:
     """Compile the templates of a method; None if the roles of its parameters are unknown."""
     parameters = signature.parameters
-    if parameters is None or signature.hints is None:
+    if parameters is None:
         return None
     user, title = declared.user, "prompt"
     if user is None and not signature.has_role(Role.USER_MESSAGE):
         user, title = settings.user_message, "user message of the service"
-    system = declared.system or settings.system_message
-    prompt = plan_prompt(user, system, signature.signature, parameters, qualname, problems, title=title)
+    prompt = plan_prompt(
+        user, settings.system_message, signature.signature, parameters, qualname, problems, title=title
+    )
     if declared.user is None:
         problems += docstring_problems(function.__doc__ or "", parameters, qualname)
     return prompt
-
-
-def _with_method_declaration(
-    settings: Settings, declared: Declaration, qualname: str, problems: list[DefinitionProblem]
-) -> Settings:
-    """Return the settings of a service, changed by the decorators of one method."""
-    own_options = declared.options or ChatOptions()
-    problems += own_options.problems(qualname)
-    settings = _with_tool_settings(settings, declared, qualname, problems)
-    return settings._replace(
-        options=own_options.with_defaults(settings.options),
-        leniency=declared.leniency or settings.leniency,
-        tools=settings.tools if declared.tools is None else declared.tools,
-    )
-
-
-def _with_tool_settings(
-    settings: Settings, declared: Declaration, location: str, problems: list[DefinitionProblem]
-) -> Settings:
-    wrong_types = type_problems(location, declared.call_settings)
-    problems += wrong_types
-    return settings if wrong_types else settings.with_tool_settings(declared.call_settings)
-
-
-def _with_declaration(
-    settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]
-) -> Settings:
-    """Return a service's settings, changed by the decorators on the interface class."""
-    declared = declaration_of(cls)
-    options = (declared.options or ChatOptions()).with_defaults(settings.options)
-    problems.extend(options.problems(name))
-    settings = _with_tool_settings(settings, declared, name, problems)
-    if declared.examples:
-        message = "an example belongs to a method; move it from the interface to a method"
-        problems.append(DefinitionProblem(name, message))
-    return settings._replace(
-        model=settings.model if declared.model is None else declared.model,
-        options=options,
-        strategy=find_strategy(declared.strategy or settings.strategy, name, problems),
-        leniency=declared.leniency or settings.leniency,
-        system_message=declared.system or settings.system_message,
-        tools=settings.tools if declared.tools is None else declared.tools,
-    )
 
 
 def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:

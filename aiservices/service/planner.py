@@ -13,7 +13,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, is_typeddict
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY, ParserRegistry, TypeParser
-from output_parsers.result.errors import OutputParsingError, Problem, UnsupportedTypeError
+from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import DecisionNode
 from output_parsers.types.node import OutputParser, walk
@@ -26,27 +26,22 @@ from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..engine.tool_execution import awaited_parts
-from ..interface.decorators import SystemSource, TemplateSource
+from ..interface.decorators import Declaration, SystemSource, TemplateSource
 from ..interface.parameters import Role, media_problem, takes_invocation
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy
-from ..models.fallback import members_of, rests_of
+from ..models.fallback import CircuitBreaker, members_of, rests_of
 from ..models.media import Image
 from ..models.messages import AiMessage, ChatReply
 from ..models.registry import find_model
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import ReturnBehavior, Tool, ToolErrors, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox, tool_choice_problems
+from .settings import type_problems
 from .signatures import MethodSignature, ReturnShape, ReturnType
 
 if TYPE_CHECKING:
     from ..models.limits import Limits
-
-# Return types for which nothing is parsed: the method returns the reply, or a part of it.
-_REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
-    ChatReply: lambda reply: reply,
-    AiMessage: lambda reply: reply.message,
-}
 
 
 class Settings(NamedTuple):
@@ -85,12 +80,26 @@ class Settings(NamedTuple):
         given["has_thresholds"] = settings.get("calibration") is not None or bool(settings.get("thresholds"))
         return cls(**{name: value for name, value in given.items() if value is not None})
 
-    def with_tool_settings(self, declared: Mapping[str, Any]) -> Settings:
-        """Return a copy with the tool settings that ``@options`` sets for an interface or a method."""
-        changes = {name: declared[name] for name in ("tool_limits", "tool_errors") if name in declared}
-        if "tool_interceptors" in declared:  # they are inside of the others
-            changes["tool_interceptors"] = (*self.tool_interceptors, *declared["tool_interceptors"])
-        return self._replace(**changes) if changes else self
+    def with_declaration(
+        self, declared: Declaration, location: str, problems: list[DefinitionProblem]
+    ) -> Settings:
+        """Return the settings, changed by the decorators of an interface or a method."""
+        options, call_settings = declared.options or ChatOptions(), declared.call_settings
+        wrong_types = type_problems(location, call_settings)
+        problems += [*options.problems(location), *wrong_types]
+        changes: dict[str, Any] = {
+            "model": declared.model,
+            "leniency": declared.leniency,
+            "system_message": declared.system,
+            "tools": declared.tools,
+        }
+        if not wrong_types:
+            changes |= {name: call_settings.get(name) for name in ("tool_limits", "tool_errors")}
+            # those of a method are inside of those of its service
+            added = call_settings.get("tool_interceptors", ())
+            changes["tool_interceptors"] = (*self.tool_interceptors, *added)
+        changed = {name: value for name, value in changes.items() if value is not None}
+        return self._replace(options=options.with_defaults(self.options), **changed)
 
 
 def find_chat_model(
@@ -160,6 +169,16 @@ class CallDefinition:
         return self.signature.returns
 
     @property
+    def members(self) -> tuple[ChatModel, ...]:
+        """The models, in the order in which they are tried."""
+        return () if self.model is None else members_of(self.model)
+
+    @property
+    def rests(self) -> Mapping[int, CircuitBreaker]:
+        """The circuit breakers of the models, by the ``id`` of the model."""
+        return {} if self.model is None else rests_of(self.model)
+
+    @property
     def offers_tools(self) -> bool:
         """True if the model may call tools of the user."""
         return bool(self.settings.tools) or self.signature.has_role(Role.TOOLS)
@@ -212,8 +231,9 @@ def plan_call(call: CallDefinition, problems: list[DefinitionProblem]) -> Planne
     call = replace(call, parser=_find_parser(call, problems))
     routes, settings = _make_routes(call, problems), call.settings
     toolbox = _make_toolbox(call, routes, problems)
+    parser = None if isinstance(call.parser, _ReplyParser) else call.parser
     if not routes:
-        return PlannedCall(None, call.parser)
+        return PlannedCall(None, parser)
     transform: Any = settings.transform
     has_decisions = call.has_decisions
     plan = CallPlan(
@@ -232,10 +252,16 @@ def plan_call(call: CallDefinition, problems: list[DefinitionProblem]) -> Planne
         votes=call.votes,
         unsure=call.unsure,
     )
-    return PlannedCall(plan, call.parser)
+    return PlannedCall(plan, parser)
 
 
 # --- The parser of the answers ---
+
+# Return types for which nothing is parsed: the method returns the reply, or a part of it.
+_REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
+    ChatReply: lambda reply: reply,
+    AiMessage: lambda reply: reply.message,
+}
 
 
 class _NoValueParser:
@@ -250,63 +276,45 @@ class _NoValueParser:
         pass
 
 
-class _ImageParser(NamedTuple):
-    """Marks methods that return images, which are taken from the reply without parsing text.
+class _ReplyParser(_NoValueParser):
+    """Stands for types whose values are taken from the reply without parsing its text, such as images.
 
     Attributes:
-        several: True for a list of images.
-        problem: What is wrong if no model of the method makes images.
+        output_format: How the model is asked.
+        problem: What is wrong if no model makes images; "" for values that all models give.
     """
 
-    several: bool
-    problem: str
-    schema: None = None
-
-    def format_instructions(self) -> str:
-        return ""
-
-    def parse(self, text: str) -> None:
-        raise OutputParsingError(text, [Problem("$", "expected an image")])
-
-
-def _is_reply_type(output_type: object) -> bool:
-    return isinstance(output_type, type) and output_type in _REPLY_TYPES
+    def __init__(self, output_format: OutputFormat, problem: str = "") -> None:
+        self.output_format = output_format
+        self.problem = problem
 
 
 def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> OutputParser[Any] | None:
     """Return the parser that converts model replies to the type of the answer.
 
-    Returns None if the answer is the reply itself, and adds a problem if no parser supports the type, or if a
-    model cannot write its values.
+    Returns None, and adds a problem, if no parser supports the type, or if a model cannot write its values.
     """
-    settings, returns = call.settings, call.returns
+    returns, leniency = call.returns, call.settings.leniency
     output_type: Any = returns.output_type
-    if _is_reply_type(output_type):
-        return None
+    if isinstance(output_type, type) and output_type in _REPLY_TYPES:
+        return _ReplyParser(reply_format(_REPLY_TYPES[output_type]))
     if output_type in (None, NoneType):
         return _NoValueParser()
     try:
-        if isinstance(output_type, Mapping):
-            parser = call.parser or _schema_parser(output_type)
-        else:
-            parser = call.parser or settings.parsers.parser_for(output_type, namespace=settings.namespace)
+        parser = call.parser or _parser_of(output_type, call.settings)
     except (UnsupportedTypeError, ValueError) as error:
         problems.append(call.problem(str(error)))
         return None
     media = media_problem(parser)
-    if media is not None and output_type in (Image, list[Image]) and not (returns.is_stream or call.is_agent):
-        return _ImageParser(output_type is not Image, media)
     if media is not None:
-        problems.append(call.problem(f"it returns {type_name(output_type)}; {media}"))
+        problem = f"it returns {type_name(output_type)}; {media}"
+        if output_type in (Image, list[Image]) and not (returns.is_stream or call.is_agent):
+            image = image_format(several=output_type is not Image)
+            return _ReplyParser(image, f"{problem}, or a model that makes images")
+        problems.append(call.problem(problem))
         return None
     if returns.shape is ReturnShape.ITEMS:
-        from output_parsers.streaming import ItemPolicy  # few methods return items
-        from output_parsers.streaming.reader import ItemListParser
-
-        item_parser = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
-        policy = ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE
-        parser = ItemListParser(item_parser, policy)
-    leniency = settings.leniency
+        parser = _item_list_parser(parser, keeps_errors=returns.keeps_errors)
     if leniency is not None and not isinstance(leniency, Leniency):
         message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
         problems.append(call.problem(message))
@@ -315,21 +323,27 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
     return parser
 
 
-def _schema_parser(schema: Mapping[str, Any]) -> OutputParser[Any]:
-    """Return the parser for a JSON Schema, or for a function or tool of a provider that contains one.
+def _parser_of(output_type: Any, settings: Settings) -> OutputParser[Any]:
+    """Return the parser for a type, or for a JSON Schema or a function or tool that contains one.
 
-    Raises ValueError or UnsupportedTypeError for other dicts.
+    Raises UnsupportedTypeError, and ValueError for other dicts.
     """
+    if not isinstance(output_type, Mapping):
+        return settings.parsers.parser_for(output_type, namespace=settings.namespace)
     from output_parsers.json_schema.parser import named_schema, schema_parser
 
-    name, description, bare_schema, _ = named_schema(schema)
+    name, description, schema, _ = named_schema(output_type)
     described = {} if description is None else {"description": description}
-    return schema_parser({**bare_schema, **described}, name=name)
+    return schema_parser({**schema, **described}, name=name)
 
 
-def readable_parser(parser: OutputParser[Any] | None) -> OutputParser[Any] | None:
-    """Return the parser of answers that are read from text, for examples; None for images and replies."""
-    return None if isinstance(parser, _ImageParser) else parser
+def _item_list_parser(parser: OutputParser[Any], *, keeps_errors: bool) -> OutputParser[Any]:
+    """Return the parser for the items of a stream."""
+    from output_parsers.streaming import ItemPolicy  # few methods return items
+    from output_parsers.streaming.reader import ItemListParser
+
+    items = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
+    return ItemListParser(items, ItemPolicy.KEEP if keeps_errors else ItemPolicy.RAISE)
 
 
 # --- The models, and the ways to ask them ---
@@ -337,32 +351,27 @@ def readable_parser(parser: OutputParser[Any] | None) -> OutputParser[Any] | Non
 
 def _make_routes(call: CallDefinition, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
     """Return the models to ask, each with its strategies, the best one first."""
-    parser, output_type = call.parser, call.returns.output_type
-    members = () if call.model is None else members_of(call.model)
-    if parser is None:
-        is_read = not _is_reply_type(output_type)  # then no parser reads the type
-        return () if is_read else _only(call, members, reply_format(_REPLY_TYPES[output_type]))
+    parser, members = call.parser, call.members
+    if isinstance(parser, _ReplyParser):
+        able = [one for one in members if not parser.problem or one.capabilities.image_output]
+        if members and not able:
+            problems.append(call.problem(parser.problem))
+        return _only(call, able, parser.output_format)
     if isinstance(parser, _NoValueParser) and call.strategy is None:
         writers = [member for member in members if member.capabilities.decisions is None]
         if writers:
             reason = "it returns None: the text of the reply is discarded"
             return _only(call, writers, text_format(parser, reason))
-    if isinstance(parser, _ImageParser):
-        painters = [member for member in members if member.capabilities.image_output]
-        if members and not painters:
-            advice = "or a model that makes images"
-            problems.append(call.problem(f"it returns {type_name(output_type)}; {parser.problem}, {advice}"))
-        return _only(call, painters, image_format(several=parser.several))
     if call.has_decisions and call.returns.shape is ReturnShape.ITEMS:
         message = "a Decision cannot be an item of a stream; return a list or a Stream"
         problems.append(call.problem(message))
         return ()
-    return _value_routes(call, parser, members, problems)
+    return () if parser is None else _value_routes(call, parser, members, problems)
 
 
 def _only(call: CallDefinition, models: Iterable[ChatModel], one: OutputFormat) -> tuple[ModelRoute, ...]:
     """Return the models with the only format in which they are asked."""
-    return tuple(ModelRoute(model, only_format(one), rests_of(call.model)) for model in models)
+    return tuple(ModelRoute(model, only_format(one), call.rests) for model in models)
 
 
 def _value_routes(
@@ -380,7 +389,7 @@ def _value_routes(
     is_fatal = False
     for member in members:
         try:
-            routes.append(ModelRoute(member, _strategies(call, parser, member), rests_of(call.model)))
+            routes.append(ModelRoute(member, _strategies(call, parser, member), call.rests))
         except (StrategyError, UnsupportedTypeError) as error:
             left_out.append(str(error))
             is_fatal = is_fatal or member.capabilities.decisions is None

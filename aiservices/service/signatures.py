@@ -77,13 +77,11 @@ class MethodSignature(NamedTuple):
 
     Attributes:
         signature: The signature without ``self``.
-        hints: The resolved annotations by name; None if one cannot be resolved.
-        parameters: The parameters with their roles; None if one of them is wrong.
+        parameters: The parameters with their roles; None if one of them or an annotation is wrong.
         returns: The type and shape of the answer; None if the return annotation is wrong.
     """
 
     signature: inspect.Signature
-    hints: Mapping[str, TypeExpression] | None
     parameters: tuple[Parameter, ...] | None
     returns: ReturnType | None
 
@@ -111,8 +109,8 @@ def call_signature(output_type: object, qualname: str, problems: list[Definition
             raise ReturnTypeError(f"{name} is for methods of a service; pass {value}")
     except ReturnTypeError as error:
         problems.append(DefinitionProblem(qualname, str(error)))
-        return MethodSignature(inspect.Signature(), {}, (), None)
-    return MethodSignature(inspect.Signature(), {}, (), returns)
+        return MethodSignature(inspect.Signature(), (), None)
+    return MethodSignature(inspect.Signature(), (), returns)
 
 
 def read_signature(
@@ -138,7 +136,7 @@ def read_signature(
         problems.extend(DefinitionProblem(qualname, message) for message in error.args)
     without_self = signature.replace(parameters=list(signature.parameters.values())[1:])
     returns = _return_type(function, hints, qualname, problems)
-    return MethodSignature(without_self, hints, parameters, returns)
+    return MethodSignature(without_self, None if hints is None else parameters, returns)
 
 
 def _default_problems(
