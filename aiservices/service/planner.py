@@ -192,10 +192,8 @@ class CallDefinition:
     @property
     def votes(self) -> int:
         """How many samples replace missing probabilities; 0 for none."""
-        # a stream shows its value before the votes
-        return (
-            self.settings.votes if self.has_decisions and self.returns.shape is not ReturnShape.STREAM else 0
-        )
+        is_shown_early = self.returns.shape is ReturnShape.STREAM  # before the votes
+        return self.settings.votes if self.has_decisions and not is_shown_early else 0
 
     @property
     def unsure(self) -> float | Literal["threshold"] | None:
@@ -212,28 +210,22 @@ class CallDefinition:
         return DefinitionProblem(self.qualname, message)
 
 
-class PlannedCall(NamedTuple):
-    """The plan of a call, and the parser of its answers.
+def plan_call(
+    call: CallDefinition, problems: list[DefinitionProblem]
+) -> tuple[CallPlan | None, OutputParser[Any] | None]:
+    """Plan a call of a model, and add all problems of its definition to ``problems``.
 
-    Attributes:
-        plan: The plan; None if there is no model to ask.
-        parser: The parser for the type of the answer; None for the reply itself, or a wrong type.
+    Returns the plan, which is None if there is no model to ask, and the parser of the answers, which is None
+    for answers that are not parsed.
     """
-
-    plan: CallPlan | None
-    parser: OutputParser[Any] | None
-
-
-def plan_call(call: CallDefinition, problems: list[DefinitionProblem]) -> PlannedCall:
-    """Plan a call of a model, and add all problems of its definition to ``problems``."""
     if call.signature.returns is None:
-        return PlannedCall(None, None)
+        return None, None
     call = replace(call, parser=_find_parser(call, problems))
     routes, settings = _make_routes(call, problems), call.settings
     toolbox = _make_toolbox(call, routes, problems)
     parser = None if isinstance(call.parser, _ReplyParser) else call.parser
     if not routes:
-        return PlannedCall(None, parser)
+        return None, parser
     transform: Any = settings.transform
     has_decisions = call.has_decisions
     plan = CallPlan(
@@ -252,7 +244,7 @@ def plan_call(call: CallDefinition, problems: list[DefinitionProblem]) -> Planne
         votes=call.votes,
         unsure=call.unsure,
     )
-    return PlannedCall(plan, parser)
+    return plan, parser
 
 
 # --- The parser of the answers ---
@@ -296,7 +288,7 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
     """
     returns, leniency = call.returns, call.settings.leniency
     output_type: Any = returns.output_type
-    if isinstance(output_type, type) and output_type in _REPLY_TYPES:
+    if call.parser is None and isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return _ReplyParser(reply_format(_REPLY_TYPES[output_type]))
     if output_type in (None, NoneType):
         return _NoValueParser()
@@ -308,7 +300,7 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
     media = media_problem(parser)
     if media is not None:
         problem = f"it returns {type_name(output_type)}; {media}"
-        if output_type in (Image, list[Image]) and not (returns.is_stream or call.is_agent):
+        if output_type in (Image, list[Image]) and not returns.is_stream and call.parser is None:
             image = image_format(several=output_type is not Image)
             return _ReplyParser(image, f"{problem}, or a model that makes images")
         problems.append(call.problem(problem))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import new_class
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ from aiservices import (
 from aiservices.agents import ReActAgent
 from aiservices.guardrails import OutputGuardrails, Verdict, retry
 from aiservices.memory import ChatMemory
+from aiservices.remote.contract import contract_of
 from aiservices.structured import structured
 
 WITHOUT_LOGPROBS = Capabilities(json_schema=True, strict_schema=True, tools=True)
@@ -109,6 +110,12 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         list[ChatReply],
         {},
         "ChatReply describes the whole reply and cannot be part of another type",
+    ),
+    "a reply type with media inside": (
+        ScriptedChatModel([]),
+        dict[str, Image],
+        {},
+        "it returns dict[str, Image]; a model writes text, so it cannot write an object of Image",
     ),
     "a type with media": (
         ScriptedChatModel([]),
@@ -193,3 +200,25 @@ def test_all_entry_points_ask_the_next_model_if_the_first_is_unsure(ask: EntryPo
 def test_all_entry_points_give_a_decision_its_probability(ask: EntryPoint) -> None:
     decision = ask(answering("sure", True, 0.75), Decision[bool], {})
     assert (decision.value, decision.probability) == (True, pytest.approx(0.75))
+
+
+class WrongMethods(Protocol):
+    @user_message("{{text}}")
+    def unannotated(self, text: str): ...  # type: ignore[no-untyped-def]
+    @user_message("{{text}}")
+    def usage(self, text: str) -> Usage: ...
+    @user_message("{{text}}")
+    def awaitable(self, text: str) -> Awaitable[int]: ...
+    @user_message("{{text}}")
+    def nested(self, text: str) -> list[ChatReply]: ...
+    @user_message("{{text}} {{count}}")
+    def default(self, text: str, count: int = "two") -> bool: ...  # type: ignore[assignment]
+
+
+def test_a_remote_interface_is_refused_for_the_same_mistakes_as_a_service() -> None:
+    with pytest.raises(DefinitionError) as of_service:
+        create(WrongMethods, ScriptedChatModel([]))
+    with pytest.raises(DefinitionError) as of_client:
+        contract_of(WrongMethods)
+    assert of_client.value.problems == of_service.value.problems
+    assert len(of_client.value.problems) == 5
