@@ -19,7 +19,7 @@ from typing_extensions import TypedDict, TypeForm
 from output_parsers.json.scanner import parse_json_string
 from output_parsers.json_schema.parser import schema_parser
 from output_parsers.parser.type_parser import TypeParser, parser_for
-from output_parsers.result.errors import Problem, UnsupportedTypeError
+from output_parsers.result.errors import Problem
 from output_parsers.result.reading import Cursor, Json, ValidationFailure, combine_failures
 from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of, with_description
 from output_parsers.types.records import normalize_key
@@ -294,7 +294,7 @@ class ReActAgent:
         return self._hooks.add(step, hook)
 
     def _check_settings(self, model: ChatModel | str | None, path: CallPath) -> None:
-        """Check the agent's settings, find its language model, and plan the replies without a type.
+        """Check the agent's settings, and find its language model.
 
         Raises a DefinitionError that lists all problems.
         """
@@ -305,15 +305,11 @@ class ReActAgent:
             message = f"max_rounds is {self.max_rounds}; it must be at least 1"
             problems.append(DefinitionProblem(qualname, message))
         self._model = find_chat_model(model, settings, qualname, problems)
-        plan, _ = plan_call(self._definition(str, problems), problems)
-        toolbox = None if plan is None else plan.toolbox
-        if toolbox is not None and GENERATE_RESPONSE in {tool.name for tool in toolbox.declared}:
-            message = f"a tool has the name {GENERATE_RESPONSE}, which is the name of the agent's own tool"
-            problems.append(DefinitionProblem(qualname, message))
+        plan = self._plan_reply(None, problems)
         problems += path.problems(qualname, () if plan is None else plan.routes)
         if problems or plan is None:
             raise DefinitionError(problems)
-        self._plans[None] = self._limited(plan)
+        self._plans[None] = plan
 
     def _invocation(self, msg: AgentInput, plan: CallPlan) -> Invocation:
         system, *messages = with_system_texts(self._system_message, to_chat_messages(self.name, msg))
@@ -346,21 +342,26 @@ class ReActAgent:
 
     def _make_plan(self, output_type: object) -> CallPlan:
         problems: list[DefinitionProblem] = []
-        definition = self._definition(output_type, problems)
-        try:
-            definition = replace(definition, parser=generate_response_parser(output_type))
-        except (ResponseFieldError, UnsupportedTypeError) as error:
-            raise DefinitionError([definition.problem(str(error))]) from error
-        plan, _ = plan_call(definition, problems)
+        plan = self._plan_reply(output_type, problems)
         if problems or plan is None:
             raise DefinitionError(problems)
-        return self._limited(plan)
+        return plan
 
-    def _definition(self, output_type: object, problems: list[DefinitionProblem]) -> CallDefinition:
-        signature = call_signature(output_type, self._qualname, problems)
-        return CallDefinition(self._qualname, signature, self._model, self._settings, is_agent=True)
-
-    def _limited(self, plan: CallPlan) -> CallPlan:
+    def _plan_reply(self, output_type: object, problems: list[DefinitionProblem]) -> CallPlan | None:
+        definition = CallDefinition(
+            self._qualname,
+            call_signature(str if output_type is None else output_type, self._qualname, problems),
+            self._model,
+            self._settings,
+            make_parser=None if output_type is None else generate_response_parser,
+            is_agent=True,
+        )
+        plan, _ = plan_call(definition, problems)
+        if plan is None or plan.toolbox is None:
+            return plan
+        if GENERATE_RESPONSE in {tool.name for tool in plan.toolbox.declared}:
+            message = f"a tool has the name {GENERATE_RESPONSE}, which is the name of the agent's own tool"
+            problems.append(definition.problem(message))
         # the only round is for the answer
         return plan if self.max_rounds > 1 else plan._replace(toolbox=None)
 
@@ -539,13 +540,6 @@ _RESPONSE_DESCRIPTION = "the answer in full, as it is to be read"
 _DESCRIPTION = "Gives the final answer and ends the task. Call it once, when nothing is left to be done."
 
 
-class ResponseFieldError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
-    """Raised if an agent's output type has a field named ``response``, which is reserved.
-
-    The parameter for the answer's text has this name.
-    """
-
-
 class GeneratedResponse(NamedTuple):
     """The arguments of ``generate_response``, a tool that the model calls to give the agent's final answer.
 
@@ -562,7 +556,7 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
     """Return the parser for the arguments of ``generate_response``, the tool that gives the agent's answer.
 
     The arguments are ``response`` and the fields of the output type, or one field ``metadata`` if the type
-    has no fields. Raises UnsupportedTypeError, and ResponseFieldError for a type with a field ``response``.
+    has no fields. Raises UnsupportedTypeError, and ValueError for a type with a field ``response``.
     """
     is_schema = isinstance(output_type, Mapping)
     node = (schema_parser(output_type) if is_schema else parser_for(output_type)).node
@@ -570,7 +564,7 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
         make_type: Any = TypedDict  # as a value, since type checkers only know fixed fields
         node = _MetadataNode(parser_for(make_type("metadata", {"metadata": output_type})).node)
     elif _find_response_key(schema_of(node)["properties"]) is not None:
-        raise ResponseFieldError(
+        raise ValueError(
             f"{type_name(output_type)} has a field {_RESPONSE!r}, which is a parameter of "
             f"{GENERATE_RESPONSE}; give it another name"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, is_typeddict
 
@@ -147,10 +147,11 @@ class CallDefinition:
         model: The model; None if it is not known, which is a problem already.
         settings: The settings of the service and the method.
         strategy: The only strategy for this type. That of the settings is only for structured types.
-        parser: Reads the answers; None for the parser of their type.
+        make_parser: Returns the parser for the type of the answer; None for that of the settings.
         task: The question of the prompt without the data, for decision endpoints.
         is_agent: True to ask for a structured answer by a tool first. The results of tools are not compared
             with the type of the answer, because each reply of an agent may have another one.
+        parser: Reads the answers. ``plan_call`` finds it.
     """
 
     qualname: str
@@ -158,9 +159,10 @@ class CallDefinition:
     model: ChatModel | None
     settings: Settings
     strategy: Strategy | None = None
-    parser: OutputParser[Any] | None = None
+    make_parser: Callable[[Any], OutputParser[Any]] | None = None
     task: str = ""
     is_agent: bool = False
+    parser: OutputParser[Any] | None = None
 
     @property
     def returns(self) -> ReturnType:
@@ -288,19 +290,19 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
     """
     returns, leniency = call.returns, call.settings.leniency
     output_type: Any = returns.output_type
-    if call.parser is None and isinstance(output_type, type) and output_type in _REPLY_TYPES:
+    if call.make_parser is None and isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return _ReplyParser(reply_format(_REPLY_TYPES[output_type]))
     if output_type in (None, NoneType):
         return _NoValueParser()
     try:
-        parser = call.parser or _parser_of(output_type, call.settings)
+        parser = (call.make_parser or partial(_parser_of, call.settings))(output_type)
     except (UnsupportedTypeError, ValueError) as error:
         problems.append(call.problem(str(error)))
         return None
     media = media_problem(parser)
     if media is not None:
         problem = f"it returns {type_name(output_type)}; {media}"
-        if output_type in (Image, list[Image]) and not returns.is_stream and call.parser is None:
+        if output_type in (Image, list[Image]) and not returns.is_stream and call.make_parser is None:
             image = image_format(several=output_type is not Image)
             return _ReplyParser(image, f"{problem}, or a model that makes images")
         problems.append(call.problem(problem))
@@ -315,7 +317,7 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
     return parser
 
 
-def _parser_of(output_type: Any, settings: Settings) -> OutputParser[Any]:
+def _parser_of(settings: Settings, output_type: Any) -> OutputParser[Any]:
     """Return the parser for a type, or for a JSON Schema or a function or tool that contains one.
 
     Raises UnsupportedTypeError, and ValueError for other dicts.
