@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, get_origin
+from typing import Any, NamedTuple
 
 from output_parsers import parser_for
 from output_parsers.lint import Finding, lint
@@ -16,7 +16,6 @@ from output_parsers.strict import encode
 from output_parsers.strict.codec import ENFORCED_LATER, GIVEN_UP
 from output_parsers.types.target import type_name
 
-from ..interface.decorators import methods_of
 from ..models.base import Capabilities, ChatModel, DecisionLimits
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy
 from ..models.scripted import ScriptedChatModel
@@ -141,39 +140,33 @@ def _plan(
         except DefinitionError as error:
             return {}, error.problems
         return {name: plan_of(getattr(service, name)) for name in selected_methods(target, service)}, ()
-    drafts = [plan_target(target, model) for model in _models(profile)]
-    found = {name: plan for draft in reversed(drafts) for name, plan in draft.methods.items()}
-    plans = {
-        name: found[name]
-        for name, _, _ in methods_of(get_origin(target.value) or target.value)
-        if name in found
-    }
-    possible = {plan.call.qualname for plan in plans.values()}
-    if target.method and not drafts[0].problems:
+    planned = plan_target(target, _model(profile, _FEATURES))
+    plans, problems = dict(planned.methods), planned.problems
+    if problems:  # the strategy "decision" is only for decision endpoints
+        others = plan_target(target, _model(profile, Capabilities(decisions=DecisionLimits()))).methods
+        added = {name: plan for name, plan in others.items() if name not in plans}
+        plans |= added
+        possible = {plan.call.qualname for plan in added.values()}
+        problems = [problem for problem in problems if problem.location not in possible]
+    elif target.method:
         check_method(target, list(plans))
-    return plans, [problem for problem in drafts[0].problems if problem.location not in possible]
+    return plans, problems
 
 
-def _models(profile: str) -> Iterator[ChatModel]:
-    """Yield models that together support everything, because definitions are checked without the real model.
+# Definitions are checked for a model that supports everything, because the real one is not known.
+_FEATURES = Capabilities(
+    json_schema=True,
+    strict_schema=True,
+    json_mode=True,
+    constrained=True,
+    tools=True,
+    logprobs=1,
+    image_output=True,
+)
 
-    The first one plans strict mode. The others are for methods that choose their strategy.
-    """
-    features = Capabilities(
-        json_schema=True,
-        strict_schema=True,
-        json_mode=True,
-        tools=True,
-        profile=profile,
-        logprobs=1,
-        image_output=True,
-    )
-    for capabilities in (
-        features,
-        replace(features, constrained=True),
-        Capabilities(decisions=DecisionLimits()),
-    ):
-        yield ScriptedChatModel([], capabilities=capabilities, name=profile)
+
+def _model(profile: str, capabilities: Capabilities) -> ChatModel:
+    return ScriptedChatModel([], capabilities=replace(capabilities, profile=profile), name=profile)
 
 
 def _print(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, cast, get_origin, overload
 
-from .settings import ServiceSettings, check_keywords, check_types
+from .settings import ServiceSettings, check_keywords, check_types, type_problems
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -81,7 +81,7 @@ class ServicePlan(NamedTuple):
         settings: The settings, with their templates.
         namespace: The local names that string annotations may use.
         methods: The plans of the methods without problems, by name.
-        groups: The methods by their interceptors and limits; empty if there are problems.
+        groups: The methods by their interceptors and limits.
         problems: All problems.
     """
 
@@ -100,7 +100,7 @@ def plan_service(
     # Late, for a quick start: these modules import the engine and the parsers.
     from output_parsers.types.target import type_name
 
-    from ..interface.decorators import TemplateSource, enclosing_names
+    from ..interface.decorators import TemplateSource, declaration_of, enclosing_names
     from ..interface.parameters import unwrapped
     from ..tools.tool import ToolErrors
     from .call_settings import CallSettings, call_groups, group_problems
@@ -123,10 +123,10 @@ def plan_service(
     problems: list[DefinitionProblem] = []
     names = {**namespace, **(settings.get("localns") or {})}
     plans = compile_interface(interface, Settings.of(settings, model, names), problems)
-    if problems:
+    if not plans or type_problems(name, declaration_of(cls).call_settings):
         return ServicePlan(settings, namespace, plans, (), problems)
     calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
-    if calibration is not None or thresholds:
+    if not problems and (calibration is not None or thresholds):
         from ..engine.probabilities import Calibration
         from .decisions import with_adjustments
 
@@ -135,7 +135,7 @@ def plan_service(
         plans = with_adjustments(plans, calibration, thresholds or {}, name)
     groups = call_groups(cls, name, plans, CallSettings.of(settings))
     functions = {setting: settings.get(setting) for setting in ("transform", "system_message")}
-    problems = [
+    problems += [
         *group_problems(groups),
         *never_awaited_problems(name, functions),
         *never_awaited_problems("ToolErrors", settings.get("tool_errors", ToolErrors()).formatters),

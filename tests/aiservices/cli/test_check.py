@@ -182,6 +182,15 @@ def test_methods_beside_a_wrong_one_are_listed(run: CommandRun, kinds: Path) -> 
     ]
 
 
+def test_wrong_settings_of_one_method_are_reported(run: CommandRun, kinds: Path) -> None:
+    settings = "from aiservices import Budget, Retry\n"
+    beyond = "@options(retry=Retry(max_attempts=9), budget=Budget(max_attempts=2))\n    @user_message("
+    kinds.write_text(settings + MODULE + DECISIONS.replace("@user_message(", beyond, 1), "utf-8")
+    code, out, _ = run("check", "kinds:Desk", "kinds:Judge.draws")
+    assert code == 1
+    assert "\nJudge.is_spam: Retry(max_attempts=9) exceeds the budget of 2 requests; " in out
+
+
 def test_a_protocol_without_prompts_is_checked_and_may_be_left_out_by_name(
     run: CommandRun, kinds: Path
 ) -> None:
