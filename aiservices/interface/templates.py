@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.media import Media
@@ -259,7 +259,9 @@ def render_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Enum):
-        return value.value if isinstance(value.value, str) else value.name
+        return value.value if isinstance(value.value, str) else value.name or ""  # flags may have none
+    if isinstance(value, RootModel):
+        return render_value(value.root)
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     prompt = _prompt_of(value)
@@ -299,13 +301,15 @@ def _prompt_of(value: object) -> Prompt | None:
 
 
 def _is_record(value: object) -> bool:
-    return not isinstance(value, type) and _record_fields(value) is not None
+    return not isinstance(value, type) and record_fields(value) is not None
 
 
-def _record_fields(value: Any) -> Mapping[Any, Any] | None:
+def record_fields(value: Any) -> Mapping[Any, Any] | None:
     """Return a dict of the fields of a dataclass, pydantic or similar object; None for other values."""
     if isinstance(value, Mapping):
         return value
+    if isinstance(value, RootModel):
+        return record_fields(value.root)
     if isinstance(value, BaseModel):
         return value.model_dump()
     if hasattr(value, "_asdict"):
@@ -348,7 +352,9 @@ def _to_plain(value: object) -> Any:
         return value
     if _prompt_of(value) is not None:
         return render_value(value)
-    fields = None if isinstance(value, type) else _record_fields(value)
+    if isinstance(value, RootModel):
+        return _to_plain(value.root)
+    fields = None if isinstance(value, type) else record_fields(value)
     if fields is not None:
         return {render_value(name): _to_plain(part) for name, part in fields.items()}
     if isinstance(value, _LISTS):

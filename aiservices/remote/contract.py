@@ -342,9 +342,13 @@ def contract_of(
     for method_name, owner, attribute in methods_of(cls):
         if is_stub(inspect.unwrap(attribute)):
             qualname = f"{cls.__name__}.{method_name}"
-            method = _method(
-                attribute, qualname, registry, type_arguments.get(owner, {}), server_arguments, problems
+            # The class of a service has methods of its own; its interface has the type arguments.
+            arguments = (
+                type_arguments[base]
+                for base in owner.__mro__
+                if method_name in vars(base) and type_arguments.get(base)
             )
+            method = _method(attribute, qualname, registry, next(arguments, {}), server_arguments, problems)
             if method is not None:
                 methods[method_name] = method
     # Most likely a concrete class was passed instead of its interface.

@@ -244,9 +244,9 @@ def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> S
             return _struct_shape({key: _shape_of(one, (*enclosing, record)) for key, one in keys.items()})
         case DecisionNode(value=value):
             return _decision_shape(_shape_of(value, enclosing))
-        case UnionNode(options=options):
-            members = [option for option in options if not isinstance(_unwrapped(option), NoneNode)]
-            return _union_shape([_shape_of(member, enclosing) for member in members])
+        case UnionNode() as union if union not in enclosing:
+            members = [option for option in union.options if not isinstance(_unwrapped(option), NoneNode)]
+            return _union_shape([_shape_of(member, (*enclosing, union)) for member in members])
         case PydanticNode() | CustomNode() as other:
             schema = other.schema(Definitions())
             json_type, text_format = schema.get("type"), schema.get("format")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic_core import to_jsonable_python
@@ -27,7 +27,7 @@ from ..engine.pipeline import MEMORY_POSITIONS
 from ..engine.plan import CallPlan
 from ..engine.results import Result
 from ..interface.parameters import Parameter, Role
-from ..interface.templates import Prompt
+from ..interface.templates import Prompt, record_fields
 from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem, counted
 from ..models.media import Media
 from ..models.messages import Usage
@@ -427,6 +427,13 @@ def _bytes_of(value: object) -> bytes:
 def _plain(value: object) -> object:
     if isinstance(value, Media):
         return [value.url, value.media_type, value.base64]
+    if isinstance(value, PurePath):
+        return str(value)
+    if type(value).__name__ == "UnsetType":  # of msgspec
+        return ["unset"]
+    parts = record_fields(value)  # of attrs and msgspec
+    if parts is not None:
+        return [type(value).__qualname__, parts]
     raise ValueError(f"{type(value).__name__} has no JSON form")
 
 

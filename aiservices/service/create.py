@@ -167,7 +167,7 @@ def _create(
         )
     origin = _Origin(interface, model, service.settings, service.namespace)
     paths = {method: group.path for group in service.groups for method in group.plans}
-    return implement(cls, service.methods, paths, origin.reduce)()
+    return implement(interface, service.methods, paths, origin.reduce)()
 
 
 class _Origin(NamedTuple):

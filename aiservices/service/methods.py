@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from html import escape
 from types import FunctionType, MappingProxyType, new_class
-from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, get_origin, overload
 
 from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
@@ -226,13 +226,16 @@ class CallPath(NamedTuple):
 
 
 def implement(
-    cls: type, plans: Mapping[str, MethodPlan], paths: Mapping[str, CallPath], reduce: Reduce
+    interface: Any, plans: Mapping[str, MethodPlan], paths: Mapping[str, CallPath], reduce: Reduce
 ) -> type[Any]:
     """Return a subclass of an interface in which the methods without a body call a model.
+
+    A subclass of a generic interface, such as ``Box[int]``, keeps the arguments of its type.
 
     Each planned method replaces the method without a body of the same name. ``reduce`` returns what pickle
     stores of a service.
     """
+    cls = get_origin(interface) or interface
 
     def body(namespace: dict[str, object]) -> None:
         namespace["__module__"] = cls.__module__
@@ -247,7 +250,7 @@ def implement(
         for name, plan in plans.items():
             namespace[name] = _implement_method(getattr(cls, name), plan, *paths[name])
 
-    return new_class(cls.__name__, (cls,), exec_body=body)
+    return new_class(cls.__name__, (interface,), exec_body=body)
 
 
 def _init_without_arguments(self: object) -> None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, NamedTuple
 
+from equivalence.outcomes import typed
+from equivalence.return_types import Cat, Order, Person, Prices
 from equivalence.table import Case
 
 __all__ = ["FAULTS", "ON_PURPOSE", "Rule", "rule_for"]
@@ -48,6 +51,23 @@ def replying(*replies: str, form: Any = None) -> Callable[[Case], bool]:
     return lambda case: case.reply in replies and (form is None or case.form == form)
 
 
+COLUMNS = "as_udf|map_rows to Parquet"  # entry points whose answers have types of Arrow
+JSON_COLUMNS = {
+    "Union of list and text",
+    "Union of record and text",
+    "Union of record and text: text",
+    "tag or text or null",
+    "JsonValue",
+    "dict[str, Any]",
+    "list[Any]",
+    "Literal, text and number alike",
+    "Literal, text and number alike: text",
+    "deque",
+    "tuple, bare",
+    "fields of any JSON",
+    "fields of any JSON: text",
+}
+
 ON_PURPOSE = [
     Rule(
         "An Iterator[str] yields the text as it arrives, and not the items of a list.",
@@ -60,6 +80,54 @@ ON_PURPOSE = [
         "(json_schema|output_tool), (blocking|async)",
         replying('{"name": "a", "tags": null}'),
         ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
+    ),
+    Rule(
+        "A column holds unions and Any as JSON text.",
+        COLUMNS,
+        lambda case: case.form in (int | str, Any, object, dict, list) or case.name in JSON_COLUMNS,
+        ("how-to/tables.md", "other unions are JSON text, as is `Any`"),
+    ),
+    Rule(
+        "Unknown keys of a record are in a column of their own.",
+        f"{COLUMNS}|map_rows to JSONL",
+        named("pydantic, extra"),
+        ("how-to/tables.md", "The output has one column for each field of a record"),
+    ),
+    Rule(
+        "A column of decimals has 18 places.",
+        COLUMNS,
+        lambda case: case.form in (Decimal, Order, Prices) or case.name == "constrained Decimal",
+        ("how-to/tables.md", "Decimals have 18 places"),
+    ),
+    Rule(
+        "A column of integers has 64 bits.",
+        COLUMNS,
+        named("int, large", "constrained large"),
+        ("how-to/tables.md", "integers 64 bits"),
+    ),
+    Rule(
+        "A column of datetimes with an offset is in UTC.",
+        "map_rows to Parquet",
+        named("datetime, offset"),
+        ("how-to/tables.md", "datetimes with an offset are in UTC"),
+    ),
+    Rule(
+        "A column has null for a key that a record leaves out.",
+        f"{COLUMNS}|map_rows to JSONL",
+        named(
+            "TypedDict, not required: left out",
+            "TypedDict, not total",
+            "TypedDict, inherited",
+            "not required and nullable: left out",
+            "msgspec.Struct, unset",
+        ),
+        ("how-to/tables.md", "a key that a record leaves out is null"),
+    ),
+    Rule(
+        "A cell of CSV is text if its parameter accepts text.",
+        "row of CSV",
+        lambda case: case.form in (int | str, list[str] | str, Person | str, Cat | str | None),
+        ("cli.md", "taken as text if the type accepts a text, else read as JSON"),
     ),
 ]
 
@@ -75,5 +143,23 @@ FAULTS = [
         replying(
             '{"items": [1, 2]}', '{"people": [{"name": "Ann", "age": 42}]}', '{"name": "Ann", "age": 42}'
         ),
+    ),
+    Rule(
+        "SecretStr is accepted as a type, but cannot be written: a call fails after it was paid, and a run "
+        "over a table ends.",
+        "HTTP response|remote client, .*|MCP tool|aiservices call|a?map_rows.*|as_udf|BatchEngine"
+        "|argument of a remote client",
+        named("pydantic types"),
+    ),
+    Rule(
+        "as_udf refuses each time with an offset, also UTC, after it was paid; map_rows has a column in UTC.",
+        "as_udf",
+        named("time, zoned", "datetime, UTC", "datetime, offset"),
+    ),
+    Rule(
+        "A cell of JSONL, a dict or a dataframe is neither checked nor converted to the type of its "
+        "parameter, as a cell of CSV is.",
+        "row of (plain data|JSONL|Arrow|pandas|polars)",
+        lambda case: typed(case.plain) != typed(case.expected),
     ),
 ]

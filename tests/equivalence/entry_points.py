@@ -5,24 +5,58 @@ A new entry point is one function. A function may raise the errors of the librar
 
 from __future__ import annotations
 
+import csv
+import json
+import pickle
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, get_origin
 
+import mcp
+import pandas
+import polars
+import pyarrow
+import pyarrow.parquet
+from batch_server import BatchServer, Faults
 from equivalence.dialects import DIALECTS, DialectServer
 from equivalence.outcomes import Outcome, of_error, of_result, of_value, typed
 from equivalence.table import Case
-from equivalence.world import Items, Whole, World
+from equivalence.world import MODEL, PERMITTED, SCRIPT, Items, Mounts, Nothing, Plain, Takes, Whole, World
+from fastapi.testclient import TestClient
 from pydantic import BaseModel, TypeAdapter
+from pydantic_core import to_json
+from recorded_spans import Recorded
+from typer.testing import CliRunner
 
 from aiservices import (
+    AiMessage,
+    ApprovalRequiredError,
+    ChatModel,
+    ChatReply,
+    FallbackChatModel,
+    LimitedChatModel,
+    Limits,
+    OpenAiChatModel,
+    ResponseCache,
     Strategy,
+    SuspendedCall,
+    ToolCall,
+    Usage,
     create,
+    resume,
+    tool,
 )
 from aiservices.agents import ReActAgent
+from aiservices.cli.main import application
+from aiservices.integrations.fastapi import app
+from aiservices.integrations.mcp import mcp_server
+from aiservices.remote.problems import KINDS
+from aiservices.rows import BatchEngine, amap_rows, as_udf, map_rows
 from aiservices.structured import structured
+from aiservices.testing import CassetteChatModel
 from output_parsers import PartialReader, parser_for, read
 
 __all__ = ["ENTRY_POINTS", "EntryPoint"]
@@ -142,19 +176,22 @@ def _async_stream(world: World, service: Any) -> Outcome:
     return world.wait(watch())
 
 
-KINDS = {"blocking": _blocking, "async": _async, "Stream": _stream, "AsyncStream": _async_stream}
+CALLS = {"blocking": _blocking, "async": _async, "Stream": _stream, "AsyncStream": _async_stream}
 
 
 def add_kinds(
-    name: str, service_of: Callable[[World, Case], Any], applies: Condition = lambda case: True
+    name: str,
+    service_of: Callable[[World, Case], Any],
+    applies: Condition = lambda case: True,
+    wrap: Callable[[Call], Call] = lambda call: call,
 ) -> None:
     """Register the four kinds of calls of a service as entry points."""
-    for kind, call in KINDS.items():
+    for kind, call in CALLS.items():
 
         def run(world: World, case: Case, call: Any = call) -> Outcome:
             return call(world, service_of(world, case))
 
-        entry_point(f"{name}, {kind}" if name else kind, applies)(run)
+        entry_point(f"{name}, {kind}" if name else kind, applies)(wrap(run))
 
 
 def has_strategies(case: Case) -> bool:
@@ -270,3 +307,417 @@ for _dialect, _strategies in {
             partial(_service_at, dialect=_dialect, strategy=_strategy),
             _ends_in(_dialect) if _strategy is Strategy.PROMPT else is_exact,
         )
+
+
+# --- Wrappers of models, and other ways in which a request reaches the model
+
+
+def _with_model(wrap: Callable[[World, ChatModel], ChatModel]) -> Callable[[World, Case], Any]:
+    """Return the maker of services whose model is wrapped."""
+
+    def service_of(world: World, case: Case) -> Any:
+        model = world.once(wrap, lambda: wrap(world, MODEL))
+        return world.service(case, Whole, model=model)
+
+    return service_of
+
+
+def _is_scripted(case: Case) -> bool:
+    return case.model is None
+
+
+add_kinds(
+    "FallbackChatModel",
+    _with_model(lambda world, model: FallbackChatModel(FallbackChatModel(model, model), model)),
+    _is_scripted,
+)
+add_kinds(
+    "LimitedChatModel",
+    _with_model(lambda world, model: LimitedChatModel(model, Limits(max_concurrency=3))),
+    _is_scripted,
+)
+add_kinds(
+    "limits of a fallback",
+    _with_model(lambda world, model: LimitedChatModel(FallbackChatModel(model, model))),
+    _is_scripted,
+)
+
+
+def _traced(world: World, case: Case) -> Any:
+    telemetry = world.once("telemetry", lambda: Recorded().telemetry())
+    return world.service(case, Whole, interceptors=[telemetry])
+
+
+add_kinds("traced", _traced)
+
+
+def _recorded(world: World, case: Case) -> Any:
+    """A service with a new cassette."""
+    path = world.new_path(".json")
+    return world.service(case, Whole, model=CassetteChatModel(path, MODEL, mode="all"))
+
+
+def _replayed(world: World, case: Case) -> Any:
+    """A service with a cassette that has the reply."""
+    path = world.new_path(".json")
+    recorded = world.service(case, Whole, model=CassetteChatModel(path, MODEL, mode="all"))
+    _ignore_errors(lambda: recorded.blocking("it"))
+    return world.service(case, Whole, model=CassetteChatModel(path))
+
+
+add_kinds("recorded by a cassette", _recorded, _is_scripted)
+add_kinds("replayed by a cassette", _replayed, _is_scripted)
+
+
+def _ignore_errors(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except Exception:
+        pass
+
+
+def _cached(world: World, case: Case) -> Any:
+    """A service whose cache has the reply."""
+    cache = ResponseCache(world.new_path(".sqlite"))
+    service = world.service(case, Whole, cache=cache)
+    _ignore_errors(lambda: service.blocking("it"))
+    return service
+
+
+def _without_usage(call: Call) -> Call:
+    """Leave out the usage, which is 0 for replies from a cache."""
+    return lambda world, case: call(world, case)._replace(usage=None)
+
+
+add_kinds("cache hit", _cached, _is_scripted, wrap=_without_usage)
+
+
+def _can_be_pickled(case: Case) -> bool:
+    """Whether the type itself can be pickled, so that a service of it can."""
+    try:
+        pickle.dumps(case.form)
+    except Exception:
+        return False
+    return case.model is None
+
+
+def _pickled(world: World, case: Case) -> Any:
+    return pickle.loads(pickle.dumps(world.service(case, Whole)))
+
+
+add_kinds("pickled", _pickled, _can_be_pickled)
+
+
+@tool(needs_approval=True)
+def permit(order: int) -> str:
+    """Permit an order."""
+    return PERMITTED
+
+
+@entry_point("resumed call", _is_scripted)
+def _resumed(world: World, case: Case) -> Outcome:
+    service = world.service(case, Whole, tools=[permit])
+    wanted = ToolCall("c1", "permit", '{"order": 1}')
+    SCRIPT.first.append(ChatReply(AiMessage("", (wanted,)), usage=Usage(0, 0)))
+    try:
+        service.blocking("it")
+    except ApprovalRequiredError as error:
+        state = SuspendedCall.from_json(error.state.to_json())
+    try:
+        outcome = of_result(resume(service.blocking, state, True))
+    except Exception as error:
+        outcome = of_error(error)
+    return outcome._replace(requests=None)  # one more, for the tool
+
+
+# --- Over HTTP
+
+
+# The classes of the errors in responses, by the last part of their type.
+_CLASSES = {
+    "unreadable-reply": "OutputParsingError",
+    "refusal": "RefusalError",
+    "truncated": "TruncatedError",
+    "content-filter": "ContentFilterError",
+}
+
+
+def _of_problem(problem: Any) -> Outcome:
+    """Return the outcome that a problem of HTTP tells."""
+    name = problem["type"].rpartition(":")[2]
+    attempts = problem.get("attempts")
+    return Outcome(error=_CLASSES.get(name, name), requests=attempts and len(attempts), message=str(problem))
+
+
+def _of_json(case: Case, text: str) -> Outcome:
+    """Return the outcome of a value that arrived as JSON."""
+    return of_value(read(case.form, json.loads(text) if _is_text_form(case) else text).value)
+
+
+def _is_text_form(case: Case) -> bool:
+    return parser_for(case.form).plain_text
+
+
+def _web(world: World, case: Case) -> TestClient:
+    SCRIPT.case = case
+    return world.once(("web", id(case.form)), lambda: TestClient(app(world.service(case, Plain))))
+
+
+@entry_point("HTTP response", _is_scripted)
+def _http_response(world: World, case: Case) -> Outcome:
+    response = _web(world, case).post("/value", json={"what": "it"})
+    if response.status_code != 200:
+        return _of_problem(response.json())
+    return _of_json(case, response.text)
+
+
+def _remote(world: World, case: Case) -> Any:
+    """A client of the service, which a server of this process serves."""
+    SCRIPT.case = case
+    mounts = world.once("mounts", lambda: Mounts(world))
+    key = str(id(case.form))
+    url = world.once(("mounted", key), lambda: mounts.add(key, app(world.service(case, Whole))))
+    return world.once(("client", key), lambda: mounts.client(Whole[case.form], url))
+
+
+add_kinds("remote client", _remote, _is_scripted)
+
+
+@entry_point("MCP tool", _is_scripted)
+def _mcp_tool(world: World, case: Case) -> Outcome:
+    service = world.service(case, Plain)
+
+    async def call() -> Any:
+        async with mcp.Client(world.once(("mcp", id(case.form)), lambda: mcp_server(service))) as client:
+            return await client.call_tool("value", {"what": "it"})
+
+    return _of_mcp(case, world.wait(call()))
+
+
+def _of_mcp(case: Case, result: Any) -> Outcome:
+    text = result.content[0].text if result.content else ""
+    if result.is_error:
+        kinds = [kind for kind in KINDS if kind.title in text]
+        return Outcome(error=_CLASSES.get(kinds[0].name, kinds[0].name) if kinds else text, message=text)
+    is_text = isinstance((result.structured_content or {}).get("value"), str)
+    return _of_json(case, json.dumps(result.structured_content["value"]) if is_text else text)
+
+
+# --- The command line
+
+
+@entry_point("aiservices call", _is_scripted)
+def _command(world: World, case: Case) -> Outcome:
+    module = world.once("module", lambda: world.module("equivalence_desk"))
+    module.desk = world.service(case, Plain)
+    arguments = ["call", "equivalence_desk:desk.value", "what=it", "--json"]
+    result = CliRunner().invoke(application, arguments, prog_name="aiservices", catch_exceptions=False)
+    if result.exit_code == 0:
+        return _of_json(case, result.stdout)
+    name = json.loads(result.stdout)["error"]["type"]
+    error = "OutputParsingError" if name == "ServiceOutputError" else name
+    return Outcome(error=error, message=result.stdout)
+
+
+# --- Tables
+
+
+def _of_row(row: Any) -> Outcome:
+    if row.error is None:
+        return of_value(row.value)._replace(requests=row.attempts, usage=row.usage)
+    name, _, message = str(row.error).partition(":")
+    error = "OutputParsingError" if name == "ServiceOutputError" else name
+    return Outcome(error=error, requests=row.attempts, usage=row.usage, message=message)
+
+
+@entry_point("map_rows", _is_scripted)
+def _map_rows(world: World, case: Case) -> Outcome:
+    (row,) = map_rows(world.service(case, Plain).value, [{"what": "it"}], max_failures=1.0)
+    return _of_row(row)
+
+
+@entry_point("amap_rows", _is_scripted)
+def _amap_rows(world: World, case: Case) -> Outcome:
+    async def first() -> Any:
+        method = world.service(case, Plain).value
+        (row,) = [row async for row in amap_rows(method, [{"what": "it"}], max_failures=1.0)]
+        return row
+
+    return _of_row(world.wait(first()))
+
+
+def _of_cells(case: Case, cells: dict[str, Any]) -> Outcome:
+    """Return the outcome that the columns of an answer tell."""
+    error = cells.pop("error", None)
+    if error is not None:
+        name, _, message = error.partition(":")
+        error = "OutputParsingError" if name == "ServiceOutputError" else name
+        return Outcome(error=error, message=message)
+    del cells["what"]
+    cells = {name.removeprefix("answer_"): cell for name, cell in cells.items()}
+    return _of_json(case, to_json(cells["value"] if set(cells) == {"value"} else cells).decode())
+
+
+def _is_plain_value(case: Case) -> bool:
+    """Whether the columns of an answer can be told from the fields of a record without its type."""
+    return _is_scripted(case) and "value" not in (parser_for(case.form).schema or {}).get("properties", {})
+
+
+@entry_point("as_udf", _is_plain_value)
+def _udf(world: World, case: Case) -> Outcome:
+    result = as_udf(world.service(case, Plain).value)(pyarrow.table({"what": ["it"]}))
+    return _of_cells(case, result.to_pylist(maps_as_pydicts="strict")[0])
+
+
+def _written_rows(world: World, case: Case, *, suffix: str) -> Path:
+    path = world.new_path(suffix)
+    map_rows(world.service(case, Plain).value, [{"what": "it"}], to=path, max_failures=1.0)
+    return path
+
+
+@entry_point("map_rows to Parquet", _is_plain_value)
+def _to_parquet(world: World, case: Case) -> Outcome:
+    table = pyarrow.parquet.read_table(_written_rows(world, case, suffix=".parquet"))
+    return _of_cells(case, table.to_pylist(maps_as_pydicts="strict")[0])
+
+
+@entry_point("map_rows to JSONL", _is_plain_value)
+def _to_jsonl(world: World, case: Case) -> Outcome:
+    text = _written_rows(world, case, suffix=".jsonl").read_text("utf-8")
+    cells = json.loads(text)
+    if cells["error"] is not None or "answer_what" in cells:
+        return _of_cells(case, cells)
+    # The text of the answer itself, because floats would change its decimals.
+    answer = text.strip().removeprefix('{"what": "it", ').removesuffix(', "error": null}')
+    return _of_json(case, answer.removeprefix('"value": ') if "value" in cells else f"{{{answer}}}")
+
+
+@entry_point("BatchEngine", lambda case: case.complete)
+def _batch(world: World, case: Case) -> Outcome:
+    def open_server() -> Any:
+        return world.resources.enter_context(BatchServer(lambda prompt: SCRIPT.case.reply, Faults(polls=0)))
+
+    server = world.once("batches", open_server)
+    SCRIPT.case = case
+    strategy = None if _is_text_form(case) else Strategy.PROMPT
+    model = OpenAiChatModel("gpt-x", base_url=f"{server.url}/v1", api_key="k")
+    service = create(Plain[case.form], model, strategy=strategy, retry=None)
+    engine, journal = BatchEngine(poll=0.001), world.new_path(".journal")
+    (row,) = map_rows(service.value, [{"what": "it"}], engine=engine, journal=journal, max_failures=1.0)
+    return _of_row(row)._replace(usage=None)
+
+
+# --- Arguments that a program passes
+
+
+def _takes(name: str, applies: Condition = is_exact) -> Callable[[Callable[[World, Case], object]], object]:
+    """Register a function that passes the value of a case as an argument."""
+
+    def register(call: Callable[[World, Case], object]) -> object:
+        @entry_point(name, applies)
+        def _argument(world: World, case: Case) -> Outcome:
+            answer = call(world, case)
+            return Outcome(error=str(answer)) if world.taken is Nothing else of_value(world.taken)
+
+        return call
+
+    return register
+
+
+@_takes("argument")
+def _argument(world: World, case: Case) -> object:
+    return world.taker(case).take(case.expected)
+
+
+@_takes("argument over HTTP")
+def _http_argument(world: World, case: Case) -> object:
+    taker = world.taker(case)
+    web = world.once(("takes, web", id(case.form)), lambda: TestClient(app(taker)))
+    body, headers = f'{{"what": {case.reply}}}', {"content-type": "application/json"}
+    return web.post("/take", content=body.encode(), headers=headers).text
+
+
+@_takes("argument of a remote client")
+def _remote_argument(world: World, case: Case) -> object:
+    taker, mounts = world.taker(case), world.once("mounts", lambda: Mounts(world))
+    key = f"takes-{id(case.form)}"
+    url = world.once(("mounted", key), lambda: mounts.add(key, app(taker)))
+    return world.once(("client", key), lambda: mounts.client(Takes[case.form], url)).take(case.expected)
+
+
+@_takes("argument over MCP")
+def _mcp_argument(world: World, case: Case) -> object:
+    server = world.once(("takes, mcp", id(case.form)), partial(mcp_server, world.taker(case)))
+
+    async def call() -> Any:
+        async with mcp.Client(server) as client:
+            return await client.call_tool("take", {"what": case.plain})
+
+    return world.wait(call())
+
+
+@_takes("argument of aiservices call")
+def _command_argument(world: World, case: Case) -> object:
+    module = world.once("module", lambda: world.module("equivalence_desk"))
+    module.desk = world.taker(case)
+    arguments = ["call", "equivalence_desk:desk.take", f"what:={case.reply}"]
+    result = CliRunner().invoke(application, arguments, prog_name="aiservices", catch_exceptions=False)
+    return result.stderr
+
+
+# --- Cells of tables
+
+
+def _map_cells(world: World, case: Case, table: object) -> object:
+    (row,) = map_rows(world.taker(case).take, table, max_failures=1.0)
+    return row.error
+
+
+@_takes("row of a list of dicts")
+def _dict_row(world: World, case: Case) -> object:
+    return _map_cells(world, case, [{"what": case.expected}])
+
+
+@_takes("row of plain data")
+def _plain_row(world: World, case: Case) -> object:
+    return _map_cells(world, case, [{"what": case.plain}])
+
+
+@_takes("row of CSV")
+def _csv_row(world: World, case: Case) -> object:
+    path = world.new_path(".csv")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["what"], [case.reply]])
+    return _map_cells(world, case, path)
+
+
+@_takes("row of JSONL")
+def _jsonl_row(world: World, case: Case) -> object:
+    path = world.new_path(".jsonl")
+    path.write_text(f'{{"what": {case.reply}}}\n', "utf-8")
+    return _map_cells(world, case, path)
+
+
+def _is_column(case: Case) -> bool:
+    """Whether Arrow can hold the data without a change."""
+    if not case.exact:
+        return False
+    try:
+        return pyarrow.array([case.plain]).to_pylist() == [case.plain]
+    except Exception:
+        return False
+
+
+@_takes("row of Arrow", _is_column)
+def _arrow_row(world: World, case: Case) -> object:
+    return _map_cells(world, case, pyarrow.table({"what": [case.plain]}))
+
+
+@_takes("row of pandas", _is_column)
+def _pandas_row(world: World, case: Case) -> object:
+    return _map_cells(world, case, pandas.DataFrame({"what": [case.plain]}))
+
+
+@_takes("row of polars", _is_column)
+def _polars_row(world: World, case: Case) -> object:
+    return _map_cells(world, case, polars.DataFrame({"what": [case.plain]}))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol, TypeVar, cast
 
+import httpx2
 from equivalence.schema_fit import fit_to_schema
 from equivalence.table import Case
+from served import Served
 
 from aiservices import (
     AiMessage,
@@ -29,14 +34,29 @@ from aiservices import (
     create,
     user_message,
 )
+from aiservices.integrations.fastapi import client
 from output_parsers import parser_for
 
-__all__ = ["MODEL", "SCRIPT", "USAGE", "Items", "Plain", "Takes", "Whole", "World", "written"]
+__all__ = [
+    "MODEL",
+    "PERMITTED",
+    "SCRIPT",
+    "USAGE",
+    "Items",
+    "Mounts",
+    "Nothing",
+    "Plain",
+    "Takes",
+    "Whole",
+    "World",
+    "written",
+]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 USAGE = Usage(7, 5)
+PERMITTED = "Permitted."  # after this result of a tool, the model writes the reply
 
 
 class Whole(Protocol[T_co]):
@@ -108,10 +128,12 @@ class Script:
     def __call__(self, request: ChatRequest) -> ChatReply:
         if self.first:
             return self.first.pop(0)
-        if isinstance(request.messages[-1], ToolMessage):
+        last = request.messages[-1]
+        if isinstance(last, ToolMessage) and last.text != PERMITTED:
             return ChatReply(AiMessage("Done."), usage=USAGE, model="scripted")
         case, answer_format = self.case, request.response_format
-        tools = {} if request.tooling is None else {one.name: one.parameters for one in request.tooling.tools}
+        offered = () if request.tooling is None else request.tooling.tools
+        tools = {one.name: one.parameters for one in offered if one.name != "permit"}
         schema = dict(answer_format.schema) if isinstance(answer_format, JsonSchemaFormat) else None
         text, tool = written(case, tools, schema)
         message = AiMessage(text) if tool is None else AiMessage("", (ToolCall("c1", tool, text),))
@@ -125,6 +147,10 @@ SCRIPT = Script()
 MODEL = ScriptedChatModel(SCRIPT)
 
 
+class Nothing:
+    """Stands for an argument that did not arrive."""
+
+
 class World:
     """Creates services, and keeps those that many cases can use.
 
@@ -132,6 +158,7 @@ class World:
         folder: An empty folder.
         loop: The event loop of all async entry points.
         resources: What is closed after all cases.
+        taken: The argument of the last call of a taker.
         stored: What entry points keep for later cases, such as servers, by a key of their own.
     """
 
@@ -139,7 +166,9 @@ class World:
         self.folder = folder
         self.loop = asyncio.new_event_loop()
         self.resources = ExitStack()
+        self.taken: Any = Nothing
         self.stored: dict[Any, Any] = {}
+        self._numbers = count()
 
     def close(self) -> None:
         self.resources.close()
@@ -164,7 +193,7 @@ class World:
             strategy = None
 
         def make() -> Any:
-            model = MODEL if case.model is None else case.model()
+            model = settings.pop("model", None) or (MODEL if case.model is None else case.model())
             asked = {"retry": None, "strategy": strategy, **settings, **case.settings}
             form = case.form.__args__[0] if interface is Items else case.form
             return create(interface[form], model, **asked)
@@ -173,7 +202,62 @@ class World:
             return make()
         return self.once((id(case.form), interface, strategy), make)
 
+    def taker(self, case: Case) -> Any:
+        """Return a service with a parameter of the type of a case; ``taken`` has the last argument."""
+        SCRIPT.case = case
+        self.taken = Nothing
+
+        def note(invocation: Any, proceed: Any) -> Any:
+            self.taken = invocation.arguments["what"]
+            return (yield from proceed(invocation))
+
+        return self.once(
+            ("takes", id(case.form)),
+            lambda: create(Takes[case.form], MODEL, interceptors=[note], retry=None),
+        )
+
     def model(self, case: Case) -> ChatModel:
         """Return the model of a case."""
         SCRIPT.case = case
         return MODEL if case.model is None else case.model()
+
+    def new_path(self, suffix: str) -> Path:
+        """Return the path of a file that does not exist."""
+        return self.folder / f"{next(self._numbers)}{suffix}"
+
+    def module(self, name: str) -> Any:
+        """Return a new module that can be imported."""
+        module = ModuleType(name)
+        sys.modules[name] = module
+        self.resources.callback(sys.modules.pop, name)
+        return module
+
+
+class Mounts:
+    """A server of this process for many applications, each below a path of its own, and clients of them."""
+
+    def __init__(self, world: World) -> None:
+        self._applications: dict[str, Any] = {}
+        self._world = world
+        served = Served(self)
+        served.start()
+        world.resources.callback(served.stop)
+        self._url = served.url
+        self._http = world.resources.enter_context(httpx2.Client())
+        self._async_http = httpx2.AsyncClient()
+        world.resources.callback(lambda: world.wait(self._async_http.aclose()))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])
+        key, _, path = scope["path"].removeprefix("/").partition("/")
+        inner = {**scope, "path": f"/{path}", "raw_path": f"/{path}".encode()}
+        await self._applications[key](inner, receive, send)
+
+    def add(self, key: str, application: Any) -> str:
+        """Serve an application, and return its URL."""
+        self._applications[key] = application
+        return f"{self._url}/{key}"
+
+    def client(self, interface: Any, url: str) -> Any:
+        return client(interface, url, http=self._http, async_http=self._async_http)

@@ -6,7 +6,7 @@ from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, IntEnum, StrEnum
+from enum import Enum, Flag, IntEnum, StrEnum, auto
 from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from aiservices.interface.templates import render_value
 
@@ -68,6 +68,20 @@ class Odd:
 Untyped = namedtuple("Untyped", "a b")
 TEN = date(2024, 5, 10)
 
+
+class Names(RootModel[list[str]]):
+    pass
+
+
+class Ages(RootModel[dict[str, int]]):
+    pass
+
+
+class Right(Flag):
+    READ = auto()
+    RUN = auto()
+
+
 CASES: dict[str, tuple[Any, str]] = {
     "text as it is": ("  {{it}}\n", "  {{it}}\n"),
     "no text": ("", ""),
@@ -116,6 +130,9 @@ CASES: dict[str, tuple[Any, str]] = {
     "a timedelta": (timedelta(hours=1), "1:00:00"),
     "another object": (Odd(), "an odd thing"),
     "a record class": (Point, str(Point)),
+    "a root model of a list": (Names(["a", "b"]), "a, b"),
+    "a root model of a dict": ({"x": Ages({"a": 1})}, '{"x": {"a": 1}}'),
+    "flags": ([Right.READ | Right.RUN, Right(0)], "READ|RUN, "),
 }
 
 

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, HttpUrl, RootModel
+from typing_extensions import TypeAliasType
 
 from aiservices import DefinitionError
 from aiservices.rows.fields import AnswerColumns, Cells, answer_columns, output_fields
@@ -190,6 +191,13 @@ def test_the_arrow_type_follows_from_the_type_of_the_answer(
     found_type, found = arrow_and_value(answer_type, value)
     assert found_type == arrow
     assert plain is None or found == plain
+
+
+Nested = TypeAliasType("Nested", "int | list[Nested]")
+
+
+def test_a_union_inside_itself_is_json_text() -> None:
+    assert arrow_and_value(Nested, [1, [2]])[1] == "[1, [2]]"
 
 
 def test_a_record_inside_itself_is_json_text() -> None:

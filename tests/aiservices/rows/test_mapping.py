@@ -8,9 +8,11 @@ import math
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Protocol
 
+import attrs
+import msgspec
 import pytest
 
 from aiservices import (
@@ -130,6 +132,28 @@ def test_await_processes_all_rows_and_returns_the_summary(tmp_path: Path) -> Non
     assert asyncio.run(run()) == 2
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [line["team"] for line in lines] == ["a", "b"]
+
+
+@attrs.define
+class Parcel:
+    weight: int
+
+
+class Struct(msgspec.Struct):
+    weight: int
+    limit: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class Weighs(Protocol):
+    def parcel(self, parcel: Parcel | Struct | PurePath) -> str: ...
+
+
+def test_equal_rows_of_any_class_are_asked_once() -> None:
+    model = ScriptedChatModel(lambda request: "ok")
+    parcels = [Parcel(1), Parcel(2), Parcel(1), Struct(1), Struct(1, 3), Struct(1), PurePath("a")]
+    rows = map_rows(create(Weighs, model).parcel, [{"parcel": parcel} for parcel in parcels])
+    assert [row.value for row in rows] == ["ok"] * 7
+    assert len(model.requests) == 5
 
 
 def test_columns_can_have_other_names() -> None:

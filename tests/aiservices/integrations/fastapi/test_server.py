@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import pytest
 from fastapi import Depends, FastAPI, Header, HTTPException
@@ -570,3 +570,15 @@ def test_objects_that_cannot_be_served_are_definition_errors(serve: Any, message
     with pytest.raises(DefinitionError) as caught:
         serve(create(Served, ScriptedChatModel([])))
     assert str(caught.value) == f"fastapi: {message}"
+
+
+T = TypeVar("T")
+
+
+class Box(Protocol[T]):
+    def value(self, text: str) -> T: ...
+
+
+def test_a_service_of_a_generic_interface_is_served_with_its_type() -> None:
+    web = TestClient(app(create(Box[list[int]], ScriptedChatModel(["[1, 2]"]))))
+    assert web.post("/value", json={"text": "x"}).json() == [1, 2]
