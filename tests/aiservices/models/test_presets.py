@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 from loopback import Loopback, answer
 
+import aiservices
 from aiservices import (
     AnthropicChatModel,
     AuthenticationError,
@@ -17,6 +19,7 @@ from aiservices import (
     ChatOptions,
     ChatRequest,
     ContentFilterError,
+    DecisionChatModel,
     DefinitionError,
     FinishError,
     ModelError,
@@ -28,9 +31,13 @@ from aiservices import (
     register_provider,
     user_message,
 )
-from aiservices.models.presets import PRESETS
+from aiservices.integrations.otel.attributes import provider_and_model
+from aiservices.models.base import DecisionLimits
+from aiservices.models.presets import PRESETS, DecisionServer
 from aiservices.models.registry import REGISTERED, find_model
 from aiservices.testing.fake import FakeChatModel
+
+PACKAGE = Path(aiservices.__file__).parent
 
 
 class Asks(Protocol):
@@ -98,6 +105,38 @@ def test_a_registered_service_has_a_name(loopback: Loopback, monkeypatch: pytest
     loopback.reply(answer("Yes."))
     assert create(Asks, "example:small").ask("x") == "Yes."
     assert loopback.requests[0].headers["authorization"] == "Bearer k"
+
+
+def test_a_registered_service_has_all_that_a_built_in_one_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    preset = Preset(
+        base_url="https://llm.example.com/v1",
+        key_variable="EXAMPLE_API_KEY",
+        image_models="paint",
+        decisions=DecisionServer("/ask", limits=DecisionLimits(questions=2)),
+        telemetry_name="example_ai",
+    )
+    monkeypatch.setitem(PRESETS, "example", preset)
+    painters = [find_model(f"example:{name}").capabilities.image_output for name in ("paint-1", "write-1")]
+    assert painters == [True, False]
+    asker = DecisionChatModel("m", provider="systemone", base_url="https://llm.example.com")
+    assert (asker.endpoint, asker.capabilities.decisions) == (
+        "https://llm.example.com/ask",
+        DecisionLimits(questions=2),
+    )
+    assert provider_and_model("example:m") == ("example_ai", "m")
+
+
+def test_the_code_names_the_services_only_in_their_table() -> None:
+    texts = {path: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    (table,) = [path for path in texts if path.name == "presets.py"]
+    others = [
+        f"{path.name}: {word}"
+        for path, text in texts.items()
+        for name, preset in PRESETS.items()
+        for word in (name, preset.key_variable or name)
+        if path != table and f'"{word}"' in text.replace('such as "groq"', "")
+    ]
+    assert others == []
 
 
 def test_a_function_can_be_registered_for_the_models_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
