@@ -9,11 +9,14 @@ a higher one now and then, rarely after refusals.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import threading
 import time
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -75,10 +78,39 @@ class Limits:
 class _Waiter:
     """A model request that waits to be sent, with the function that wakes its thread or event loop."""
 
-    __slots__ = ("wake",)
+    __slots__ = ("permit", "wake")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.wake = wake
+        self.permit: Permit | None = None
+
+
+class Permit:
+    """The permission of a limiter to send one request; it reports how the request ends."""
+
+    def __init__(self, limiter: Limiter, tokens: float) -> None:
+        self._limiter = limiter
+        self._tokens = tokens
+        self._sent_at = time.monotonic()
+        self._in_flight = limiter.in_flight
+
+    def read_headers(self, headers: Mapping[str, str]) -> None:
+        """Report the headers of the response, which may say that a limit is exhausted."""
+        self._limiter.read_headers(headers)
+
+    def accepted(self, usage: Usage | None, models: Sequence[str]) -> None:
+        """Report that the request succeeded, with its tokens and the names of the model."""
+        self._limiter.accepted(self._sent_at, self._tokens, usage)
+        self._limiter.release()
+
+    def refused(self, retry_after: float | None) -> None:
+        """Report that the server refused the request because of a rate limit."""
+        self._limiter.refuse(self._sent_at, self._in_flight, retry_after)
+        self._limiter.release()
+
+    def failed(self) -> None:
+        """Report that the request ended in another way, such as another error or a cancellation."""
+        self._limiter.release()
 
 
 class _Evenly:
@@ -155,25 +187,17 @@ class Limiter:
 
     # --- Waiting for a turn ---
 
-    def acquire(self, tokens: float, deadline: float) -> float | None:
-        """Block until a request may be sent; return the time, or None if the deadline passes first."""
+    def acquire(self, tokens: float, deadline: float) -> Permit | None:
+        """Block until a request may be sent; return None if the deadline passes first."""
         woken = threading.Event()
-        waiter, wait = self._enter(_Waiter(woken.set), tokens)
-        try:
-            while wait > 0:
-                now = time.monotonic()
-                if now >= deadline:
-                    self._leave(waiter)
-                    return None
-                woken.wait(min(wait, deadline - now))
+        waiter = _Waiter(woken.set)
+        with closing(self._waits(waiter, tokens, deadline)) as waits:
+            for seconds in waits:
+                woken.wait(seconds)
                 woken.clear()
-                wait = self._retry(waiter, tokens)
-        except BaseException:
-            self._leave(waiter)
-            raise
-        return time.monotonic()
+        return waiter.permit
 
-    async def aacquire(self, tokens: float, deadline: float) -> float | None:
+    async def aacquire(self, tokens: float, deadline: float) -> Permit | None:
         """Wait until a request may be sent; async version of ``acquire``."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
@@ -184,32 +208,40 @@ class Limiter:
             except RuntimeError:  # the loop is closed, so nothing waits any more
                 pass
 
-        waiter, wait = self._enter(_Waiter(wake), tokens)
+        waiter = _Waiter(wake)
+        with closing(self._waits(waiter, tokens, deadline)) as waits:
+            for seconds in waits:
+                await asyncio.wait((woken,), timeout=seconds)
+                if woken.done():
+                    woken = loop.create_future()
+        return waiter.permit
+
+    def _waits(self, waiter: _Waiter, tokens: float, deadline: float) -> Generator[float, None, None]:
+        """Yield the seconds to wait until the waiter is woken; at the end it has a permit, or is late."""
+        wait = self._enter(waiter, tokens)
         try:
             while wait > 0:
                 now = time.monotonic()
                 if now >= deadline:
                     self._leave(waiter)
-                    return None
-                await asyncio.wait((woken,), timeout=min(wait, deadline - now))
-                if woken.done():
-                    woken = loop.create_future()
+                    return
+                yield min(wait, deadline - now)
                 wait = self._retry(waiter, tokens)
         except BaseException:
             self._leave(waiter)
             raise
-        return time.monotonic()
+        waiter.permit = Permit(self, tokens)
 
-    def _enter(self, waiter: _Waiter, tokens: float) -> tuple[_Waiter, float]:
+    def _enter(self, waiter: _Waiter, tokens: float) -> float:
         with self._lock:
             if not self._waiters:
                 wait = self._try(tokens)
                 if wait <= 0:
-                    return waiter, 0.0
+                    return 0.0
             else:
                 wait = 3600.0  # only the first one in the queue has to watch the clock
             self._waiters.append(waiter)
-            return waiter, wait
+            return wait
 
     def _retry(self, waiter: _Waiter, tokens: float) -> float:
         """Check a waiting request again: return 0 if it may be sent now, else the seconds to wait.
@@ -468,7 +500,57 @@ def limiter_for(model: ChatModel) -> Limiter:
         return _by_model.setdefault(model, Limiter())
 
 
-class LimitedChatModel(WrappingChatModel, PickledByArguments):
+class PermitChatModel(WrappingChatModel):
+    """Base class of chat models that need a permit for each request to another model.
+
+    A request that the server refuses because of a limit waits for another permit and is sent again.
+    """
+
+    _max_wait = math.inf
+    _waits_for: tuple[int, ...] = REFUSED
+
+    @abstractmethod
+    def permission(self, request: ChatRequest, deadline: float) -> Wait:
+        """Return the step that waits for the Permit of a request; its outcome is None after the deadline."""
+
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
+        """Send the request with a permit; repeat this while a limit refuses it and there is time."""
+        began_at = time.monotonic()
+        deadline = began_at + self._max_wait
+        if request.deadline is not None:
+            deadline = min(deadline, request.deadline)
+        last_error: ModelError | None = None
+        while True:
+            permit: Permit | None = yield self.permission(request, deadline)
+            if permit is None:
+                raise self._too_late(last_error, time.monotonic() - began_at)
+            send = Send(self._model, request, HeaderListening(permit.read_headers))
+            try:
+                reply: ChatReply = yield send
+            except ModelError as error:
+                if error.status not in self._waits_for or not error.retryable:
+                    permit.failed()
+                    raise
+                permit.refused(error.retry_after)
+                if send.has_started:
+                    raise
+                last_error = error
+            except BaseException:
+                permit.failed()
+                raise
+            else:
+                permit.accepted(reply.usage, (reply.model, self.name))
+                return reply
+
+    def _too_late(self, last_error: ModelError | None, waited: float) -> ModelError:
+        if last_error is not None:
+            last_error.args = (f"{last_error}; waited {waited:.1f} seconds for its turn",)
+            return last_error
+        message = f"{self.name}: the limits did not allow the request within {waited:.1f} seconds"
+        return ModelTimeoutError(message, retryable=True)
+
+
+class LimitedChatModel(PermitChatModel, PickledByArguments):
     """A chat model that sends requests to another model within rate limits.
 
     All services and models of the process with the same address and key share the limits. A request that the
@@ -487,8 +569,8 @@ class LimitedChatModel(WrappingChatModel, PickledByArguments):
             raise DefinitionError([DefinitionProblem("LimitedChatModel", message)])
         super().__init__(find_model(model, "LimitedChatModel"))
         self._limits = limits or Limits()
+        self._max_wait = self._limits.max_wait
         self._made: Limiter | None = None
-        self._waits_for: tuple[int, ...] = REFUSED
         members = members_of(self._model)
         limited = [] if members == (self._model,) else [self._limited(one) for one in members]
         self._members = (*(one.failing_at_once() for one in limited[:-1]), *limited[-1:])
@@ -530,67 +612,8 @@ class LimitedChatModel(WrappingChatModel, PickledByArguments):
             self._made.add_bounds(self._limits)
         return self._made
 
-    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
-        """Wait until the rate limits allow a request, then send it; repeat this if a limit refuses it."""
-        turn, limiter = _Turn(self, request), self.limiter
-        while True:
-            acquire = partial(limiter.acquire, turn.tokens, turn.deadline)
-            aacquire = partial(limiter.aacquire, turn.tokens, turn.deadline)
-            turn.start((yield Wait(acquire, aacquire)))
-            send = Send(self._model, request, HeaderListening(limiter.read_headers))
-            try:
-                reply: ChatReply = yield send
-            except ModelError as error:
-                turn.failed(error, may_repeat=not send.has_started)
-            else:
-                turn.done(reply)
-                return reply
-            finally:
-                limiter.release()
-
-
-class _Turn:
-    """A request that is sent again until the server accepts it or the waiting time is over."""
-
-    def __init__(self, model: LimitedChatModel, request: ChatRequest) -> None:
-        self._limiter = model.limiter
-        self._waits_for = model._waits_for
-        self._name = model.name
-        self._began_at = time.monotonic()
-        self.deadline = self._began_at + model._limits.max_wait
-        if request.deadline is not None:
-            self.deadline = min(self.deadline, request.deadline)
-        self.tokens = self._limiter.estimate(request)
-        self._sent_at = 0.0
-        self._in_flight = 0
-        self._last_error: ModelError | None = None
-
-    def start(self, sent_at: float | None) -> None:
-        """Record that the request is sent now.
-
-        Raises the last error if the request waited too long.
-        """
-        if sent_at is None:
-            waited = time.monotonic() - self._began_at
-            if self._last_error is not None:
-                self._last_error.args = (f"{self._last_error}; waited {waited:.1f} seconds for its turn",)
-                raise self._last_error
-            message = f"{self._name}: the limits did not allow the request within {waited:.1f} seconds"
-            raise ModelTimeoutError(message, retryable=True)
-        self._sent_at, self._in_flight = sent_at, self._limiter.in_flight
-
-    def done(self, reply: ChatReply) -> None:
-        """Report to the rate limiter that a request succeeded, with the number of its tokens."""
-        self._limiter.accepted(self._sent_at, self.tokens, reply.usage)
-
-    def failed(self, error: ModelError, *, may_repeat: bool) -> None:
-        """Report a refused request to the rate limiter, so that the caller sends the request again.
-
-        Raises all other errors.
-        """
-        if error.status not in self._waits_for or not error.retryable:
-            raise error
-        self._limiter.refuse(self._sent_at, self._in_flight, error.retry_after)
-        if not may_repeat:
-            raise error
-        self._last_error = error
+    def permission(self, request: ChatRequest, deadline: float) -> Wait:
+        tokens = self.limiter.estimate(request)
+        return Wait(
+            partial(self.limiter.acquire, tokens, deadline), partial(self.limiter.aacquire, tokens, deadline)
+        )

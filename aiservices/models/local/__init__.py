@@ -136,19 +136,15 @@ class LocalChatModel(PickledByArguments):
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Send a chat request to the embedded llama.cpp model and return the reply."""
-        job, builder = self._job(request)
-        with closing(run_job(job)) as chunks:
-            for chunk in chunks:
-                builder.add(chunk)
-        return builder.reply()
+        *_, last = self.stream(request)
+        assert last.reply is not None
+        return last.reply
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
         """Send a chat request to the embedded model in a thread; cancelling the task stops the model."""
-        job, builder = self._job(request)
-        async with aclosing(arun_job(job)) as chunks:
-            async for chunk in chunks:
-                builder.add(chunk)
-        return builder.reply()
+        *_, last = [delta async for delta in self.astream(request)]
+        assert last.reply is not None
+        return last.reply
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
         """Send a chat request to the embedded llama.cpp model and stream the reply.

@@ -14,20 +14,19 @@ import hmac
 import json
 import socket
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from secrets import token_hex
 from typing import Any, NamedTuple
 
 from ...engine.budget import Budget, SharedBudget
 from ...models.base import ChatModel
-from ...models.errors import BudgetExceededError, ModelError, ModelTimeoutError
-from ...models.limits import REFUSED, RESET_HEADERS, Limiter, Limits, text_length
+from ...models.errors import BudgetExceededError
+from ...models.limits import RESET_HEADERS, Limiter, Limits, Permit, PermitChatModel, text_length
 from ...models.messages import ChatReply, ReplyDelta, Usage, whole_reply_deltas
 from ...models.requests import ChatRequest
-from ...models.wrapper import HeaderListening, RequestFlow, Send, Wait, WrappingChatModel
+from ...models.wrapper import Wait
 from ..row import RowsError
 
 _CONNECT_SECONDS = 10.0
@@ -49,16 +48,6 @@ class PermissionAddress(NamedTuple):
     port: int
     token: str
     max_wait: float
-
-
-class _Request:
-    """A model request that the PermissionServer has permitted and that has not ended."""
-
-    def __init__(self, limiter: Limiter, tokens: float, sent_at: float) -> None:
-        self.limiter = limiter
-        self.tokens = tokens
-        self.sent_at = sent_at
-        self.in_flight = limiter.in_flight
 
 
 class PermissionServer:
@@ -100,7 +89,7 @@ class PermissionServer:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
-        permitted: dict[int, _Request] = {}
+        permitted: dict[int, Permit] = {}
         waiting: set[asyncio.Task[None]] = set()
         try:
             _end_when_lost(writer)
@@ -121,13 +110,13 @@ class PermissionServer:
         finally:
             for asking in waiting:
                 asking.cancel()
-            for request in permitted.values():  # the worker was lost
-                request.limiter.release()
+            for permit in permitted.values():  # the worker was lost
+                permit.failed()
             self._connections.discard(task)
             writer.close()
 
     async def _permit(
-        self, message: dict[str, Any], permitted: dict[int, _Request], writer: asyncio.StreamWriter
+        self, message: dict[str, Any], permitted: dict[int, Permit], writer: asyncio.StreamWriter
     ) -> None:
         """Tell a worker when its request may be sent, or why it must not be sent."""
         number, characters = message["number"], message["characters"]
@@ -137,43 +126,41 @@ class PermissionServer:
             limiter = self.limiters[key] = Limiter()
             limiter.add_bounds(self._limits)
         tokens = limiter.estimate_length(characters, message["max_tokens"])
-        sent_at = await limiter.aacquire(tokens, time.monotonic() + message["wait"])
+        permit = await limiter.aacquire(tokens, time.monotonic() + message["wait"])
         answer: dict[str, Any] = {"number": number}
         exceeded = self._spent.exceeded()
-        if sent_at is None:
+        if permit is None:
             answer["refused"] = "time"
         elif exceeded is not None:
-            limiter.release()
+            permit.failed()
             answer |= {"refused": "budget", "limit": exceeded.limit, "message": str(exceeded)}
         else:
             self._spent.add_request()
-            permitted[number] = _Request(limiter, tokens, sent_at)
+            permitted[number] = permit
         if writer.is_closing():
             lost = permitted.pop(number, None)
             if lost is not None:
-                lost.limiter.release()
+                lost.failed()
         else:
             writer.write(json.dumps(answer).encode() + b"\n")
 
-    def _note(self, message: dict[str, Any], permitted: dict[int, _Request]) -> None:
+    def _note(self, message: dict[str, Any], permitted: dict[int, Permit]) -> None:
         """Update the rate limits and the budget after a worker reports the outcome of a request."""
-        request = permitted.get(message["number"])
-        if request is None:
+        number = message["number"]
+        if number not in permitted:
             return
-        limiter = request.limiter
         match message["do"]:
             case "headers":
-                limiter.read_headers(message["headers"])
-                return
+                permitted[number].read_headers(message["headers"])
             case "done":
                 usage = None if message["usage"] is None else Usage(**message["usage"])
-                limiter.accepted(request.sent_at, request.tokens, usage)
                 if usage is not None:
                     self._spent.add(usage, self._prices, *message["models"])
+                permitted.pop(number).accepted(usage, message["models"])
             case "refused":
-                limiter.refuse(request.sent_at, request.in_flight, message["retry_after"])
-        del permitted[message["number"]]
-        limiter.release()
+                permitted.pop(number).refused(message["retry_after"])
+            case _:
+                permitted.pop(number).failed()
 
 
 class PermissionClient:
@@ -275,10 +262,32 @@ def _end_when_lost(writer: asyncio.StreamWriter) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-class PermittedChatModel(WrappingChatModel):
+class _RemotePermit(Permit):
+    """The permission of the PermissionServer to send one request, by its number."""
+
+    def __init__(self, client: PermissionClient, number: int) -> None:
+        self._client = client
+        self._number = number
+
+    def read_headers(self, headers: Mapping[str, str]) -> None:
+        limits = {name: headers[name] for names in RESET_HEADERS for name in names if name in headers}
+        if limits:
+            self._client.tell("headers", self._number, headers=limits)
+
+    def accepted(self, usage: Usage | None, models: Sequence[str]) -> None:
+        tokens = None if usage is None else asdict(usage)
+        self._client.tell("done", self._number, usage=tokens, models=models)
+
+    def refused(self, retry_after: float | None) -> None:
+        self._client.tell("refused", self._number, retry_after=retry_after)
+
+    def failed(self) -> None:
+        self._client.tell("failed", self._number)
+
+
+class PermittedChatModel(PermitChatModel):
     """A chat model that asks the PermissionServer before sending each request.
 
-    If the provider refuses a request because of a rate limit, the request is sent again after a wait.
     Requests run in the worker's event loop; a blocking call must come from another thread.
     """
 
@@ -286,50 +295,14 @@ class PermittedChatModel(WrappingChatModel):
         super().__init__(model)
         self._client = client
         self._loop = loop
+        self._max_wait = client.address.max_wait
 
-    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
-        """Wait for permission, send a chat request, and return the reply."""
-        began_at, client = time.monotonic(), self._client
-        deadline = began_at + client.address.max_wait
-        if request.deadline is not None:
-            deadline = min(deadline, request.deadline)
-        last_error: ModelError | None = None
-        while True:
-            number = yield self._permission(request, deadline)
-            if number is None:
-                waited = time.monotonic() - began_at
-                message = f"{self.name}: the limits did not allow the request within {waited:.1f} seconds"
-                raise last_error or ModelTimeoutError(message, retryable=True)
-            listening = HeaderListening(partial(self._tell_headers, number))
-            send = Send(self._model, request, listening)
-            try:
-                reply: ChatReply = yield send
-            except ModelError as error:
-                if error.status not in REFUSED or not error.retryable:
-                    client.tell("failed", number)
-                    raise
-                client.tell("refused", number, retry_after=error.retry_after)
-                if send.has_started:
-                    raise
-                last_error = error
-            except BaseException:
-                client.tell("failed", number)
-                raise
-            else:
-                usage = None if reply.usage is None else asdict(reply.usage)
-                client.tell("done", number, usage=usage, models=[reply.model, self.name])
-                return reply
-
-    def _permission(self, request: ChatRequest, deadline: float) -> Wait:
-        async def ask() -> int | None:
-            return await self._client.ask(self._model, request, max(0.0, deadline - time.monotonic()))
+    def permission(self, request: ChatRequest, deadline: float) -> Wait:
+        async def ask() -> Permit | None:
+            number = await self._client.ask(self._model, request, max(0.0, deadline - time.monotonic()))
+            return None if number is None else _RemotePermit(self._client, number)
 
         return Wait(lambda: asyncio.run_coroutine_threadsafe(ask(), self._loop).result(), ask)
-
-    def _tell_headers(self, number: int, headers: Mapping[str, str]) -> None:
-        limits = {name: headers[name] for names in RESET_HEADERS for name in names if name in headers}
-        if limits:
-            self._client.tell("headers", number, headers=limits)
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Run ``acomplete`` in the worker's event loop, and block until the reply arrives."""
