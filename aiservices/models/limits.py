@@ -29,7 +29,7 @@ from .fallback import CircuitBreaker, members_of, rests_of
 from .messages import AiMessage, ChatReply, Usage
 from .registry import find_model
 from .requests import ChatRequest
-from .wrapper import HeaderListening, RequestFlow, Send, Wait, WrappingChatModel
+from .wrapper import RequestFlow, Send, Wait, WrappingChatModel
 
 MAX_CONCURRENCY = 256
 _FIRST_CONCURRENCY = 8
@@ -524,7 +524,7 @@ class PermitChatModel(WrappingChatModel):
             permit: Permit | None = yield self.permission(request, deadline)
             if permit is None:
                 raise self._too_late(last_error, time.monotonic() - began_at)
-            send = Send(self._model, request, HeaderListening(permit.read_headers))
+            send = Send(self._model, request, permit.read_headers)
             try:
                 reply: ChatReply = yield send
             except ModelError as error:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
     Awaitable,
     Callable,
     Generator,
     Iterator,
     Mapping,
 )
-from contextlib import AbstractContextManager, aclosing, closing, nullcontext
+from contextlib import AbstractContextManager, aclosing, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -37,42 +38,50 @@ class Send:
     Attributes:
         model: The model.
         request: The request.
+        on_headers: Receives the headers of the HTTP response.
         context: Entered while the model works, but not while the reader of a stream does. It is entered
-            again for each part of a stream.
+            again for each part of a stream. None for no context.
         on_delta: Receives each part of a streamed reply.
         streamed: False to wait for the complete reply in streams, too.
         has_started: True once the reader of a stream has received a part of the reply. Another request must
             not be sent then, because the parts of two replies would be mixed.
+        last: The last part of a streamed reply, which is not shown before the flow has returned the reply.
     """
 
     model: ChatModel
     request: ChatRequest
-    context: AbstractContextManager[object] = _NO_CONTEXT
+    on_headers: Callable[[Mapping[str, str]], None] | None = None
+    context: AbstractContextManager[object] | None = None
     on_delta: Callable[[ReplyDelta], None] | None = None
     streamed: bool = True
     has_started: bool = False
+    last: ReplyDelta | None = None
 
     def block(self) -> ChatReply:
         """Send the request and return the reply."""
-        with self.context:
+        with self._listening(), self.context or _NO_CONTEXT:
             return self.model.complete(self.request)
 
     async def wait(self) -> ChatReply:
         """Send the request and return the reply; async version of ``block``."""
-        with self.context:
+        with self._listening(), self.context or _NO_CONTEXT:
             return await self.model.acomplete(self.request)
 
     def deltas(self) -> Generator[ReplyDelta, None, None]:
-        """Send the request and yield the parts of the reply."""
-        with self.context:
-            deltas = iter(self.model.stream(self.request))
+        """Send the request and yield the parts of the reply except the last one."""
+        deltas: Iterator[ReplyDelta] = iter(())
         try:
-            while True:
-                with self.context:
+            with self._listening(), self.context or _NO_CONTEXT:
+                deltas = iter(self.model.stream(self.request))
+                delta = next(deltas, None)
+            while delta is not None:
+                if self._is_shown(delta):
+                    yield delta
+                if self.context is None:
                     delta = next(deltas, None)
-                if delta is None:
-                    return
-                yield self._note(delta)
+                else:
+                    with self.context:
+                        delta = next(deltas, None)
         finally:
             # Not contextlib.closing: the stream of a user's model may be an iterator without a close method.
             close = getattr(deltas, "close", None)
@@ -81,25 +90,47 @@ class Send:
 
     async def adeltas(self) -> AsyncGenerator[ReplyDelta, None]:
         """Send the request and yield the parts of the reply; async version of ``deltas``."""
-        with self.context:
-            deltas = aiter(self.model.astream(self.request))
+        deltas: AsyncIterator[ReplyDelta] | None = None
         try:
-            while True:
-                with self.context:
+            with self._listening(), self.context or _NO_CONTEXT:
+                deltas = aiter(self.model.astream(self.request))
+                delta = await anext(deltas, None)
+            while delta is not None:
+                if self._is_shown(delta):
+                    yield delta
+                with self.context or _NO_CONTEXT:
                     delta = await anext(deltas, None)
-                if delta is None:
-                    return
-                yield self._note(delta)
         finally:
             close = getattr(deltas, "aclose", None)
             if close is not None:
                 await close()
 
-    def _note(self, delta: ReplyDelta) -> ReplyDelta:
-        self.has_started = self.has_started or delta.reply is None
+    def streamed_reply(self) -> ChatReply:
+        """Return the reply of a stream that has ended; raise InvalidReplyError if it was not complete."""
+        if self.last is None or self.last.reply is None:
+            raise InvalidReplyError(f"the stream of {self.model.name} ended before the reply was complete")
+        return self.last.reply
+
+    def _listening(self) -> AbstractContextManager[object]:
+        return _NO_CONTEXT if self.on_headers is None else _listening(self.on_headers)
+
+    def _is_shown(self, delta: ReplyDelta) -> bool:
         if self.on_delta is not None:
             self.on_delta(delta)
-        return delta
+        if delta.reply is None:
+            self.has_started = True
+            return True
+        self.last = delta
+        return False
+
+
+@contextmanager
+def _listening(listener: Callable[[Mapping[str, str]], None]) -> Iterator[None]:
+    token = header_listener.set(listener)
+    try:
+        yield
+    finally:
+        header_listener.reset(token)
 
 
 class Wait(NamedTuple):
@@ -114,23 +145,8 @@ class Wait(NamedTuple):
     wait: Callable[[], Awaitable[Any]]
 
 
-# A flow may also yield a part of a reply, which a stream shows.
+# A flow may also yield a part of a reply (not the last one), which a stream shows.
 RequestFlow: TypeAlias = Generator[Send | Wait | ReplyDelta, Any, ChatReply]
-
-
-class HeaderListening:
-    """A reusable context manager in which a function receives the headers of HTTP responses."""
-
-    __slots__ = ("_listener", "_token")
-
-    def __init__(self, listener: Callable[[Mapping[str, str]], None]) -> None:
-        self._listener = listener
-
-    def __enter__(self) -> None:
-        self._token = header_listener.set(self._listener)
-
-    def __exit__(self, *_: object) -> None:
-        header_listener.reset(self._token)
 
 
 class _Run:
@@ -158,8 +174,10 @@ class _Run:
                 return
             finally:
                 self._outcome = None  # an error would refer to this object through its traceback
-            self._last = None
             yield step
+            self._last = step.last if isinstance(step, Send) else None
+            if isinstance(step, ReplyDelta) or (isinstance(step, Send) and step.has_started):
+                self._has_started = True
 
     def succeeded(self, outcome: Any = None) -> None:
         """Continue the flow with the outcome of its step."""
@@ -168,22 +186,6 @@ class _Run:
     def failed(self, error: BaseException) -> None:
         """Continue the flow with the error of its step."""
         self._outcome, self._proceed = error, self._flow.throw
-
-    def shows(self, delta: ReplyDelta) -> bool:
-        """Return True if a part of a reply is shown now; the last part is kept back."""
-        if delta.reply is None:
-            self._has_started = True
-            return True
-        self._last = delta
-        return False
-
-    def stream_ended(self, send: Send) -> None:
-        """Continue the flow with the reply of a stream that has ended; it is an error if there is none."""
-        if self._last is not None:
-            self.succeeded(self._last.reply)
-        else:
-            name = send.model.name
-            self.failed(InvalidReplyError(f"the stream of {name} ended before the reply was complete"))
 
     def last_deltas(self) -> list[ReplyDelta]:
         """Return what a stream still has to show when the flow has returned the reply."""
@@ -234,15 +236,11 @@ class FlowChatModel:
             for step in run:
                 try:
                     if isinstance(step, ReplyDelta):
-                        if run.shows(step):
-                            yield step
+                        yield step
                         run.succeeded()
                     elif isinstance(step, Send) and step.streamed:
-                        with closing(step.deltas()) as deltas:
-                            for delta in deltas:
-                                if run.shows(delta):
-                                    yield delta
-                        run.stream_ended(step)
+                        yield from step.deltas()
+                        run.succeeded(step.streamed_reply())
                     else:
                         run.succeeded(step.block())
                 except GeneratorExit:
@@ -258,15 +256,13 @@ class FlowChatModel:
             for step in run:
                 try:
                     if isinstance(step, ReplyDelta):
-                        if run.shows(step):
-                            yield step
+                        yield step
                         run.succeeded()
                     elif isinstance(step, Send) and step.streamed:
                         async with aclosing(step.adeltas()) as deltas:
                             async for delta in deltas:
-                                if run.shows(delta):
-                                    yield delta
-                        run.stream_ended(step)
+                                yield delta
+                        run.succeeded(step.streamed_reply())
                     else:
                         run.succeeded(await step.wait())
                 except GeneratorExit:
