@@ -21,7 +21,7 @@ from ..models.errors import DefinitionError, ModelError
 from ..models.http.model import HttpChatModel
 from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
-from ..models.presets import PRESETS, preset_variable
+from ..models.presets import PRESETS, PROVIDERS, ModelProvider, preset_variable
 from ..models.registry import find_model
 from ..models.requests import ChatRequest
 from ..service.compile import MethodPlan
@@ -281,67 +281,9 @@ def _http_as_dict(http: _HttpPreview | None) -> dict[str, object] | None:
 # --- The command models ---
 
 
-class ModelProvider(NamedTuple):
-    """A model provider, with its features and the environment variables for its settings.
-
-    Attributes:
-        name: The provider's name.
-        model_syntax: How to write a model of this provider, for example ``openai:NAME``.
-        features: What requests to it can have, such as "schema", "tools" and "images". Some models may
-            support less. Empty for models of other packages.
-        variables: The environment variables that the provider reads.
-    """
-
-    name: str
-    model_syntax: str
-    features: tuple[str, ...]
-    variables: tuple[str, ...]
-
-
-_OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
-_AZURE = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION")
-_GEMINI = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-_BEDROCK = ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
-_LOCAL = ("AISERVICES_LOCAL_MODEL", "AISERVICES_CACHE")
 _FEATURES_NOTE = (
     "Some models of a provider have fewer features; with services that speak OpenAI's API, images depend on "
     'the model. "reasoning" means that the reasoning of a model is kept and sent back to it.'
-)
-_STRICT = ("schema", "strict schema", "tools", "stream")
-_MEDIA = ("images", "files")
-PROVIDERS = (
-    ModelProvider("openai", "openai:NAME", (*_STRICT, *_MEDIA, "sound"), _OPENAI),
-    ModelProvider("openai-responses", "openai-responses:NAME", (*_STRICT, "reasoning", *_MEDIA), _OPENAI),
-    ModelProvider("azure", "azure:DEPLOYMENT", (*_STRICT, *_MEDIA, "sound"), _AZURE),
-    ModelProvider("azure-responses", "azure-responses:DEPLOYMENT", (*_STRICT, "reasoning", *_MEDIA), _AZURE),
-    ModelProvider(
-        "anthropic",
-        "anthropic:NAME",
-        (*_STRICT, "reasoning", *_MEDIA),
-        ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
-    ),
-    ModelProvider("gemini", "gemini:NAME", (*_STRICT, "reasoning", *_MEDIA, "sound"), _GEMINI),
-    ModelProvider("google", "google:NAME", (*_STRICT, "reasoning", *_MEDIA, "sound"), _GEMINI),
-    ModelProvider(
-        "google-vertex",
-        "google-vertex:NAME",
-        (*_STRICT, "reasoning", *_MEDIA, "sound"),
-        ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
-    ),
-    ModelProvider("bedrock", "bedrock:NAME", (*_STRICT, "reasoning", *_MEDIA, "sound"), _BEDROCK),
-    ModelProvider("openai-decisions", "openai-decisions:NAME", ("decisions",), _OPENAI),
-    ModelProvider("google-decisions", "google-decisions:NAME", ("decisions", *_MEDIA), _GEMINI),
-    ModelProvider(
-        "systemone",
-        "systemone:NAME",
-        ("decisions",),
-        ("TYPESAFE_API_KEY", "TYPESAFE_BASE_URL"),
-    ),
-    ModelProvider(
-        "ollama", "ollama:NAME", ("schema", "tools", "stream", "reasoning", "images"), ("OLLAMA_HOST",)
-    ),
-    ModelProvider("local", "local, local:NAME, local:PATH.gguf", ("schema", "tools", "stream"), _LOCAL),
-    ModelProvider("fake", "fake", _STRICT, ()),
 )
 
 
@@ -403,7 +345,6 @@ def _presets() -> Iterator[ModelProvider]:
         key = preset.key_variable or preset_variable(name, "API_KEY")
         yield ModelProvider(
             name,
-            f"{name}:NAME",
             tuple(feature for feature, has_feature in features.items() if has_feature),
             (key, preset_variable(name, "BASE_URL")),
         )
@@ -412,7 +353,7 @@ def _presets() -> Iterator[ModelProvider]:
 def _installed_providers() -> Iterator[ModelProvider]:
     """Yield the model providers that other installed packages define."""
     for entry_point in entry_points(group="aiservices.models"):
-        yield ModelProvider(entry_point.name, f"{entry_point.name}:NAME", (), ())
+        yield ModelProvider(entry_point.name)
 
 
 def _variables_text(provider: ModelProvider) -> str:

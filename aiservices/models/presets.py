@@ -1,6 +1,7 @@
 """Presets: services with OpenAI's chat completions API, each with its URL, its key and what it supports.
 
-An entry of ``PRESETS`` is all that the package knows of a service.
+An entry of ``PRESETS`` is all that the package knows of a service. ``PROVIDERS`` says the same of the other
+providers as far as it is listed or recorded.
 """
 
 from __future__ import annotations
@@ -131,3 +132,58 @@ PRESETS: dict[str, Preset] = {
         extra_body={"thinking": {"clear_thinking": False}},  # reads the reasoning of earlier messages
     ),
 }
+
+
+# --- Providers with a class of their own ---
+
+
+class ModelProvider(NamedTuple):
+    """A model provider, with its features and the environment variables for its settings.
+
+    Attributes:
+        name: The provider's name.
+        features: What requests to it can have, such as "schema", "tools" and "images". Some models may
+            support less. Empty for models of other packages.
+        variables: The environment variables that the provider reads.
+        telemetry_name: The provider's name in the conventions of OpenTelemetry; "" for its own name.
+        syntax: How to write a model of this provider; "" for its name with ``:NAME``.
+    """
+
+    name: str
+    features: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    telemetry_name: str = ""
+    syntax: str = ""
+
+    @property
+    def model_syntax(self) -> str:
+        """How to write a model of this provider, for example ``openai:NAME``."""
+        return self.syntax or f"{self.name}:NAME"
+
+
+_OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+_AZURE = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION")
+_GEMINI = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_VERTEX = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+_BEDROCK = ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
+_LOCAL = ("AISERVICES_LOCAL_MODEL", "AISERVICES_CACHE")
+_STRICT = ("schema", "strict schema", "tools", "stream")
+_MEDIA = ("images", "files")
+_REASONING = (*_STRICT, "reasoning", *_MEDIA)
+PROVIDERS = (
+    ModelProvider("openai", (*_STRICT, *_MEDIA, "sound"), _OPENAI),
+    ModelProvider("openai-responses", _REASONING, _OPENAI, "openai"),
+    ModelProvider("azure", (*_STRICT, *_MEDIA, "sound"), _AZURE, "azure.ai.openai", "azure:DEPLOYMENT"),
+    ModelProvider("azure-responses", _REASONING, _AZURE, "azure.ai.openai", "azure-responses:DEPLOYMENT"),
+    ModelProvider("anthropic", _REASONING, ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")),
+    ModelProvider("gemini", (*_REASONING, "sound"), _GEMINI, "gcp.gemini"),
+    ModelProvider("google", (*_REASONING, "sound"), _GEMINI, "gcp.gemini"),
+    ModelProvider("google-vertex", (*_REASONING, "sound"), _VERTEX, "gcp.vertex_ai"),
+    ModelProvider("bedrock", (*_REASONING, "sound"), _BEDROCK, "aws.bedrock"),
+    ModelProvider("openai-decisions", ("decisions",), _OPENAI, "openai"),
+    ModelProvider("google-decisions", ("decisions", *_MEDIA), _GEMINI, "gcp.gemini"),
+    ModelProvider("systemone", ("decisions",), ("TYPESAFE_API_KEY", "TYPESAFE_BASE_URL")),
+    ModelProvider("ollama", ("schema", "tools", "stream", "reasoning", "images"), ("OLLAMA_HOST",)),
+    ModelProvider("local", ("schema", "tools", "stream"), _LOCAL, "", "local, local:NAME, local:PATH.gguf"),
+    ModelProvider("fake", _STRICT, syntax="fake"),
+)

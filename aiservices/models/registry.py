@@ -7,11 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from . import BUILT_IN
 from .base import ChatModel
 from .errors import DefinitionError, DefinitionProblem, UnavailableError
-from .presets import PRESETS, Preset
+
+if TYPE_CHECKING:
+    from .presets import Preset
 
 # The functions that were passed to register_provider, by the names of the providers.
 REGISTERED: dict[str, Callable[[str], ChatModel]] = {}
@@ -30,6 +33,8 @@ def register_provider(name: str, provider: Preset | Callable[[str], ChatModel]) 
     if name in BUILT_IN or not name or ":" in name:
         reason = "is the name of a built-in provider" if name in BUILT_IN else "must be text without a colon"
         raise DefinitionError([DefinitionProblem("register_provider", f"{name!r} {reason}")])
+    from .presets import PRESETS, Preset  # few programs need them
+
     if isinstance(provider, Preset):
         REGISTERED.pop(name, None)
         PRESETS[name] = provider
@@ -121,6 +126,8 @@ def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
     if provider not in targets:
         if provider in REGISTERED:
             return REGISTERED[provider]
+        from .presets import PRESETS
+
         if provider in PRESETS:
             from .openai import OpenAiChatModel  # only for programs that use it
 

@@ -32,7 +32,7 @@ from ...models.messages import (
     ToolMessage,
     Usage,
 )
-from ...models.presets import PRESETS
+from ...models.presets import PRESETS, PROVIDERS
 from ...models.requests import ChatOptions
 from ...moderation import ModerationRan
 from ...retrieval import ContentsRetrieved
@@ -125,18 +125,9 @@ MODERATION: Final = "aiservices.moderation"
 RETRIEVED: Final = "aiservices.retrieved"
 APPROVAL_REQUIRED: Final = "aiservices.approval_required"
 
-# The name of a provider in the conventions, if it differs from the provider in a model name (azure:NAME).
-# Presets have their own.
+# The names of providers in the conventions. The last two are those of other packages.
 _PROVIDERS: Final = {
-    "azure": "azure.ai.openai",
-    "azure-responses": "azure.ai.openai",
-    "bedrock": "aws.bedrock",
-    "gemini": "gcp.gemini",
-    "google": "gcp.gemini",  # the API of AI Studio, as "gemini"
-    "google-decisions": "gcp.gemini",
-    "google-vertex": "gcp.vertex_ai",
-    "openai-decisions": "openai",
-    "openai-responses": "openai",
+    **{provider.name: provider.telemetry_name for provider in PROVIDERS},
     "vertex": "gcp.vertex_ai",
     "watsonx": "ibm.watsonx.ai",
 }

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aiservices.cli.show import PROVIDERS, ModelProvider
 from aiservices.models import BUILT_IN
-from aiservices.models.presets import PRESETS
+from aiservices.models.presets import PRESETS, PROVIDERS, ModelProvider
 from aiservices.models.registry import find_model
 
 from .conftest import CommandRun
