@@ -539,7 +539,8 @@ class _Call(Generic[R]):
 
     def read(self, response: HttpResponse, body: bytes) -> ChatReply:
         """Convert the body of an HTTP response to the reply of the model."""
-        self._note_response(response, body)
+        if self.logs or header_listener.get() is not None:
+            self._note_response(response, body)
         try:
             return self.model._dialect.read_reply(body, response.headers, self.settings)
         except REPLY_ERRORS as error:
@@ -547,7 +548,8 @@ class _Call(Generic[R]):
 
     def stream_reader(self, response: HttpResponse) -> StreamReader:
         """Return a parser that converts a streamed HTTP response to parts of the model's reply."""
-        self._note_response(response, b"")
+        if self.logs or header_listener.get() is not None:
+            self._note_response(response, b"")
         try:
             reader = self.model._dialect.stream_reader(response.headers, self.settings)
         except REPLY_ERRORS as error:
