@@ -125,7 +125,7 @@ class FallbackChatModel(DelegatingChatModel, PickledByArguments):
 
     With ``rest_after=5``, a member that has failed five times in a row is skipped for ``rest_for`` seconds.
     Then one request tries it, and if that fails, the member rests again. All calls with this object share
-    what is known of its members. If all members rest, they are asked as if none did. ``Result.reasons`` names
+    what is known of its members. If all members rest, all are tried. ``Result.reasons`` names
     skipped members, and the logger ``aiservices`` gets a warning when a rest begins. A request that the model
     refuses because of its content does not count as a failure.
 
