@@ -291,9 +291,11 @@ class DelegatingChatModel(FlowChatModel):
     async def aclose(self) -> None:
         """Close the connections of the models inside; async version of ``close``."""
         for model in self.inner_models:
-            aclose = getattr(model, "aclose", None)
+            aclose, close = getattr(model, "aclose", None), getattr(model, "close", None)
             if aclose is not None:
                 await aclose()
+            elif close is not None:  # of a model without connections, such as the embedded one
+                close()
 
     def __enter__(self) -> Self:
         return self

@@ -342,6 +342,21 @@ async def _enter(model: Any) -> None:
         pass
 
 
+class Weights(ScriptedChatModel):
+    """A model that can be closed only without waiting."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_model_without_an_async_close_is_closed_in_async_code_too() -> None:
+    weights = Weights([])
+    asyncio.run(LimitedChatModel(weights).aclose())
+    assert weights.is_closed
+
+
 def test_models_that_cannot_be_closed_are_left_as_they_are() -> None:
     model = FallbackChatModel(ScriptedChatModel([]))
     model.close()
