@@ -16,7 +16,7 @@ from .engine.effects import (
     StreamPolicy,
     map_effects,
 )
-from .engine.pipeline import Interceptor, Proceed
+from .engine.interceptor import Interceptor, Proceed
 from .engine.plan import CallState, Invocation, RequestHook
 from .engine.results import Answer
 from .engine.tool_execution import ToolCheck, ToolInterceptor, ToolInvocation, ToolProceed

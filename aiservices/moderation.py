@@ -9,8 +9,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from .engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
+from .engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from .engine.output_format import INSTRUCTIONS_MARK
-from .engine.pipeline import Proceed
 from .engine.plan import Invocation
 from .engine.results import Answer
 from .engine.streams import ReplyFailed, ReplyReceived
@@ -116,7 +116,7 @@ class ModerationError(AiServiceError):
         self.results = results
 
 
-class Moderation:
+class Moderation(BaseInterceptor):
     """Middleware that checks user messages with a moderation service while the model answers.
 
     Flagged content raises a ModerationError before any part of the answer is handed out and before a tool
@@ -155,7 +155,7 @@ class Moderation:
             self.unchecked_media = tuple(one for one in _MEDIA if one not in self._media_types)
         self._answers = answers
         self.blocks_streaming = answers
-        self.position_name = "answer check" if answers else "moderation"
+        self.position_name = InterceptorKind.ANSWER_CHECK if answers else InterceptorKind.MODERATION
         self.async_parts = (f"{type(moderator).__name__}.moderate",) if is_async(moderator.moderate) else ()
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:

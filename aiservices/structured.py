@@ -16,9 +16,10 @@ from output_parsers.types.node import OutputParser
 from .engine.approval import Approvals, SuspendedCall, resumed_invocation
 from .engine.budget import Budget
 from .engine.effects import Effect, Emit, Flow, arun, map_effects, run, without_streaming
+from .engine.interceptor import Interceptor, attributes_of
 from .engine.model_route import ModelRoute
 from .engine.output_format import FewShotExample
-from .engine.pipeline import Interceptor, Pipeline
+from .engine.pipeline import Pipeline
 from .engine.plan import CallPlan, CallState, Invocation
 from .engine.results import Answer
 from .engine.retry import Retry
@@ -39,7 +40,7 @@ from .models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from .service.call_settings import CallSettings
 from .service.compile import MethodPlan
 from .service.create import create
-from .service.methods import CallPath, add_service_to_interceptors, plan_of, start_stream
+from .service.methods import CallPath, plan_of, start_stream
 from .service.planner import CallDefinition, Settings, find_chat_model, find_strategy, plan_call
 from .service.prompt_binding import example_value
 from .service.settings import check_keywords, check_types
@@ -314,7 +315,8 @@ def structured(
     if problems or plan is None:
         raise DefinitionError(problems)
     examples = _plan_examples(settings.get("examples", ()), parser)
-    add_service_to_interceptors(_NAME, _NAME, path.pipeline.interceptors, has_default_conversation=True)
+    for one in path.pipeline.interceptors:
+        attributes_of(one).add_service(_NAME, _NAME, has_default_conversation=True)
     return StructuredModel(definition, plan, path, examples, include_raw=include_raw)
 
 

@@ -39,7 +39,8 @@ from output_parsers.types.target import type_name
 
 from .engine.budget import Budget
 from .engine.effects import Emit, Flow, Run, arun, astream, hold_back, run, stream
-from .engine.pipeline import Interceptor, Pipeline
+from .engine.interceptor import Interceptor
+from .engine.pipeline import Pipeline
 from .engine.plan import CallState, Invocation
 from .engine.results import Answer, Result
 from .engine.retry import Retry

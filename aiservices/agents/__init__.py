@@ -10,7 +10,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, wraps
-from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
@@ -28,7 +27,8 @@ from output_parsers.types.target import Target, type_name
 from ..engine.approval import ApprovalRequiredError, Approvals, SuspendedCall
 from ..engine.budget import Budget
 from ..engine.effects import CallModel, Effect, Emit, Flow, Run, arun, map_effects, run
-from ..engine.pipeline import Interceptor, Pipeline, Proceed
+from ..engine.interceptor import Interceptor, InterceptorKind, Proceed, attributes_of
+from ..engine.pipeline import Pipeline
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..engine.retry import Retry
@@ -39,7 +39,7 @@ from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
-from ..service.methods import CallPath, add_service_to_interceptors
+from ..service.methods import CallPath
 from ..service.planner import CallDefinition, Settings, find_chat_model, plan_call
 from ..service.settings import type_problems
 from ..service.signatures import call_signature
@@ -131,7 +131,8 @@ class ReActAgent:
         self._pipeline, self._budget = path
         self._plans: dict[object, CallPlan] = {}
         self._check_settings(model, path)
-        add_service_to_interceptors(name, name, ordered, has_default_conversation=True)
+        for one in ordered:
+            attributes_of(one).add_service(name, name, has_default_conversation=True)
 
     @overload
     def reply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
@@ -391,15 +392,13 @@ def _order_interceptors(
     Input guards come before the memory, so that it does not store what they remove. Input guards after a
     retrieval stay there, because they guard the retrieved text.
     """
-    before_retrieval = list(takewhile(lambda one: _position(one) != "retrieval", interceptors))
-    guards = [one for one in before_retrieval if _position(one) == "input guard"]
-    inside = [one for one in before_retrieval if _position(one) != "input guard"]
-    inside += interceptors[len(before_retrieval) :]
+    guards, inside, is_after_retrieval = list[Interceptor](), list[Interceptor](), False
+    for one in interceptors:
+        kind = attributes_of(one).kind
+        is_after_retrieval = is_after_retrieval or kind is InterceptorKind.RETRIEVAL
+        is_outside = kind is InterceptorKind.INPUT_GUARD and not is_after_retrieval
+        (guards if is_outside else inside).append(one)
     return (save_trace, *guards, *(() if memory is None else (memory,)), _answer_as_text, *inside)
-
-
-def _position(interceptor: Interceptor) -> object:
-    return getattr(interceptor, "position_name", None)
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:

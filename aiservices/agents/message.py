@@ -25,7 +25,7 @@ from ..engine.approval import (
 )
 from ..engine.budget import Budget
 from ..engine.effects import Flow
-from ..engine.pipeline import Proceed
+from ..engine.interceptor import Proceed
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, SuspendedCallError, ToolError

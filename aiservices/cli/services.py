@@ -29,7 +29,8 @@ from .errors import UsageError, suggestion
 
 if TYPE_CHECKING:
     from ..engine.effects import Flow
-    from ..engine.pipeline import Listener, Proceed
+    from ..engine.interceptor import Proceed
+    from ..engine.pipeline import Listener
     from ..engine.plan import Invocation
     from ..engine.results import Answer
     from ..models.base import ChatModel

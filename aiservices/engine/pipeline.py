@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import strict_equal
@@ -35,6 +35,7 @@ from ..tools.tool import ToolRun
 from .approval import ApprovalRequiredError
 from .budget import check_listeners
 from .effects import CallModel, Effect, Emit, Flow, Gather, Run, map_effects, with_deadline
+from .interceptor import Interceptor, Proceed, attributes_of
 from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation, RunningCall
 from .results import Answer, Result
@@ -45,7 +46,6 @@ from .tool_loop import run_tool_loop
 if TYPE_CHECKING:
     from .probabilities import SharedToken
 
-Proceed: TypeAlias = Callable[[Invocation], Flow[Answer]]
 # Receives each event of a call. Its return value is ignored, and an exception is logged.
 Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
@@ -74,39 +74,12 @@ class InnerCalls:
         self.listener(event)
 
 
-class Interceptor(Protocol):
-    """A generator function that wraps each service call, as middleware wraps HTTP requests.
-
-    Because it is a generator, it works in blocking, async and streaming calls. It may change the invocation
-    before it proceeds, change or refuse the answer, proceed again, or not proceed at all. It does no input or
-    output itself, but yields effects (CallModel, Run, Gather, GatherFlows, Emit, Sleep).
-
-    These attributes are optional:
-
-    - ``blocks_streaming``: True if it may change or refuse an answer; streams then show nothing before it has
-      decided.
-    - ``position_name``: The kind of interceptor, so that ``create`` can refuse orders that give wrong
-      results: "input guard", "memory", "memory as sent", "retrieval", "output guard", "answer check" or
-      "retry".
-    - ``shared_by_callers``: True if a memory may be served over HTTP for methods without a MemoryId.
-    - ``add_service(name, owner, *, has_default_conversation)``: A method that is called for each service and
-      agent with the interceptor; it may refuse them with a DefinitionError.
-    - ``unchecked_media``: The classes of media, such as Image, that it would have to check and cannot;
-      ``create`` refuses methods with parameters of these classes.
-    - ``async_parts``: The names of parts that must be awaited; ``create`` refuses them in blocking services.
-    - ``trace_rows(name)``: A method that starts the trace of a run of ``map_rows``, as OpenTelemetry has it.
-    """
-
-    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]: ...
-
-
 # Interceptors around the calls of all services in this process, existing ones included. For instrumentation
 # only: they must not change anything.
 GLOBAL_INTERCEPTORS: list[Interceptor] = []
 
 
 _NO_PROBABILITIES: Mapping[str, Mapping[Any, float]] = MappingProxyType({})
-MEMORY_POSITIONS = ("memory", "memory as sent")
 
 
 class Pipeline:
@@ -117,6 +90,7 @@ class Pipeline:
     Attributes:
         interceptors: The interceptors, the first one outermost.
         listeners: The listeners, also those of inner calls.
+        has_memory: True if one of the interceptors stores conversations.
     """
 
     def __init__(self, interceptors: Sequence[Interceptor] = (), listeners: Sequence[Listener] = ()) -> None:
@@ -124,13 +98,12 @@ class Pipeline:
         self.listeners = tuple(listeners)
         self._listeners = tuple(one for one in listeners if not isinstance(one, InnerCalls))
         self._inner_listeners = tuple(one for one in listeners if isinstance(one, InnerCalls))
+        attributes = [attributes_of(one) for one in interceptors]
+        memories = [one for one in attributes if one.kind.is_memory]
+        self.has_memory = bool(memories)
         # True if a method without a memory id continues a conversation that another caller began
-        self.remembers_callers = any(
-            getattr(one, "position_name", None) in MEMORY_POSITIONS
-            and not getattr(one, "shared_by_callers", False)
-            for one in interceptors
-        )
-        self.blocks_streaming = any(getattr(one, "blocks_streaming", False) for one in interceptors)
+        self.remembers_callers = not all(one.shared_by_callers for one in memories)
+        self.blocks_streaming = any(one.blocks_streaming for one in attributes)
         proceed: Proceed = _request_answer
         for interceptor in reversed(interceptors):
             proceed = _wrap(interceptor, proceed)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from ..models.base import ChatModel, PickledByArguments, unwrap_model
 from ..models.errors import (
@@ -29,7 +29,7 @@ from ..models.requests import ChatRequest, request_hash
 from ..models.sqlite_file import SqliteFile
 from ..models.wrapper import FlowChatModel, RequestFlow
 from .effects import CallModel, Effect, Flow, Gather, Outcome, Run, map_effects
-from .pipeline import Proceed
+from .interceptor import BaseInterceptor, InterceptorKind, Proceed
 from .plan import Invocation
 from .results import Answer
 
@@ -42,7 +42,7 @@ CREATE INDEX IF NOT EXISTS reply_by_age ON reply (stored_at);
 _KEPT_SHARE = 0.9  # the share of max_bytes that remains when old replies are deleted
 
 
-class ResponseCache(PickledByArguments):
+class ResponseCache(PickledByArguments, BaseInterceptor):
     """A cache of model replies, which answers a repeated request with the stored reply.
 
     Pass it to ``create`` or ``map_rows``; several services and processes may share it::
@@ -70,7 +70,7 @@ class ResponseCache(PickledByArguments):
     file cannot be opened.
     """
 
-    position_name: ClassVar = "cache"
+    position_name = InterceptorKind.CACHE
 
     def __init__(
         self,

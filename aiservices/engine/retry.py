@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
@@ -14,8 +14,8 @@ from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputErr
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
 from .budget import Budget
 from .effects import Emit, Flow
+from .interceptor import BaseInterceptor, InterceptorKind, Proceed, attributes_of
 from .model_route import ModelRoute
-from .pipeline import Proceed
 from .plan import Invocation
 from .results import Answer
 from .strategy_selection import select_strategies
@@ -33,7 +33,7 @@ Mode = Literal["whole", "fields"]
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(BaseInterceptor):
     """Middleware that asks the model again if its answer does not fit the return type.
 
     The model sees its answer and what is wrong with it. ``create(retry=…)`` adds it as the innermost
@@ -49,7 +49,8 @@ class Retry:
 
     max_attempts: int | None = None
     mode: Mode = "whole"
-    position_name: ClassVar = "retry"
+
+    position_name = InterceptorKind.RETRY
 
     def __post_init__(self) -> None:
         messages = []
@@ -116,10 +117,9 @@ def retry_problems(location: str, interceptors: Iterable[object], budget: Budget
     """Return an error for each Retry or guard that needs more attempts than the budget allows."""
     problems = []
     for interceptor in interceptors:
-        if getattr(interceptor, "position_name", None) not in ("retry", "output guard"):
-            continue
-        name, limit = type(interceptor).__name__, getattr(interceptor, "max_attempts", None)
-        if isinstance(limit, int) and limit > budget.max_attempts:
+        attributes = attributes_of(interceptor)
+        name, limit = type(interceptor).__name__, attributes.max_attempts
+        if attributes.kind.requests_again and isinstance(limit, int) and limit > budget.max_attempts:
             message = (
                 f"{name}(max_attempts={limit}) exceeds the budget of {budget.max_attempts} requests; "
                 f"pass budget=Budget(max_attempts={limit}), or a smaller number to {name}"

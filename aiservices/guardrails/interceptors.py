@@ -17,8 +17,8 @@ from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Reading, strict_equal
 
 from ..engine.effects import CallModel, Effect, Flow, map_effects, without_streaming
+from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.output_format import INSTRUCTIONS_MARK, OutputFormat
-from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..engine.tool_execution import ToolInvocation
@@ -50,7 +50,7 @@ from .guard import (
 # --- User messages ---
 
 
-class InputGuardrails:
+class InputGuardrails(BaseInterceptor):
     """Middleware that checks the user message with guard functions, one after the other.
 
     A guard is a function of the text and the invocation. It returns ``passed()``, ``rewritten(text)`` or
@@ -63,7 +63,7 @@ class InputGuardrails:
     is resumed after an approval is not checked again.
     """
 
-    position_name = "input guard"
+    position_name = InterceptorKind.INPUT_GUARD
 
     def __init__(self, *guards: GuardFunction) -> None:
         problems = guard_problems("InputGuardrails", guards)
@@ -319,7 +319,7 @@ class _Rejection(NamedTuple):
     text: str
 
 
-class OutputGuardrails:
+class OutputGuardrails(BaseInterceptor):
     """Middleware that checks each answer of the model with guard functions, one after the other.
 
     A guard is a function of the text or the value, and of the invocation. It returns one of these verdicts:
@@ -352,7 +352,7 @@ class OutputGuardrails:
             not change that length.
     """
 
-    position_name = "output guard"
+    position_name = InterceptorKind.OUTPUT_GUARD
 
     def __init__(
         self,

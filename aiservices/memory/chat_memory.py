@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from ..engine.approval import AlreadyResumedError
 from ..engine.effects import Flow, Run, Sleep
-from ..engine.pipeline import Proceed
+from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..interface.parameters import memory_id_problem, memory_id_text
@@ -202,7 +202,7 @@ class _Recalled(NamedTuple):
     write: Callable[[Exchange], int]
 
 
-class ChatMemory:
+class ChatMemory(BaseInterceptor):
     """Middleware that stores conversations and adds the earlier messages to each request.
 
     The parameter ``Annotated[str, MemoryId]`` of a method names the conversation. An int, a UUID and a frozen
@@ -270,7 +270,8 @@ class ChatMemory:
         self._refuse = when_busy == "refuse"
         self._timeout = timeout
         self._as_sent = store_as_sent
-        self.position_name = "memory as sent" if store_as_sent else "memory"
+        kinds = InterceptorKind
+        self.position_name = kinds.MEMORY_AS_SENT if store_as_sent else kinds.MEMORY
         self._forget_evicted = forget_evicted
         self._namespace = namespace
         self.shared_by_callers = shared_by_callers

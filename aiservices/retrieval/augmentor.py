@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from output_parsers.types.target import Description
 
 from ..engine.effects import Emit, Flow, Gather, Run
-from ..engine.pipeline import Proceed
+from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..interface.decorators import TemplateSource, user_message
@@ -405,7 +405,7 @@ class ContentsRetrieved:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class RetrievalAugmentor:
+class RetrievalAugmentor(BaseInterceptor):
     """Middleware that retrieves text for the user message and adds it to the message (RAG).
 
     The last user message becomes the query. If no content is found, the message stays unchanged. The contents
@@ -433,7 +433,7 @@ class RetrievalAugmentor:
     max_concurrency: int | None
     async_parts: tuple[str, ...]
 
-    position_name = "retrieval"
+    position_name = InterceptorKind.RETRIEVAL
 
     def __init__(
         self,

@@ -23,7 +23,6 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
 
-from ..engine.pipeline import MEMORY_POSITIONS
 from ..engine.plan import CallPlan
 from ..engine.results import Result
 from ..interface.parameters import Parameter, Role
@@ -317,10 +316,7 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
     shape = _SHAPES.get(plan.returns.shape)
     if shape is not None:
         yield f"it returns {shape}; only methods that return a value or a Result can be mapped over rows"
-    if any(
-        getattr(one, "position_name", None) in MEMORY_POSITIONS
-        for one in service_method.pipeline.interceptors
-    ):
+    if service_method.pipeline.has_memory:
         yield "its service has a memory, so rows would depend on earlier ones; create one without a memory"
     toolbox = plan.call.toolbox
     tools = () if toolbox is None else toolbox.declared

@@ -30,6 +30,7 @@ from ..engine.effects import (
     arun,
     map_effects,
 )
+from ..engine.interceptor import attributes_of
 from ..engine.pipeline import GLOBAL_INTERCEPTORS
 from ..engine.plan import Invocation
 from ..engine.response_cache import ResponseCache
@@ -97,9 +98,8 @@ class RunTrace(Protocol):
 def start_trace(method: MappedMethod) -> RunTrace | None:
     """Start and return a trace of a run, or return None if no interceptor supports such traces."""
     for interceptor in (*reversed(GLOBAL_INTERCEPTORS), *method.service_method.pipeline.interceptors):
-        trace_rows = getattr(interceptor, "trace_rows", None)
-        if trace_rows is not None:
-            trace: RunTrace = trace_rows(method.qualname)
+        trace: RunTrace | None = attributes_of(interceptor).trace_rows(method.qualname)
+        if trace is not None:
             return trace
     return None
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..engine.budget import Budget
-from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
+from ..engine.interceptor import Interceptor, InterceptorKind, attributes_of
+from ..engine.pipeline import Listener, Pipeline
 from ..engine.retry import Retry
 from ..interface.decorators import declaration_of
 from ..models.errors import DefinitionProblem
@@ -133,51 +134,43 @@ def group_problems(groups: Sequence[CallGroup]) -> list[DefinitionProblem]:
     return problems
 
 
-# The usual order of interceptors, the outermost first. Those of other kinds come before the last one.
-_ORDER = {
-    position: rank
-    for rank, positions in enumerate(
-        (
-            ("input guard",),
-            ("moderation",),
-            MEMORY_POSITIONS,
-            ("retrieval",),
-            ("output guard", "answer check"),
-            (None,),
-            ("votes", "retry"),
-        )
-    )
-    for position in positions
-}
-
-
 def merged_interceptors(
     interceptors: Sequence[Interceptor], added: Sequence[Interceptor]
 ) -> tuple[Interceptor, ...]:
     """Return a service's interceptors, with those of the method added or in place of the same kind."""
     if not interceptors:
         return tuple(added)
-    of_method: dict[str | None, list[Interceptor]] = {}
+    of_method: dict[str, list[Interceptor]] = {}
     for one in added:
-        of_method.setdefault(_kind(one), []).append(one)
-    without_kind = of_method.pop(None, [])
-    replaced = {_kind(one) for one in interceptors} & of_method.keys()
+        of_method.setdefault(_replaced_name(one), []).append(one)
+    without_name = of_method.pop("", [])
+    replaced = {_replaced_name(one) for one in interceptors} & of_method.keys()
     merged: list[Interceptor] = []
     for one in interceptors:
+        name = _replaced_name(one)
         # all of them take the place of the first one
-        merged += of_method.pop(_kind(one), []) if _kind(one) in replaced else [one]
+        merged += of_method.pop(name, []) if name in replaced else [one]
     start = 0
-    for kind, ones in (*of_method.items(), (None, without_kind)):
-        rank = _ORDER.get(kind, _ORDER[None])
-        inner = (i for i, one in enumerate(merged) if _kind(one) and _ORDER.get(_kind(one), -1) > rank)
-        index = max(next(inner, len(merged)), start)
+    for name, ones in (*of_method.items(), ("", without_name)):
+        index = max(_first_inside(merged, InterceptorKind.of(name)), start)
         merged[index:index] = ones
         start = index + len(ones)  # those of the method keep their order
     return tuple(merged)
 
 
-def _kind(interceptor: Interceptor) -> str | None:
-    position = getattr(interceptor, "position_name", None)
-    if position in MEMORY_POSITIONS:
-        return MEMORY_POSITIONS[0]
-    return position if isinstance(position, str) else None  # anything may be called position_name
+def _first_inside(interceptors: Sequence[Interceptor], kind: InterceptorKind) -> int:
+    """Return the index of the first interceptor that usually is inside of those of a kind."""
+    for index, one in enumerate(interceptors):
+        other = attributes_of(one).kind
+        if other is not InterceptorKind.OTHER and other.rank > kind.rank:
+            return index
+    return len(interceptors)
+
+
+def _replaced_name(interceptor: Interceptor) -> str:
+    """Return the ``position_name`` of the interceptors that this one replaces; "" if it is added."""
+    attributes = attributes_of(interceptor)
+    if attributes.kind.is_memory:
+        return InterceptorKind.MEMORY
+    name = attributes.position_name
+    return name if isinstance(name, str) else ""  # anything may be called position_name

@@ -16,7 +16,7 @@ from .settings import ServiceSettings, check_keywords, check_types, type_problem
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-    from ..engine.pipeline import Interceptor
+    from ..engine.interceptor import Interceptor
     from ..models.base import ChatModel
     from ..models.errors import DefinitionProblem
     from .call_settings import CallGroup
@@ -148,8 +148,9 @@ def _create(
 ) -> Any:
     """Check an interface and its settings, and return an object that implements it."""
     service = plan_service(interface, model, settings, caller)
+    from ..engine.interceptor import attributes_of
     from ..models.errors import DefinitionError
-    from .methods import add_service_to_interceptors, implement
+    from .methods import implement
 
     if service.problems:
         raise DefinitionError(service.problems)
@@ -159,10 +160,9 @@ def _create(
         for one in group.path.pipeline.interceptors:
             users.setdefault(id(one), (one, []))[1].extend(group.plans.values())
     for interceptor, plans in users.values():
-        add_service_to_interceptors(
+        attributes_of(interceptor).add_service(
             cls.__name__,
             f"{cls.__module__}.{cls.__qualname__}",
-            [interceptor],
             has_default_conversation=not all(plan.call.has_memory_id for plan in plans),
         )
     origin = _Origin(interface, model, service.settings, service.namespace)

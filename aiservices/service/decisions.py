@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
@@ -18,8 +18,8 @@ from output_parsers.types.node import Node
 from output_parsers.types.records import EnvelopeNode
 
 from ..engine.effects import CallModel, Flow, Gather
+from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.output_format import OutputFormat
-from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
 from ..engine.probabilities import (
     Adjustment,
@@ -182,7 +182,7 @@ def _unknown_entries(
 # --- Probabilities from several samples ---
 
 
-class Votes:
+class Votes(BaseInterceptor):
     """Middleware that asks a model several times to estimate the probabilities of a Decision.
 
     The probability of an answer is the share of the samples with it, smoothed so that none is 0. The samples
@@ -190,7 +190,7 @@ class Votes:
     ``create(votes=5)`` adds it outside of the retries.
     """
 
-    position_name: ClassVar = "votes"
+    position_name = InterceptorKind.VOTES
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         if not invocation.plan.votes:

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, get_origin, o
 from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
+from ..engine.interceptor import Interceptor, attributes_of, interceptor_order_problems
 from ..engine.model_route import ModelRoute
 from ..engine.output_format import OutputFormat
-from ..engine.pipeline import MEMORY_POSITIONS, Interceptor, Listener, Pipeline
+from ..engine.pipeline import Listener, Pipeline
 from ..engine.plan import CallPlan, Invocation, Transform
 from ..engine.results import Answer, Result
 from ..engine.retry import retry_problems
@@ -340,56 +341,11 @@ def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
     yield Emit(Accepted(answer))
 
 
-_BEFORE_MEMORY = "memory stores an answer before it was accepted"
-_AS_USER_MESSAGE = "memory stores the problems of an answer as if the user had written them"
-# Why the first of two interceptors must not be around the second. Interceptors are identified by their
-# ``position_name``; those without one may be anywhere.
-_WRONG_ORDERS = {
-    ("memory", "input guard"): "memory stores what the guards remove, and the model sees it in later calls",
-    ("memory as sent", "input guard"): "a call that waits for approval stores what the guards remove",
-    ("retrieval", "memory"): "memory stores what was retrieved as if the user had written it",
-    ("output guard", "memory"): _BEFORE_MEMORY,
-    ("output guard", "memory as sent"): _BEFORE_MEMORY,
-    ("output guard", "retrieval"): "after a rejected answer, retrieval searches for the words of the guards",
-    ("answer check", "memory"): _BEFORE_MEMORY,
-    ("answer check", "memory as sent"): _BEFORE_MEMORY,
-    ("retry", "memory"): _AS_USER_MESSAGE,
-    ("retry", "memory as sent"): _AS_USER_MESSAGE,
-}
-
-
-def interceptor_order_problems(
-    location: str, interceptors: Sequence[Interceptor]
-) -> Iterator[DefinitionProblem]:
-    """Yield an error for each pair of interceptors (middleware) that are in the wrong order.
-
-    ``interceptors`` are in their order of nesting, outermost first.
-    """
-    positions = [getattr(one, "position_name", None) for one in interceptors]
-    memories = sum(position in MEMORY_POSITIONS for position in positions)
-    if memories > 1:
-        message = f"{memories} interceptors are memories, so the conversation would be sent {memories} times"
-        yield DefinitionProblem(location, f"{message}; pass one of them")
-    for inner_index, inner in enumerate(positions):
-        if inner == "input guard" and "retrieval" in positions[:inner_index]:
-            continue  # guards inside retrieval check the retrieved texts
-        for outer_index, outer in enumerate(positions[:inner_index]):
-            reason = None
-            if isinstance(outer, str) and isinstance(inner, str):  # anything may be called position_name
-                reason = _WRONG_ORDERS.get((outer, inner))
-            if reason is not None:
-                first, then = (type(interceptors[index]).__name__ for index in (outer_index, inner_index))
-                message = f"{first} comes before {then}, so {reason}; put {then} first"
-                yield DefinitionProblem(location, message)
-
-
 def memory_id_problems(
     plans: Iterable[MethodPlan], interceptors: Iterable[Interceptor], listeners: Sequence[Listener]
 ) -> Iterator[DefinitionProblem]:
     """Yield an error for each method with a MemoryId parameter that nothing in the service uses."""
-    # an interceptor without a position may do anything, and filters of retrievers may use the id
-    readers = (*MEMORY_POSITIONS, "retrieval", None)
-    if listeners or any(getattr(one, "position_name", None) in readers for one in interceptors):
+    if listeners or any(attributes_of(one).kind.uses_memory_id for one in interceptors):
         return
     for plan in plans:
         toolbox = plan.call.toolbox
@@ -415,9 +371,7 @@ def no_effect_problems(
     plans: Iterable[MethodPlan], interceptors: Iterable[Interceptor]
 ) -> Iterator[DefinitionProblem]:
     """Yield an error for each method that returns None although its calls have no effect."""
-    # an interceptor without a position may do anything
-    with_effects = (*MEMORY_POSITIONS, None)
-    if any(getattr(one, "position_name", None) in with_effects for one in interceptors):
+    if any(attributes_of(one).kind.has_effects for one in interceptors):
         return
     for plan in plans:
         call = plan.call
@@ -437,7 +391,7 @@ def unchecked_media_problems(
     for plan in plans:
         parts = [part for p in plan.prompt.parameters if p.role is Role.MEDIA for part in p.parts]
         for interceptor in interceptors:
-            classes = getattr(interceptor, "unchecked_media", ())
+            classes = attributes_of(interceptor).unchecked_media
             kinds = dict.fromkeys(part.kind for part in parts if part in classes)
             if kinds:
                 name = type(interceptor).__name__
@@ -446,19 +400,6 @@ def unchecked_media_problems(
                     'it, or let it pass unchecked with media="skip"'
                 )
                 yield DefinitionProblem(plan.call.qualname, message)
-
-
-def add_service_to_interceptors(
-    name: str, owner: str, interceptors: Iterable[Interceptor], *, has_default_conversation: bool
-) -> None:
-    """Register a service with each interceptor (middleware) that has an ``add_service`` method.
-
-    Raises DefinitionError if one of them cannot be shared with another service.
-    """
-    for interceptor in interceptors:
-        add_service = getattr(interceptor, "add_service", None)
-        if add_service is not None:
-            add_service(name, owner, has_default_conversation=has_default_conversation)
 
 
 def async_in_blocking_problems(
@@ -478,7 +419,7 @@ def async_in_blocking_problems(
 
 def async_names(interceptors: Iterable[Interceptor], listeners: Iterable[Listener]) -> list[str]:
     """Return the names of the interceptors and listeners that must be awaited."""
-    names = [name for one in interceptors for name in getattr(one, "async_parts", ())]
+    names = [name for one in interceptors for name in attributes_of(one).async_parts]
     return names + [f"the listener {function_name(unwrapped(one))}" for one in listeners if is_async(one)]
 
 

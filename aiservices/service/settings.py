@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from output_parsers.result.reading import Leniency
 
     from ..engine.budget import Budget
-    from ..engine.pipeline import Interceptor, Listener
+    from ..engine.interceptor import Interceptor
+    from ..engine.pipeline import Listener
     from ..engine.plan import Invocation, RequestHook
     from ..engine.probabilities import Calibration
     from ..engine.response_cache import ResponseCache

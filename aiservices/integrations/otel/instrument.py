@@ -22,7 +22,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 
 from ...engine.approval import ApprovalRequiredError
 from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep, map_effects
-from ...engine.pipeline import GLOBAL_INTERCEPTORS, Interceptor, Proceed
+from ...engine.interceptor import BaseInterceptor, Interceptor, Proceed
+from ...engine.pipeline import GLOBAL_INTERCEPTORS
 from ...engine.plan import Invocation
 from ...engine.results import Answer
 from ...interface.parameters import memory_id_text
@@ -49,7 +50,7 @@ _LOGGER = logging.getLogger("aiservices")
 _TRACED_CALLS: set[int] = set()
 
 
-class OpenTelemetry:
+class OpenTelemetry(BaseInterceptor):
     """Middleware that writes OpenTelemetry spans and metrics for service calls, model requests and tools.
 
     >>> service = create(Service, model, interceptors=[OpenTelemetry(), …])  # doctest: +SKIP

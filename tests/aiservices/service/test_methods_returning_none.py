@@ -25,7 +25,7 @@ from aiservices import (
     preview,
     tool,
 )
-from aiservices.engine.pipeline import Proceed
+from aiservices.engine.interceptor import Proceed
 from aiservices.engine.plan import Invocation
 from aiservices.guardrails import InputGuardrails, max_length
 from aiservices.interceptors import Answer, Flow
