@@ -21,7 +21,8 @@ from ..models.errors import (
     is_at_least,
     is_positive,
 )
-from ..models.messages import Usage
+from ..models.messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Message, Usage
+from ..models.requests import ChatRequest
 
 
 class CallRecord(Protocol):
@@ -420,3 +421,15 @@ def _exceeded(limit: str, message: str) -> BudgetExceededError:
     return BudgetExceededError(
         f"shared budget exceeded: {message}; raise SharedBudget({limit}=…)", limit=limit
     )
+
+
+def estimated_usage(request: ChatRequest, reply: ChatReply, discarded_characters: int) -> Usage:
+    """Estimate the token counts of a request and its reply from their lengths."""
+    sent = sum([_text_length(message) for message in request.messages])
+    received = _text_length(reply.message) + len(reply.refusal or "") + discarded_characters
+    return Usage(-(-sent // CHARACTERS_PER_TOKEN), -(-received // CHARACTERS_PER_TOKEN))
+
+
+def _text_length(message: Message) -> int:
+    calls = message.tool_calls if isinstance(message, AiMessage) else ()
+    return len(message.text) + sum([len(call.name) + len(call.arguments) for call in calls])

@@ -1,12 +1,7 @@
-"""Run a service call with the interceptors (middleware) and listeners around it.
-
-If a call needs token probabilities, this module also requests the further tokens that distinguish possible
-answers with the same first token.
-"""
+"""Run a service call with the interceptors (middleware) and listeners around it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,8 +15,6 @@ from output_parsers.types.target import type_name
 
 from ..models.errors import (
     AiServiceError,
-    Attempt,
-    AttemptPurpose,
     BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
@@ -29,22 +22,20 @@ from ..models.errors import (
     ServiceOutputError,
     ToolError,
 )
-from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .approval import ApprovalRequiredError
 from .budget import check_listeners
-from .effects import CallModel, Effect, Emit, Flow, Gather, Run, map_effects, with_deadline
+from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
 from .interceptor import Interceptor, Proceed, attributes_of
-from .output_format import OutputFormat
-from .plan import CallState, EnclosingCall, Invocation, RunningCall
+from .plan import EnclosingCall, Invocation, RunningCall
 from .results import Answer, Result
 from .streams import CallCompleted, CallFailed, CallStarted
 from .tool_execution import can_undo, undo_tools
 from .tool_loop import run_tool_loop
 
 if TYPE_CHECKING:
-    from .probabilities import SharedToken
+    pass
 
 # Receives each event of a call. Its return value is ignored, and an exception is logged.
 Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
@@ -238,6 +229,7 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         if wants_probabilities:
             # Late, because few calls want probabilities.
             from .probabilities import read_with_probabilities
+            from .shared_tokens import continue_shared_tokens
 
             continued = yield from continue_shared_tokens(output_format, reply, sent[-1], state)
             probable = read_with_probabilities(
@@ -374,71 +366,3 @@ def _notify_all(event: object, listeners: Sequence[Listener]) -> Flow[None]:
 
 def _identity(awaitable: Awaitable[None]) -> Awaitable[None]:
     return awaitable
-
-
-# --- Further tokens for answers with the same beginning ---
-
-
-_MAX_ROUNDS = 4  # the maximum number of tokens that options may have in common
-_MAX_REQUESTS = 16  # the maximum number of further requests for one reply
-
-
-def continue_shared_tokens(
-    output_format: OutputFormat, reply: ChatReply, request: ChatRequest, state: CallState
-) -> Flow[ChatReply]:
-    """Request further tokens until the token probabilities distinguish as many answers as possible.
-
-    If the model could have written ``b``, and ``billing`` and ``bug`` are possible answers, it is asked for
-    the probabilities of the tokens after ``b``. Each question is a request for one token, whose prompt is in
-    the cache of the model. They do not count against ``Budget.max_attempts``.
-    """
-    from .probabilities import shared_tokens, with_continuation  # late, like ``read_with_probabilities``
-
-    route, parser = state.route, output_format.parser
-    if (
-        route is None
-        or parser is None
-        or not route.model.capabilities.continues_replies
-        or request.tooling is not None  # the prompt may describe tools, and the reply begins with a mark
-    ):
-        return reply
-    requests = 0
-    for _ in range(_MAX_ROUNDS):
-        for one in shared_tokens(parser.node, reply):
-            if requests == _MAX_REQUESTS or state.exceeded(is_side_question=True) is not None:
-                return reply
-            requests += 1
-            for account in state.enclosing:
-                account.add_request()
-            question = _question(request, one, route.model.capabilities.logprobs)
-            started_at = time.monotonic()
-            try:
-                (following,) = yield Gather((CallModel(route.model, question),))  # so that it is not streamed
-            except ModelError:
-                return reply
-            seconds = time.monotonic() - started_at
-            attempt = Attempt(
-                route.model.name,
-                following,
-                None,
-                seconds,
-                output_format.strategy,
-                AttemptPurpose.SIDE_QUESTION,
-            )
-            state.add_attempt(attempt, question)
-            if not following.logprobs:
-                return reply
-            reply = with_continuation(reply, one, following.logprobs[0])
-    return reply
-
-
-def _question(request: ChatRequest, shared: SharedToken, logprobs: int) -> ChatRequest:
-    """Return a request for the token that follows the given beginning of a reply."""
-    return replace(
-        request,
-        messages=(*request.messages, AiMessage(shared.text)),
-        options=replace(request.options, max_tokens=1, temperature=0.0),
-        response_format=None,
-        parser=None,
-        logprobs=logprobs,
-    )

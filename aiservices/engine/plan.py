@@ -29,11 +29,11 @@ from ..models.errors import (
     total_cost,
     usage_of,
 )
-from ..models.messages import AiMessage, ChatReply, Message, ToolCall, Usage
+from ..models.messages import AiMessage, Message, ToolCall, Usage
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.tool import ToolErrors, ToolRun, WaitingCallDecision
 from ..tools.toolbox import ProvidedTools, Toolbox
-from .budget import Account, Budget, CallRecord, Price, Remaining, active_accounts
+from .budget import Account, Budget, CallRecord, Price, Remaining, active_accounts, estimated_usage
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
@@ -316,7 +316,7 @@ class CallState:
                 attempt = attempt._replace(reply=reply)
             usage = reply.usage
             if usage is None and self.limits_usage:
-                usage = _estimated_usage(request, reply, discarded_characters)
+                usage = estimated_usage(request, reply, discarded_characters)
                 self.estimated_usage += ((attempt.model, usage),)
             for account in self.enclosing:
                 # An enclosing call adds up the attempts of its inner calls when it needs the sum.
@@ -398,7 +398,6 @@ class CallState:
         return not self.text_streamed and self.exceeded() is None
 
 
-_CHARACTERS_PER_TOKEN = 4
 _reported_models: set[str] = set()
 
 
@@ -431,18 +430,6 @@ def _valid_usage(usage: Usage, model: str) -> Usage | None:
         )
     except TypeError:
         return None
-
-
-def _estimated_usage(request: ChatRequest, reply: ChatReply, discarded_characters: int) -> Usage:
-    """Estimate the token counts of a request and its reply from their lengths."""
-    sent = sum([_text_length(message) for message in request.messages])
-    received = _text_length(reply.message) + len(reply.refusal or "") + discarded_characters
-    return Usage(-(-sent // _CHARACTERS_PER_TOKEN), -(-received // _CHARACTERS_PER_TOKEN))
-
-
-def _text_length(message: Message) -> int:
-    calls = message.tool_calls if isinstance(message, AiMessage) else ()
-    return len(message.text) + sum([len(call.name) + len(call.arguments) for call in calls])
 
 
 def _exceeded(limit: str, message: str) -> BudgetExceededError:

@@ -24,6 +24,7 @@ from ..models.errors import (
     is_at_least,
 )
 from ..models.messages import (
+    CHARACTERS_PER_TOKEN,
     AiMessage,
     ChatReply,
     Message,
@@ -255,8 +256,7 @@ class MessageWindow:
         yield  # unreachable: it makes this function a generator, as the protocol requires
 
 
-# Estimates: English has 4 to 5 characters per token in current tokenizers, Chinese 1 to 1.5.
-_CHARACTERS_PER_TOKEN = 4
+# For estimates, in tokens.
 _TOKENS_PER_MESSAGE = 4
 _TOKENS_PER_MEDIUM = 1000
 
@@ -276,10 +276,10 @@ def estimate_tokens(message: Message) -> int:
         tokens += _TOKENS_PER_MEDIUM * sum(not isinstance(part, str) for part in message.contents)
     for text in texts:
         if text.isascii():
-            tokens += -(-len(text) // _CHARACTERS_PER_TOKEN)
+            tokens += -(-len(text) // CHARACTERS_PER_TOKEN)
         else:
             ascii_only = len(text.encode("ascii", "ignore"))
-            tokens += len(text) - ascii_only + -(-ascii_only // _CHARACTERS_PER_TOKEN)
+            tokens += len(text) - ascii_only + -(-ascii_only // CHARACTERS_PER_TOKEN)
     return tokens
 
 

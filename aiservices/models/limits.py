@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 from .base import ChatModel, PickledByArguments
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
 from .fallback import CircuitBreaker, members_of, rests_of
-from .messages import AiMessage, ChatReply, Usage
+from .messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Usage
 from .registry import find_model
 from .requests import ChatRequest
 from .wrapper import RequestFlow, Send, Wait, WrappingChatModel
@@ -41,7 +41,6 @@ _LOWERED = 60.0  # seconds within which a lowered rate must have an effect
 _CAP_HOLD, _CAP_REQUESTS = 1.0, 300  # seconds and requests before one more request in flight is tried
 _FIRST_GROWTH, _LAST_GROWTH = 0.5, 0.03  # how much higher a rate is tried; less after each refusal
 _SLACK = 0.02  # seconds by which requests may be sent early, because timers are late
-_CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +309,7 @@ class Limiter:
         """
         if self._tokens is None:
             return 0.0
-        return characters / _CHARACTERS_PER_TOKEN + (self._mean_output or max_tokens)
+        return characters / CHARACTERS_PER_TOKEN + (self._mean_output or max_tokens)
 
     def accepted(self, sent_at: float, estimated: float, usage: Usage | None) -> None:
         """Record that the server accepted a request, and raise the concurrency if possible."""

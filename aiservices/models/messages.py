@@ -194,6 +194,10 @@ class ToolMessage:
 Message: TypeAlias = SystemMessage | UserMessage | AiMessage | ToolMessage
 
 
+# For estimates: English has 4 to 5 characters per token in current tokenizers, Chinese 1 to 1.5.
+CHARACTERS_PER_TOKEN = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The token counts of one or more model requests.

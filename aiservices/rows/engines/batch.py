@@ -31,7 +31,7 @@ from ...models.errors import (
     is_positive,
 )
 from ...models.http.model import HttpChatModel
-from ...models.messages import Usage
+from ...models.messages import CHARACTERS_PER_TOKEN, Usage
 from ...models.requests import ChatRequest
 from ..journal import Journal
 from ..row import Progress, Row, RowsError
@@ -49,7 +49,6 @@ from .batch_services import (
 
 State = Literal["written", "submitting", "submitted"]
 _OUTPUT_TOKENS = 500  # the assumed length of a reply before the first one arrives
-_CHARACTERS_PER_TOKEN = 4
 _MAX_FAILURES = 10  # the maximum number of failed attempts to submit a batch
 _LISTED_SECONDS = 600.0  # after which a batch is surely in the provider's list
 _MAX_FIND_WAIT = 10.0
@@ -496,7 +495,7 @@ class BatchFolder:
         spent = self._spent
         answered = max(1, spent.requests)
         output = spent.usage.output_tokens / answered if spent.usage.output_tokens else _OUTPUT_TOKENS
-        usage = Usage(record.bytes // _CHARACTERS_PER_TOKEN, round(output * record.count))
+        usage = Usage(record.bytes // CHARACTERS_PER_TOKEN, round(output * record.count))
         price = spent.limits.price_of(record.model) if spent.limits.prices else None
         return usage, 0.0 if price is None else price.of(usage) * self.engine.discount
 
