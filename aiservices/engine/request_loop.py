@@ -7,9 +7,9 @@ outcome: a reply, an error of the model, and a stream that ended at an invalid i
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from output_parsers.result.errors import OutputParsingError
 
@@ -48,35 +48,25 @@ class ModelResponse(NamedTuple):
     output_format: OutputFormat
 
 
-class EarlyCalls(Protocol):
-    """The interface of the tool calls of one reply that start while the reply is still streamed."""
-
-    def flows(self) -> EarlyFlows:
-        """Return the flows that start tool calls while the reply arrives."""
-        ...
-
-    def discard(self) -> Flow[None]:
-        """Stop the calls that have started, because the reply is not used."""
-        ...
-
-
 def request_model(
-    invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None, early: EarlyCalls | None = None
+    invocation: Invocation,
+    request: ChatRequest,
+    toolbox: Toolbox | None,
+    start_early: Callable[[], Flow[EarlyFlows]] | None = None,
 ) -> Flow[ModelResponse]:
     """Send a chat request. After a failure, retry, use a simpler output format, or try the next model.
 
-    Every request becomes an attempt in the state of the call and counts against its budget. ``early`` starts
-    tools while a reply is streamed, and discards them if another request follows. Raises ModelError if no
-    model can be asked any more, BudgetExceededError if the budget does not allow another request, and
-    FinishError if the reply is not complete.
+    Every request becomes an attempt in the state of the call and counts against its budget. ``start_early``
+    is called before each request; it returns the flows that start while the reply is streamed. Raises
+    ModelError if no model can be asked any more, BudgetExceededError if the budget does not allow another
+    request, and FinishError if the reply is not complete.
     """
     state, loop = invocation.state, RequestLoop(invocation, request, toolbox)
     policy = _POLICY_WITH_USAGE if state.limits_usage else _POLICY
     response: ModelResponse | None = None
     while response is None:
-        if early is not None:
-            yield from early.discard()
-            policy = policy._replace(early=early.flows())
+        if start_early is not None:
+            policy = policy._replace(early=(yield from start_early()))
         exceeded = state.exceeded()
         if exceeded is not None:
             raise exceeded

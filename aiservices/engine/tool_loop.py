@@ -152,7 +152,8 @@ def _request_round(
     choice = request.options.tool_choice
     if choice is not None:
         request, choice = _with_choice(request, choice, toolbox, invocation)
-    response = yield from request_model(invocation, request, toolbox, None if choice == "none" else early)
+    start_early = None if early is None or choice == "none" else early.restart
+    response = yield from request_model(invocation, request, toolbox, start_early)
     final_reply = response.reply if choice == "none" else _final_reply(response)
     if final_reply is not None:
         if early is not None:
@@ -178,8 +179,9 @@ class EarlyCalls:
         self._started: list[ToolCall] = []
         self.running = RunningFlows()
 
-    def flows(self) -> EarlyFlows:
-        """Return the EarlyFlows that start tool calls while the reply is still arriving."""
+    def restart(self) -> Flow[EarlyFlows]:
+        """Discard the calls that have started, and return the flows that start those of another reply."""
+        yield from self.discard()
         self.running.is_early = True
         return EarlyFlows(self._start, self.running)
 
