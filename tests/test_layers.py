@@ -17,7 +17,7 @@ tool_calls"""
 SERVICES = """atomic_file models models/http models/openai models/providers models/local models/registry
 models/fallback models/limits lazy_names interface tools engine
 interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
-testing prices call_log remote integrations page rows"""
+prices call_log remote testing integrations page rows"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]
 LAYERS += [f"aiservices/{name}" for name in SERVICES.split()] + ["aiservices"]
 LAYERS += ["aiservices/cli", "aiservices/__main__"]

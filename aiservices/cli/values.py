@@ -22,7 +22,7 @@ from ..interface.parameters import Parameter, Role
 from ..interface.templates import field_names, record_prompt, render_value
 from ..models.media import Audio, File, Image
 from ..models.messages import UserMessage
-from ..remote.codec import JsonCodec
+from ..remote.codec import JsonCodec, is_json
 from ..remote.contract import Argument, Method
 from ..remote.problems import wrong_parts
 from ..service.compile import MethodPlan
@@ -159,7 +159,7 @@ def _value(argument: Argument, raw_values: list[_RawValue]) -> object:
     try:
         return argument.codec.read(as_text)
     except OutputParsingError as error:
-        if as_json == as_text or not _is_json(as_json):
+        if as_json == as_text or not is_json(as_json):
             raise
         try:
             return argument.codec.read(as_json)
@@ -189,7 +189,7 @@ def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
     if not raw_value.is_text:
         raise ValueError(f"{raw_value.path} is not UTF-8 text")
     if raw_value.is_json:
-        if not _is_json(text):
+        if not is_json(text):
             raise ValueError(f"the value after := must be JSON, found {shorten(text, _MAX_VALUE_LENGTH)!r}")
         return text, text
     quoted = json.dumps(text, ensure_ascii=False)
@@ -211,25 +211,14 @@ def _media_json(raw_value: _RawValue) -> str:
     return json.dumps({"url": text, "media_type": linked.media_type, "name": linked.name})
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _value_problem(argument: Argument, raw_values: Sequence[_RawValue], error: ValueError) -> str:
     if not isinstance(error, OutputParsingError):
         return f"{argument.name}: {error}"
-    problems = [
-        f"{part.path}: {part.message}{f', found {part.found}' if part.found else ''}"
-        for part in wrong_parts(error, argument.name)
-    ]
+    problems = map(str, wrong_parts(error, argument.name))
     # Records and lists that were written as plain text get a hint.
     schema = json.dumps(argument.codec.schema)
     needs_json = ('"object"' in schema or '"array"' in schema) and not all(
-        _is_json(raw_value.text) for raw_value in raw_values
+        is_json(raw_value.text) for raw_value in raw_values
     )
     return "; ".join(problems) + ("; write it as JSON" if needs_json else "")
 

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 import anyio
 from anyio.to_thread import run_sync
 
+from output_parsers.result.errors import OutputParsingError
+
 from ..engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
 from ..engine.plan import Invocation
 from ..interface.parameters import Role, memory_id_data
@@ -24,12 +26,15 @@ from ..memory.stores import RESUMED_PREFIX, ChatMemoryStore
 from ..models.errors import MemoryConflictError, SuspendedCallError
 from ..models.messages import SystemMessage
 from ..service.methods import invocation_to_resume, is_service_method, service_method_of
+from .codec import JsonCodec
 from .problems import (
     INTERNAL,
     PendingCall,
     Problem,
+    argument_problem,
     overloaded_problem,
     problem_of,
+    wrong_parts,
 )
 
 T = TypeVar("T")
@@ -49,6 +54,14 @@ class ProblemError(Exception):
         super().__init__(problem.title)
         self.problem = problem
         self.headers = headers
+
+
+def read_arguments(codec: JsonCodec[dict[str, Any]], text: str, qualname: str) -> dict[str, Any]:
+    """Parse the JSON object with a caller's arguments, or raise ProblemError with all mistakes."""
+    try:
+        return codec.read(text)
+    except OutputParsingError as error:
+        raise ProblemError(argument_problem(wrong_parts(error), qualname)) from error
 
 
 def log_problem(

@@ -6,6 +6,7 @@ as the records ``ImageJson``, ``UserMessageJson``, ``AccountJson`` and so on.
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -204,6 +205,15 @@ class _MediaCodec(JsonCodec[Any]):
 
     def read(self, text: str) -> Any:
         return from_json_records(super().read(text))
+
+
+def is_json(text: str) -> bool:
+    """Return True if a string is a JSON text."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def typed_dict(name: str, fields: dict[str, Any]) -> Any:

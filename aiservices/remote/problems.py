@@ -79,6 +79,9 @@ class WrongPart(BaseModel):
     found: str = ""
     """The text that is there."""
 
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}{f', found {self.found}' if self.found else ''}"
+
 
 class PendingCall(BaseModel):
     """A tool call that waits for approval or a result, as listed in a JSON error."""

@@ -23,6 +23,7 @@ from ..interface.parameters import Parameter, Role
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from ..models.media import Media
 from ..models.messages import UserMessage
+from ..remote.codec import is_json
 from ..service.compile import MethodPlan
 from ..service.methods import plan_of
 from ..service.signatures import ReturnShape
@@ -289,7 +290,7 @@ def _reader(tp: Any) -> Callable[[_Field], Any]:
         if not field.is_cell:
             return read_json(dump_json(field.value))
         quoted = json.dumps(field.value)
-        if is_text or not _is_json(field.value):
+        if is_text or not is_json(field.value):
             return read_json(quoted)
         # as JSON, such as 12 or [1, 2]; else as a text, such as the member "1" of an Enum
         try:
@@ -302,14 +303,6 @@ def _reader(tp: Any) -> Callable[[_Field], Any]:
             raise
 
     return read
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 # --- The file formats ---

@@ -38,6 +38,7 @@ from ...remote.calls import (
     ResumedCall,
     Threads,
     log_problem,
+    read_arguments,
 )
 from ...remote.codec import JsonCodec, write_result, write_value
 from ...remote.contract import (
@@ -618,11 +619,10 @@ class Endpoints:
         """Parse the arguments of a service method from the JSON request body, or raise ProblemError."""
         qualname = self._method.qualname
         try:
-            return codec.read(body.decode())
-        except OutputParsingError as error:
-            raise ProblemError(argument_problem(wrong_parts(error), qualname)) from error
+            text = body.decode()
         except UnicodeDecodeError as error:
             raise ProblemError(not_json_problem(qualname)) from error
+        return read_arguments(codec, text, qualname)
 
     async def _respond(self, call: ServiceCall) -> Response:
         """Call the service method and return the HTTP response, or raise ProblemError if the call fails."""

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from anyio.to_thread import run_sync
@@ -64,10 +65,11 @@ from ...remote.calls import (
     Threads,
     iterate,
     log_problem,
+    read_arguments,
 )
-from ...remote.codec import write_value
+from ...remote.codec import is_json, write_value
 from ...remote.contract import Contract, Method, caller_problems, contract_of, server_argument_problems
-from ...remote.problems import Problem, argument_problem, suspended_call_problem, wrong_parts
+from ...remote.problems import Problem, suspended_call_problem
 from ...remote.request_check import RequestCheck, host_problems
 from ...service.methods import is_service_method, preview
 from ...service.signatures import ReturnShape
@@ -141,8 +143,10 @@ class ServiceTool:
             if params.request_state is not None:
                 call: MethodCall = self._resumed_call(params, server_values)
             else:
-                values = await run_sync(self._read, text) if is_large else self._read(text)
-                call = self._new_call({**values, **server_values})
+                read = partial(read_arguments, self.method.arguments_codec, text, self.method.qualname)
+                values = await run_sync(read) if is_large else read()
+                args, kwargs = self.method.bind_arguments({**values, **server_values})
+                call = MethodCall(self.function, args, kwargs)
             while True:
                 try:
                     return await self._result(request, call, is_large=is_large)
@@ -174,15 +178,6 @@ class ServiceTool:
                 value = self._server_arguments[name](request)
                 values[name] = await value if inspect.isawaitable(value) else value
         return values
-
-    def _read(self, text: str) -> dict[str, Any]:
-        try:
-            return self.method.arguments_codec.read(text)
-        except OutputParsingError as error:
-            raise ProblemError(argument_problem(wrong_parts(error), self.method.qualname)) from error
-
-    def _new_call(self, values: Mapping[str, object]) -> MethodCall:
-        return MethodCall(self.function, *self.method.bind_arguments(values))
 
     # --- Results ---
 
@@ -428,10 +423,7 @@ def _failed(problem: Problem) -> CallToolResult:
 def error_text(problem: Problem) -> str:
     """Describe why a call failed, without details that callers must not see."""
     lines = [f"{problem.title}: {problem.detail}" if problem.detail else problem.title]
-    lines += [
-        f"- {part.path}: {part.message}{f', found {part.found}' if part.found else ''}"
-        for part in problem.problems
-    ]
+    lines += [f"- {part}" for part in problem.problems]
     if problem.retry_after is not None:
         lines.append(f"Try again after {problem.retry_after:g} s.")
     elif problem.retryable:
@@ -768,17 +760,6 @@ def _read_texts(texts: Mapping[str, str], method: Method) -> dict[str, Any]:
             try:
                 arguments[name].codec.read(quoted)
             except OutputParsingError:
-                if _is_json(text):
+                if is_json(text):
                     fields[-1] = f"{json.dumps(name)}: {text}"
-    try:
-        return method.arguments_codec.read(f"{{{', '.join(fields)}}}")
-    except OutputParsingError as error:
-        raise ProblemError(argument_problem(wrong_parts(error), method.qualname)) from error
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return read_arguments(method.arguments_codec, f"{{{', '.join(fields)}}}", method.qualname)
