@@ -284,23 +284,36 @@ _TAG_COLUMNS = ("tag", *_SUMMARY_COLUMNS)
 _TOTAL_COLUMNS = ("calls", "failed", "attempts", "input tokens", "output tokens", "judge tokens", "seconds")
 
 
-def _text_report(report: Report[object]) -> str:
-    scores = _text_table(_SUMMARY_COLUMNS, [_summary_cells(summary) for summary in report.summaries])
-    totals = _text_table(_TOTAL_COLUMNS, [_total_cells(report)])
-    cases = _text_table(
-        _case_columns(report), [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
-    )
+class _Section(NamedTuple):
+    """A table of the report, with notes below it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def _sections(report: Report[object]) -> list[_Section]:
+    """Return the tables of an evaluation report, in their order."""
     note = f"low and high: {report.confidence:.0%} confidence, Wilson's interval of rates, Student's of means"
-    decisions = [
-        line
-        for _, columns, rows, notes in _reliability_tables(report)
-        for line in (_text_table(columns, rows), *notes, "")
-    ]
+    scores = [_summary_cells(summary) for summary in report.summaries]
+    cases = [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
     by_tag = _tag_rows(report)
-    tags = [_text_table(_TAG_COLUMNS, by_tag), ""] if by_tag else []
-    return "\n".join(
-        [report.method, "", scores, note, "", *tags, *decisions, totals, "", cases, *_error_lines(report)]
-    )
+    return [
+        _Section("scores", _SUMMARY_COLUMNS, scores, (note,)),
+        *([_Section("scores by tag", _TAG_COLUMNS, by_tag)] if by_tag else []),
+        *_reliability_tables(report),
+        _Section("cost", _TOTAL_COLUMNS, [_total_cells(report)]),
+        _Section("cases", _case_columns(report), cases),
+    ]
+
+
+def _text_report(report: Report[object]) -> str:
+    tables = [
+        "\n".join([_text_table(section.columns, section.rows), *section.notes])
+        for section in _sections(report)
+    ]
+    return "\n".join(["\n\n".join([report.method, *tables]), *_error_lines(report)])
 
 
 def _tag_rows(report: Report[object]) -> list[tuple[str, ...]]:
@@ -310,21 +323,16 @@ def _tag_rows(report: Report[object]) -> list[tuple[str, ...]]:
     ]
 
 
-def _reliability_tables(
-    report: Report[object],
-) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]]:
-    """Return the title, columns, rows and notes of each table about the probabilities of decisions."""
+def _reliability_tables(report: Report[object]) -> list[_Section]:
+    """Return the tables about the probabilities of decisions."""
     reliability = report.reliability
     if reliability is None:
         return []
+    bin_notes = reliability.bins_note, reliability.calibration_error
+    thresholds = reliability.threshold_cells()
     return [
-        (
-            "reliability",
-            BIN_COLUMNS,
-            reliability.bin_cells(),
-            (reliability.bins_note, reliability.calibration_error),
-        ),
-        ("thresholds", THRESHOLD_COLUMNS, reliability.threshold_cells(), (reliability.thresholds_note,)),
+        _Section("reliability", BIN_COLUMNS, reliability.bin_cells(), bin_notes),
+        _Section("thresholds", THRESHOLD_COLUMNS, thresholds, (reliability.thresholds_note,)),
     ]
 
 
@@ -336,27 +344,17 @@ def _print_report(report: Report[object]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    def table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-        rich_table = Table(title=title, title_justify="left")
-        for column in columns:
-            rich_table.add_column(column, overflow="fold")
-        for row in rows:
-            rich_table.add_row(*map(Text, row))  # Text: an answer is not rich markup
-        return rich_table
-
     console = Console()
     console.print(Text(report.method, style="bold"))
-    title = f"scores, with intervals of {report.confidence:.0%} confidence"
-    console.print(table(title, _SUMMARY_COLUMNS, [_summary_cells(one) for one in report.summaries]))
-    if by_tag := _tag_rows(report):
-        console.print(table("scores by tag", _TAG_COLUMNS, by_tag))
-    for title, columns, cells, notes in _reliability_tables(report):
-        console.print(table(title, columns, cells))
-        for note in notes:
+    for section in _sections(report):
+        table = Table(title=section.title, title_justify="left")
+        for column in section.columns:
+            table.add_column(column, overflow="fold")
+        for row in section.rows:
+            table.add_row(*map(Text, row))  # Text: an answer is not rich markup
+        console.print(table)
+        for note in section.notes:
             console.print(Text(note))
-    console.print(table("cost", _TOTAL_COLUMNS, [_total_cells(report)]))
-    rows = [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
-    console.print(table("cases", _case_columns(report), rows))
     for line in _error_lines(report):
         console.print(Text(line))
 
