@@ -312,10 +312,7 @@ def list_models(*, as_json: bool) -> None:
     print_heading("weights of the embedded model")
     for weights in KNOWN_WEIGHTS:
         source = str(weights_path(weights)) if is_ready(weights) else f"aiservices models pull {weights.name}"
-        print(
-            f"local:{weights.name}  {weights.size / 1e9:.1f} GB, {weights.memory / 1e9:.1f} GB of memory, "
-            f"{weights.licence}: {source}"
-        )
+        print(f"local:{weights.name}  {weights.needs}: {source}")
     if not has_local_runtime():
         print("To run them, install the runtime: the extra local of aiservices")
 

@@ -15,7 +15,7 @@ import stat
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -184,8 +184,12 @@ class Journal:
 
     def has_changed(self, key: Any, row: str) -> bool:
         """Return True if the row with this key had different content in an earlier run."""
+        return self._row_with(key) not in (None, row)
+
+    def _row_with(self, key: object) -> str | None:
+        """Return the id of the row that had a key last, or None for a new key."""
         entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
-        return entry is not None and entry[0] != row
+        return None if entry is None else str(entry[0])
 
     def _entry_at(self, offset: int) -> dict[str, object]:
         assert self._reader is not None
@@ -194,11 +198,6 @@ class Journal:
         if entry is None:
             raise RowsError(f"the journal {self._path} was changed by another program during the run")
         return entry
-
-    def entries(self) -> Iterator[dict[str, Any]]:
-        """Yield the journal entries of all finished rows."""
-        for (offset,) in self._index.execute("SELECT offset FROM done"):
-            yield self._entry_at(offset)
 
     # --- Writing ---
 
@@ -216,16 +215,12 @@ class Journal:
 
     def add_key(self, key: Any, row: str) -> None:
         """Record that the row with this key has the same content as a row that is already finished."""
-        if not self._has_key(key, row):
+        if self._row_with(key) != row:
             self.add({"same": row, "key": key})
 
     def add(self, entry: dict[str, Any]) -> None:
         """Append a line to the journal, for example a line from another process."""
         self._add_to_index(entry, self._append(entry))
-
-    def _has_key(self, key: object, row: str) -> bool:
-        entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
-        return entry is not None and entry[0] == row
 
     def _append(self, entry: Mapping[str, object]) -> int:
         line = encode_line(entry)

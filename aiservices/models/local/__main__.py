@@ -42,10 +42,7 @@ def _argument_parser() -> argparse.ArgumentParser:
 def _print_weights() -> None:
     for weights in KNOWN_WEIGHTS:
         location = str(weights_path(weights)) if is_ready(weights) else "not pulled"
-        print(
-            f"{weights.name:<20} {weights.size / 1e9:.1f} GB, {weights.memory / 1e9:.1f} GB of memory, "
-            f"{weights.licence}: {location}"
-        )
+        print(f"{weights.name:<20} {weights.needs}: {location}")
 
 
 if __name__ == "__main__":

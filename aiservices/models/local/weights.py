@@ -61,6 +61,11 @@ class Weights:
     part_suffix: str
     aliases: tuple[str, ...] = ()
 
+    @property
+    def needs(self) -> str:
+        """The size, the memory and the licence, for lists of weights."""
+        return f"{self.size / 1e9:.1f} GB, {self.memory / 1e9:.1f} GB of memory, {self.licence}"
+
 
 # From the most to the least capable: the first that is on the machine is the default.
 KNOWN_WEIGHTS: tuple[Weights, ...] = (
