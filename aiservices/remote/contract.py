@@ -23,6 +23,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from types import NoneType
@@ -156,6 +157,7 @@ def _without_null(schema: JsonSchema, *, required: bool) -> JsonSchema:
     return others[0] if len(others) == 1 and not required else schema
 
 
+@dataclass(eq=False)
 class Method:
     """A service method with its signature, and converters to JSON for its arguments and return value.
 
@@ -173,28 +175,18 @@ class Method:
         doc: The method's description, from its docstring.
     """
 
-    def __init__(
-        self,
-        qualname: str,
-        function: Callable[..., object],
-        signature: inspect.Signature,
-        returns: ReturnType,
-        arguments: tuple[Argument, ...],
-        server_parameters: tuple[str, ...],
-        value_codec: JsonCodec[Any],
-        result_codec: JsonCodec[Any],
-        arguments_codec: JsonCodec[dict[str, Any]],
-    ) -> None:
-        self.qualname = qualname
-        self.service, self.name = qualname.split(".")
-        self.signature = signature
-        self.returns = returns
-        self.arguments = arguments
-        self.server_parameters = server_parameters
-        self.value_codec = value_codec
-        self.result_codec = result_codec
-        self.arguments_codec = arguments_codec
-        self.doc = summary_of(inspect.getdoc(function) or "")
+    qualname: str
+    doc: str
+    signature: inspect.Signature
+    returns: ReturnType
+    arguments: tuple[Argument, ...]
+    server_parameters: tuple[str, ...]
+    value_codec: JsonCodec[Any]
+    result_codec: JsonCodec[Any]
+    arguments_codec: JsonCodec[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        self.service, self.name = self.qualname.split(".")
 
     @property
     def path(self) -> str:
@@ -410,7 +402,7 @@ def _method(
     arguments_codec = codec_for(typed_dict(f"{title}Arguments", fields), registry, namespace)
     return Method(
         qualname,
-        function,
+        summary_of(inspect.getdoc(function) or ""),
         without_self,
         returns,
         tuple(arguments),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
@@ -137,13 +137,9 @@ def compile_interface(
         problems.append(DefinitionProblem(name, message))
         return {}
     settings = _with_declaration(settings, declaration_of(cls), name, problems)
-    variables = getattr(cls, "__parameters__", ())
-    if TypeVar in map(type, get_args(interface)) or (cls is interface and variables):
-        names = ", ".join(variable.__name__ for variable in variables)
-        example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
-        problems.append(DefinitionProblem(name, f"it is generic; fill in {names}, as in {example}"))
+    if _is_open(interface, cls, name, problems):
         return {}  # every method would report the same problem again
-    models = _ModelFinder(settings, name, problems)
+    models: dict[Any, ChatModel | None] = {}  # each wrong model is reported once
     plans: dict[str, MethodPlan] = {}
     type_arguments = type_arguments_by_class(interface)
     stub_count = 0
@@ -152,15 +148,32 @@ def compile_interface(
         if not _needs_implementation(attribute, qualname, problems):
             continue
         stub_count += 1
-        model = models.find(declaration_of(attribute).model, qualname)
+        own_model = declaration_of(attribute).model
+        model, location = (settings.model, name) if own_model is None else (own_model, qualname)
+        key = model if isinstance(model, str) else id(model)
+        if key not in models:
+            models[key] = find_chat_model(model, settings, location, problems)
         try:
-            plans[method] = plan_method(attribute, qualname, settings, type_arguments.get(owner, {}), model)
+            plans[method] = plan_method(
+                attribute, qualname, settings, type_arguments.get(owner, {}), models[key]
+            )
         except DefinitionError as error:
             problems.extend(error.problems)
     problems.extend(_construction_problems(cls, name))
     if not stub_count and not problems:
         problems.append(DefinitionProblem(name, "it has no method to implement: each has a body of its own"))
     return plans
+
+
+def _is_open(interface: object, cls: type, name: str, problems: list[DefinitionProblem]) -> bool:
+    """Return True, and add a problem, if type variables of a generic interface are not filled in."""
+    variables = getattr(cls, "__parameters__", ())
+    is_open = TypeVar in map(type, get_args(interface)) or (cls is interface and bool(variables))
+    if is_open:
+        names = ", ".join(variable.__name__ for variable in variables)
+        example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
+        problems.append(DefinitionProblem(name, f"it is generic; fill in {names}, as in {example}"))
+    return is_open
 
 
 def _with_declaration(
@@ -247,27 +260,6 @@ def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
             message = f"its __init__ needs {', '.join(required)}, and create calls it without arguments"
             problems.append(DefinitionProblem(name, message))
     return problems
-
-
-@dataclass(slots=True)
-class _ModelFinder:
-    """Finds the language model for each method of a service, and reports each wrong model once."""
-
-    settings: Settings
-    service: str
-    problems: list[DefinitionProblem]
-    models: dict[Any, ChatModel | None] = field(default_factory=dict)
-
-    def find(self, method_model: ChatModel | str | None, qualname: str) -> ChatModel | None:
-        """Return the language model of a method; without one, return the model of the whole service."""
-        if method_model is None:
-            model, location = self.settings.model, self.service
-        else:
-            model, location = method_model, qualname
-        key = model if isinstance(model, str) else id(model)
-        if key not in self.models:
-            self.models[key] = find_chat_model(model, self.settings, location, self.problems)
-        return self.models[key]
 
 
 def _needs_implementation(attribute: object, qualname: str, problems: list[DefinitionProblem]) -> bool:

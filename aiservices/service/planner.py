@@ -288,8 +288,7 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
 
     Returns None, and adds a problem, if no parser supports the type, or if a model cannot write its values.
     """
-    returns, leniency = call.returns, call.settings.leniency
-    output_type: Any = returns.output_type
+    output_type: Any = call.returns.output_type
     if call.make_parser is None and isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return _ReplyParser(reply_format(_REPLY_TYPES[output_type]))
     if output_type in (None, NoneType):
@@ -302,13 +301,26 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
     media = media_problem(parser)
     if media is not None:
         problem = f"it returns {type_name(output_type)}; {media}"
-        if output_type in (Image, list[Image]) and not returns.is_stream and call.make_parser is None:
+        if output_type in (Image, list[Image]) and not call.returns.is_stream and call.make_parser is None:
             image = image_format(several=output_type is not Image)
             return _ReplyParser(image, f"{problem}, or a model that makes images")
         problems.append(call.problem(problem))
         return None
-    if returns.shape is ReturnShape.ITEMS:
-        parser = _item_list_parser(parser, keeps_errors=returns.keeps_errors)
+    return _adapted(parser, call, problems)
+
+
+def _adapted(
+    parser: OutputParser[Any], call: CallDefinition, problems: list[DefinitionProblem]
+) -> OutputParser[Any]:
+    """Return the parser for the items of a stream, if it is one, and with the leniency of the settings."""
+    if call.returns.shape is ReturnShape.ITEMS:
+        from output_parsers.streaming import ItemPolicy  # few methods return items
+        from output_parsers.streaming.reader import ItemListParser
+
+        items = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
+        policy = ItemPolicy.KEEP if call.returns.keeps_errors else ItemPolicy.RAISE
+        parser = ItemListParser(items, policy)
+    leniency = call.settings.leniency
     if leniency is not None and not isinstance(leniency, Leniency):
         message = f"leniency is {leniency!r}; use one of: {', '.join(map(str, Leniency))}"
         problems.append(call.problem(message))
@@ -329,15 +341,6 @@ def _parser_of(settings: Settings, output_type: Any) -> OutputParser[Any]:
     name, description, schema, _ = named_schema(output_type)
     described = {} if description is None else {"description": description}
     return schema_parser({**schema, **described}, name=name)
-
-
-def _item_list_parser(parser: OutputParser[Any], *, keeps_errors: bool) -> OutputParser[Any]:
-    """Return the parser for the items of a stream."""
-    from output_parsers.streaming import ItemPolicy  # few methods return items
-    from output_parsers.streaming.reader import ItemListParser
-
-    items = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
-    return ItemListParser(items, ItemPolicy.KEEP if keeps_errors else ItemPolicy.RAISE)
 
 
 # --- The models, and the ways to ask them ---
