@@ -39,9 +39,9 @@ from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
-from ..service.methods import CallPath
+from ..service.methods import CallPath, never_awaited_problems
 from ..service.planner import CallDefinition, Settings, find_chat_model, plan_call
-from ..service.settings import type_problems
+from ..service.settings import check_types
 from ..service.signatures import call_signature
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import ToolLimits
@@ -114,15 +114,19 @@ class ReActAgent:
         self._system_message = SystemMessage(system_message)
         self._hooks = Hooks()
         self._has_memory = memory is not None
-        limits = tool_limits or ToolLimits()
-        self._settings = Settings(
-            options=options,
-            tools=tuple(tools),
-            # the last round is for the answer, and the engine limits the rounds of tool calls
-            tool_limits=replace(limits, max_rounds=max(1, max_rounds - 1)),
-            tool_errors=tool_errors,
-            tool_interceptors=tuple(tool_interceptors),
-        )
+        given = {
+            "options": options,
+            "tools": tools,
+            "tool_limits": tool_limits or ToolLimits(),
+            "tool_errors": tool_errors,
+            "tool_interceptors": tool_interceptors,
+        }
+        more = {"budget": budget, "retry": retry, "interceptors": interceptors}
+        check_types(self._qualname, given | more)
+        settings = Settings.of(given, model)
+        # the last round is for the answer, and the engine limits the rounds of tool calls
+        limits = replace(settings.tool_limits, max_rounds=max(1, max_rounds - 1))
+        self._settings = settings._replace(tool_limits=limits)
         ordered = _order_interceptors(memory, interceptors)
         retries = () if retry is None else (retry,)
         # hooks are innermost: they get each request of a retry, but no side questions of other interceptors
@@ -301,7 +305,7 @@ class ReActAgent:
         """
         qualname, settings = self._qualname, self._settings
         problems = settings.options.problems(qualname)
-        problems += type_problems(qualname, {"tool_interceptors": settings.tool_interceptors})
+        problems += never_awaited_problems("ToolErrors", settings.tool_errors.formatters)
         if self.max_rounds < 1:
             message = f"max_rounds is {self.max_rounds}; it must be at least 1"
             problems.append(DefinitionProblem(qualname, message))

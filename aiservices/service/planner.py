@@ -461,23 +461,13 @@ def answer_tool_problems(
     """Return an error for each tool that conflicts with the way in which the model answers."""
     is_list = returns.shape is ReturnShape.ITEMS
     answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
-    problems = _tool_name_problems(toolbox, routes, qualname)
+    output_tools = {name for route in routes for name in route.strategies.output_tool_names()}
+    message = "has the name of the tool that gives the answer; rename it"
+    names = [tool.name for tool in toolbox.declared if tool.name in output_tools]
+    problems = [DefinitionProblem(qualname, f"the tool {name} {message}") for name in names]
     if not is_agent and answer_type not in (None, NoneType):  # then the results of tools are discarded, too
         problems += _immediate_tool_problems(toolbox, answer_type, qualname)
     return problems
-
-
-def _tool_name_problems(
-    toolbox: Toolbox, routes: Iterable[ModelRoute], qualname: str
-) -> list[DefinitionProblem]:
-    """Return an error for each tool that has the same name as the internal tool for the final answer."""
-    output_tool_names = {name for route in routes for name in route.strategies.output_tool_names()}
-    message = "has the name of the tool that gives the answer; rename it"
-    return [
-        DefinitionProblem(qualname, f"the tool {tool.name} {message}")
-        for tool in toolbox.declared
-        if tool.name in output_tool_names
-    ]
 
 
 def _immediate_tool_problems(

@@ -130,6 +130,18 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         {"options": ChatOptions(temperature=9)},
         "temperature is 9",
     ),
+    "a setting of a wrong type": (
+        ScriptedChatModel([]),
+        bool,
+        {"budget": 5},
+        "budget has the type int; pass a Budget",
+    ),
+    "an interceptor that cannot be called": (
+        ScriptedChatModel([]),
+        bool,
+        {"interceptors": [ChatMemory]},
+        "an item of interceptors is the class ChatMemory; pass ChatMemory(…)",
+    ),
     "a tool choice without tools": (
         ScriptedChatModel([]),
         bool,
