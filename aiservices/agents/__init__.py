@@ -148,7 +148,8 @@ class ReActAgent:
         With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
         the text ``response`` and the fields of the type; the value is the ``metadata`` of the answer. If the
         arguments do not fit the type, the model gets the problems and answers again. Without ``output_type``
-        the first plain text is the answer.
+        the first plain text is the answer. For a ``Decision``, and for a FallbackChatModel with ``unsure``,
+        the model answers with JSON, because the arguments of tools have no probabilities.
 
         Raises:
             DefinitionError: if a model cannot be asked for the type.

@@ -234,3 +234,9 @@ def test_a_remote_interface_is_refused_for_the_same_mistakes_as_a_service() -> N
         contract_of(WrongMethods)
     assert of_client.value.problems == of_service.value.problems
     assert len(of_client.value.problems) == 5
+
+
+@pytest.mark.parametrize("ask", [ask_service, ask_structured])
+def test_a_whole_reply_is_returned_without_parsing(ask: EntryPoint) -> None:
+    assert ask(ScriptedChatModel(["Yes, it is."]), ChatReply, {}).text == "Yes, it is."
+    assert ask(ScriptedChatModel(["Yes, it is."]), AiMessage, {}) == AiMessage("Yes, it is.")
