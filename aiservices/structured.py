@@ -24,7 +24,7 @@ from .engine.plan import CallPlan, CallState, Invocation
 from .engine.results import Answer
 from .engine.retry import Retry
 from .engine.streams import AsyncStream, Stream
-from .engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
+from .engine.tool_execution import ToolCheck, ToolInterceptor
 from .models.base import ChatModel
 from .models.errors import (
     Attempt,
@@ -40,7 +40,7 @@ from .models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from .service.call_settings import CallSettings
 from .service.compile import MethodPlan
 from .service.create import create
-from .service.methods import CallPath, plan_of, start_stream
+from .service.methods import CallPath, async_parts_of, plan_of, start_stream
 from .service.planner import CallDefinition, Settings, find_chat_model, find_strategy, plan_call
 from .service.prompt_binding import example_value
 from .service.settings import check_keywords, check_types
@@ -181,11 +181,9 @@ class StructuredModel(Generic[T, V]):
     def _blocking_plan(self) -> CallPlan:
         """The models and tools for blocking calls, in which async tools are not allowed.
 
-        Raises TypeError if a tool is async.
+        Raises TypeError if a tool or an interceptor is async.
         """
-        tools = () if self._plan.toolbox is None else self._plan.toolbox.declared
-        names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
-        names += awaited_parts(tools, self._plan.tool_interceptors)
+        names = async_parts_of(self._plan, self._pipeline)
         if names:
             raise TypeError(f"structured: {', '.join(names)} can only be awaited; use ainvoke or astream")
         return self._plan._replace(is_async=False)

@@ -33,13 +33,13 @@ from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..engine.retry import Retry
 from ..engine.streams import ToolStarted
-from ..engine.tool_execution import ToolCheck, ToolInterceptor, awaited_parts
+from ..engine.tool_execution import ToolCheck, ToolInterceptor
 from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
-from ..service.methods import CallPath, never_awaited_problems
+from ..service.methods import CallPath, async_parts_of, never_awaited_problems
 from ..service.planner import CallDefinition, Settings, find_chat_model, plan_call
 from ..service.settings import check_types
 from ..service.signatures import call_signature
@@ -316,6 +316,7 @@ class ReActAgent:
         if problems or plan is None:
             raise DefinitionError(problems)
         self._plans[None] = plan
+        self._async_parts = async_parts_of(plan, path.pipeline)
 
     def _invocation(self, msg: AgentInput, plan: CallPlan) -> Invocation:
         system, *messages = with_system_texts(self._system_message, to_chat_messages(self.name, msg))
@@ -326,16 +327,12 @@ class ReActAgent:
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
         """Return the models and tools for a blocking reply, or raise TypeError if a tool or hook is async."""
-        plan = self._plan(output_type)
-        tools = () if plan.toolbox is None else plan.toolbox.declared
-        names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
-        names += awaited_parts(tools, plan.tool_interceptors)
-        names += [f"the hook {name}" for name in self._hooks.async_names]
+        names = [*self._async_parts, *(f"the hook {name}" for name in self._hooks.async_names)]
         if names:
             raise TypeError(
                 f"{self._qualname}: {', '.join(names)} can only be awaited; use areply or aresume"
             )
-        return plan._replace(is_async=False)
+        return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:
         """Return the models and tools that an agent uses to create replies of a given output type."""

@@ -423,6 +423,14 @@ def async_names(interceptors: Iterable[Interceptor], listeners: Iterable[Listene
     return names + [f"the listener {function_name(unwrapped(one))}" for one in listeners if is_async(one)]
 
 
+def async_parts_of(plan: CallPlan, pipeline: Pipeline) -> list[str]:
+    """Return the names of the tools, interceptors and listeners of a call that must be awaited."""
+    tools = () if plan.toolbox is None else plan.toolbox.declared
+    names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+    names += awaited_parts(tools, plan.tool_interceptors)
+    return names + async_names(pipeline.interceptors, pipeline.listeners)
+
+
 def never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:
     """Yield an error for each async function passed to a setting that needs a non-async function."""
     for name, function in functions.items():

@@ -240,3 +240,16 @@ def test_a_remote_interface_is_refused_for_the_same_mistakes_as_a_service() -> N
 def test_a_whole_reply_is_returned_without_parsing(ask: EntryPoint) -> None:
     assert ask(ScriptedChatModel(["Yes, it is."]), ChatReply, {}).text == "Yes, it is."
     assert ask(ScriptedChatModel(["Yes, it is."]), AiMessage, {}) == AiMessage("Yes, it is.")
+
+
+async def reject_later(answer: object, invocation: object) -> Verdict:
+    """Refuses each answer, and must be awaited."""
+    return retry("no")
+
+
+@pytest.mark.parametrize("ask", ENTRY_POINTS)
+def test_blocking_calls_refuse_interceptors_that_must_be_awaited(ask: EntryPoint) -> None:
+    model = ScriptedChatModel([])
+    with pytest.raises(TypeError, match="reject_later"):
+        ask(model, bool, {"interceptors": [OutputGuardrails(reject_later)]})
+    assert model.requests == []
