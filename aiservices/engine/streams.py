@@ -13,6 +13,7 @@ from contextlib import aclosing, closing
 from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
+from output_parsers.parser.reasoning import ReasoningFilter
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import strict_equal
 
@@ -541,11 +542,18 @@ class TextChunks:
 
     def __init__(self, invocation: Invocation) -> None:
         self._state = invocation.state
+        self._reasoning = ReasoningFilter()
 
     def chunks(self, event: object) -> Iterator[object]:
-        if type(event) is ReplyDelta and event.text:
-            self._state.text_streamed = True
-            yield event.text
+        if type(event) is AttemptStarted:
+            self._reasoning = ReasoningFilter()
+        elif type(event) is ReplyDelta and event.text:
+            text = self._reasoning.feed(event.text)
+            if text:
+                self._state.text_streamed = True
+                yield text
+        elif type(event) is Accepted and (rest := self._reasoning.finish()) and event.answer.tool_run is None:
+            yield rest
         elif type(event) is Accepted and event.answer.value and not self._was_streamed(event.answer):
             # An interceptor held the answer back, or it is the result of a tool.
             yield str(event.answer.value)

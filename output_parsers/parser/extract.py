@@ -14,6 +14,7 @@ from ..json.scanner import read_exact, read_tolerant
 from ..lazy_regex import lazy_regex
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
+from .reasoning import find_answer
 
 # The rules of the coercions that are recorded here.
 TEXT_AROUND_JSON = "text around the JSON left out"
@@ -25,10 +26,6 @@ _MAX_CANDIDATES = 1000  # a reply with more JSON values is not an answer, except
 # Each broken value costs a search for its closing bracket, and a reply with so many of them is not an answer.
 _MAX_BROKEN_VALUES = 300
 
-_REASONING = lazy_regex(
-    r"\s*<(think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)>", re.IGNORECASE
-)
-_END_OF_REASONING = lazy_regex(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 # A parenthesis opens JSON (a Python tuple) only at the beginning of an answer; elsewhere it belongs to prose.
 _OPENING = lazy_regex(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
 _JSON_START = lazy_regex(
@@ -230,28 +227,14 @@ class ReplyText(NamedTuple):
 
 
 def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
-    """Remove the model's reasoning (``<think>`` sections) and surrounding white space from a reply.
+    """Remove the model's reasoning, such as ``<think>`` sections, and white space around a reply.
 
     Raises ValidationFailure if the reply ends inside its reasoning.
     """
-    rest = _strip(text)
-    if "<" not in rest:
-        return ReplyText(rest)
-    rules: tuple[str, ...] = ()
-    end = 0
-    while opening := _REASONING.match(rest, end):
-        closing = lazy_regex(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
-        if closing is None:
-            raise cursor.failure("the reply ends inside its reasoning", text)
-        end = closing.end()
-        rules = (_REASONING_RULE,)
-    rest = rest[end:].strip()
-    # Some chat templates put the opening tag into the prompt: then the reply has only the closing one.
-    stray = None if rest[:1] in ("{", "[", '"') else _END_OF_REASONING.search(rest)
-    if stray is not None and not _belongs_to_answer(rest, stray):
-        rest = rest[stray.end() :].strip()
-        rules = (_REASONING_RULE,)
-    return ReplyText(rest, rules)
+    answer = find_answer(text)
+    if answer.is_cut_off:
+        raise cursor.failure("the reply ends inside its reasoning", text)
+    return ReplyText(_strip(answer.text), (_REASONING_RULE,) if answer.has_reasoning else ())
 
 
 def find_single_json(text: str) -> str:
@@ -449,15 +432,6 @@ def _is_json(text: str) -> bool:
     if _KEY.search(text):
         return True
     return bool(_SCALAR.search(text)) and not _PROSE_WORD.search(_STRING_OR_LITERAL.sub("", text))
-
-
-def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
-    """Return True if a ``</think>`` tag is a part of the answer, not the end of the reasoning.
-
-    It does if its opening tag comes before it in the text, or if it is in a Markdown fence.
-    """
-    opened = "<" + closing[0][2:].lower() in text[: closing.start()].lower()
-    return opened or len(_FENCE_MARK.findall(text, 0, closing.start())) % 2 == 1
 
 
 def _strip(text: str) -> str:

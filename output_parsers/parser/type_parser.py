@@ -53,6 +53,7 @@ from .extract import (
     strip_reasoning,
 )
 from .fast_path import NOT_EXACT, compile_fast_reader
+from .reasoning import may_have_reasoning
 
 T = TypeVar("T")
 _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
@@ -193,15 +194,15 @@ class TypeParser(Generic[T]):
     # that later calls do not pay for the check.
     def _first_read_exact(self, text: str) -> Any:
         is_text = type(self.node) is TextNode
-        self._read_exact = _read_text_without_tags if is_text else self.fast_reader or _never_exact
+        self._read_exact = _read_text_without_reasoning if is_text else self.fast_reader or _never_exact
         return self._read_exact(text)
 
     def _read_leniently(self, text: str, leniency: Leniency | None) -> Reading[T]:
         leniency = self.leniency if leniency is None else leniency
         # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
         # which must be removed first.
-        has_fast_reader = self._read_exact is not _never_exact
-        if has_fast_reader and not self._accepts_prose and "<" not in text and leniency is not Leniency.NONE:
+        is_fast = self._read_exact is not _never_exact and not self._accepts_prose
+        if is_fast and leniency is not Leniency.NONE and not may_have_reasoning(text):
             value = self._read_exact(find_single_json(text))
             if value is not NOT_EXACT:
                 return Reading(value, _TEXT_AROUND)
@@ -226,7 +227,9 @@ class TypeParser(Generic[T]):
         # A reply that is exactly the text of a choice is not read as JSON: "true" may be a member of an enum.
         if self._choices is not None and self._choices.has_text_choice(reply.text):
             return self._read_text(reply, cursor)
-        if "<" in text and not self._accepts_prose:  # _read_leniently has already tried other texts
+        if not self._accepts_prose and may_have_reasoning(
+            text
+        ):  # _read_leniently has already tried other texts
             value = self._read_exact_after_tag(reply, cursor)
             if value is not NOT_EXACT:
                 exact: T = value
@@ -412,8 +415,8 @@ def _never_exact(text: str) -> Any:
     return NOT_EXACT
 
 
-def _read_text_without_tags(text: str) -> Any:
-    return NOT_EXACT if "<" in text else text  # a tag may begin reasoning, which is not a part of the value
+def _read_text_without_reasoning(text: str) -> Any:
+    return NOT_EXACT if may_have_reasoning(text) else text
 
 
 class _Fragment(ValidationFailure):

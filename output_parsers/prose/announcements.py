@@ -8,6 +8,7 @@ from itertools import islice
 from ..lazy_regex import lazy_regex
 
 _MAX_ANNOUNCEMENT = 120  # characters
+_MAX_LENGTH = 10_000  # characters of a text that is searched for announcements
 _LEAD_IN = (
     r"(?:\A|[.!?:;\n>*•)\]]|[-–—]\s|。|，|,)[\s\"'`*_#>]{0,9}"
     r"(?:(?:so|therefore|thus|hence|overall|finally|in conclusion|in summary|also|daher|somit|donc|ainsi|por"
@@ -56,7 +57,9 @@ def is_announced(text: str, start: int) -> bool:
 def after_announcement(text: str) -> str:
     """Return the text after its only announcement, because what is before it does not count.
 
-    Return the whole text if it has no announcement, or several.
+    Return the whole text if it has no announcement, or several, or if it is very long.
     """
+    if len(text) > _MAX_LENGTH:
+        return text
     first, second = (*islice(_ANYWHERE.finditer(text), 2), None, None)[:2]
     return text if first is None or second is not None else text[first.end() :]

@@ -18,6 +18,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from ..lazy_regex import lazy_regex
@@ -27,6 +28,7 @@ from .harmless import find_unknown_word, is_in_known_language, takes_back, witho
 T = TypeVar("T")
 IN_A_SENTENCE = "named in a sentence"  # the rule for a choice among other words
 _CASE_OR_PUNCTUATION = "case or punctuation"
+_MAX_MENTIONS = 50  # a text with more mentions is not an answer
 _MAX_EXACT_LENGTH = 400  # characters; a longer text is a sentence, not just a choice
 
 
@@ -121,10 +123,13 @@ class ChoiceMatcher(Generic[T]):
 
         Raises NoMatch if one of the words means two choices.
         """
-        return [
+        mentions = [
             _Mention(self._choice_of(normalize(match[0])), match.start(), match.end())
-            for match in self._mention_pattern.finditer(folded)
+            for match in islice(self._mention_pattern.finditer(folded), _MAX_MENTIONS)
         ]
+        if len(mentions) == _MAX_MENTIONS:
+            raise NoMatch(f"the text names them {_MAX_MENTIONS} times or more")
+        return mentions
 
     def _find_in_sentence(self, text: str) -> Choice[T]:
         folded = _CONFIDENCE.sub("", _IGNORED.sub("", unicodedata.normalize("NFKC", text)).casefold())

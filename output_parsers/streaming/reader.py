@@ -31,6 +31,7 @@ from typing_extensions import TypeForm
 from ..json.scanner import read_exact, read_tolerant
 from ..parser.extract import strip_reasoning
 from ..parser.fast_path import NOT_EXACT
+from ..parser.reasoning import ReasoningFilter
 from ..parser.type_parser import TypeParser, parser_for
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import (
@@ -49,7 +50,7 @@ from ..types.scalars import TextNode
 from ..types.target import Target
 from .builders import Container, PartialList, PartialObject, ScanState, decode_items, plain
 from .factory import factory_for, make_view, may_have_key
-from .scanner import IncrementalScanner, ReasoningFilter, RootFinder
+from .scanner import IncrementalScanner, RootFinder
 from .tokens import StringBuffer, StringPrefix
 
 T = TypeVar("T")
@@ -325,11 +326,7 @@ class ItemReader(Generic[T]):
         With ``ItemPolicy.RAISE``, raises OutputParsingError with the text of an item that does not fit.
         """
         self._chunks.append(chunk)
-        answer = self._reasoning.feed(chunk)
-        if answer and not self._is_closed:
-            self._scanner.feed(answer)
-            self._find_list(self._scanner.stack)
-            self._read_closed_items()
+        self._read_answer(self._reasoning.feed(chunk))
         items: list[T | ItemError] = []
         while self._ready:
             first = self._ready[0]
@@ -341,11 +338,19 @@ class ItemReader(Generic[T]):
             items.append(first)
         return items
 
+    def _read_answer(self, answer: str) -> None:
+        """Read the next text of the answer, from which the model's reasoning is already removed."""
+        if answer and not self._is_closed:
+            self._scanner.feed(answer)
+            self._find_list(self._scanner.stack)
+            self._read_closed_items()
+
     def finish(self) -> list[T | ItemError]:
         """Return the remaining list items after the last chunk; usually there are none.
 
         Raises OutputParsingError for a bad item as ``feed`` does, and if the list is cut off or missing.
         """
+        self._read_answer(self._reasoning.finish())
         if self._scanner.gave_up and not self._error:
             self._read_remaining()
         for first in self._ready:

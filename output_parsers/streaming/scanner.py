@@ -10,7 +10,7 @@ Like ``read_tolerant``, the scanner accepts broken JSON: comments, keys without 
 commas, unescaped quotes. If it would need the complete reply to be certain, it gives up, and the parser of
 the complete reply decides. It never reports a value that later text could change.
 
-``ReasoningFilter`` removes ``<think>`` sections, ``RootFinder`` finds where the JSON begins,
+``RootFinder`` finds where the JSON begins,
 ``PartialString`` and ``classify_quote`` read strings that may contain unescaped quotes.
 """
 
@@ -300,81 +300,6 @@ class IncrementalScanner:
 
 
 # --- Skipping the text before the JSON ---
-
-_REASONING_TAGS = (
-    "think",
-    "thinking",
-    "thought",
-    "thoughts",
-    "reasoning",
-    "reflection",
-    "scratchpad",
-    "analysis",
-)
-_REASONING = re.compile(f"<({'|'.join(_REASONING_TAGS)})>", re.IGNORECASE)
-_REASONING_PREFIXES = frozenset(f"<{tag}>"[:end] for tag in _REASONING_TAGS for end in range(len(tag) + 3))
-_ANY_SPACE = re.compile(r"\s*+")
-_BLANK = re.compile(r"[\s\ufeff\u200b\u2060\0]*+")
-
-
-class ReasoningFilter:
-    """Removes reasoning such as ``<think>...</think>`` from the beginning of a reply.
-
-    ``<think>Let me see.</think>{"age": 3}`` becomes ``{"age": 3}``, however it is split into chunks.
-
-    Attributes:
-        has_reasoning: True if a section was removed.
-    """
-
-    def __init__(self) -> None:
-        self.has_reasoning = False
-        self._answer_began = False
-        self._blank: list[str] = []
-        self._pending = ""  # from the first character that is not blank
-        self._closing_tag: re.Pattern[str] | None = None
-        self._closing_tag_length = 0
-
-    def feed(self, chunk: str) -> str:
-        """Return the part of a chunk of streamed text that belongs to the answer, not the reasoning.
-
-        White space before the answer is removed if there was reasoning.
-        """
-        if self._answer_began:
-            return chunk
-        while chunk:
-            if self._closing_tag is not None:
-                chunk = self._skip_reasoning(self._closing_tag, chunk)
-                continue
-            if not self._pending:
-                match = (_ANY_SPACE if self.has_reasoning else _BLANK).match(chunk)
-                end = match.end() if match else 0
-                self._blank.append(chunk[:end])
-                chunk = chunk[end:]
-            self._pending += chunk
-            opening = _REASONING.match(self._pending)
-            if opening is None:
-                if self._pending.lower() in _REASONING_PREFIXES:
-                    return ""
-                self._answer_began = True
-                return self._pending if self.has_reasoning else "".join(self._blank) + self._pending
-            self._closing_tag = re.compile(f"</{opening[1]}>", re.IGNORECASE)
-            self._closing_tag_length = len(opening[1]) + 3
-            self.has_reasoning = True
-            chunk, self._pending = self._pending[opening.end() :], ""
-        return ""
-
-    def _skip_reasoning(self, closing_tag: re.Pattern[str], chunk: str) -> str:
-        """Return the text after the model's closing reasoning tag; "" if the tag has not arrived yet."""
-        text = self._pending + chunk
-        end = closing_tag.search(text)
-        if end is None:
-            # The last characters may be the beginning of the closing tag, so they are scanned again.
-            self._pending = text[-(self._closing_tag_length - 1) :]
-            return ""
-        self._closing_tag, self._pending = None, ""
-        self._blank.clear()
-        return text[end.end() :]
-
 
 _BRACKET = re.compile(r"[{\[]")
 _BRACKET_OR_STRING = re.compile(r'[\[\]{}]|"(?:[^"\\\n]|\\.)*+"|"')

@@ -20,6 +20,7 @@ from typing_extensions import TypeForm
 
 from ..json.scanner import read_tolerant
 from ..parser.extract import strip_reasoning
+from ..parser.reasoning import find_answer
 from ..parser.type_parser import TypeParser, parser_for
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import Cursor, JsonSyntaxError, Leniency, Reading, ValidationFailure, describe_value
@@ -27,9 +28,6 @@ from ..result.reading import Cursor, JsonSyntaxError, Leniency, Reading, Validat
 T_co = TypeVar("T_co", covariant=True)
 
 # Possessive quantifiers (``*+``) keep the time of these expressions linear in the length of the text.
-_REASONING = re.compile(r"\s*+<(think|thinking)>", re.IGNORECASE)
-_BLOCK_ENDS = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking")}
-_STRAY_END = re.compile(r"</(think|thinking)>", re.IGNORECASE)
 
 
 class TextReply(Protocol):
@@ -84,6 +82,9 @@ class TextParser(ABC, Generic[T_co]):
         """Parse the text and return the value, or raise ValidationFailure or OutputParsingError."""
 
 
+_TAG = re.compile(r"\s*+<(\w+)>")
+
+
 def failure(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
     """Create a ValidationFailure from a message, a JSON path, and the text that was found there."""
     return ValidationFailure(Problem(path, message, found))
@@ -97,16 +98,13 @@ def without_reasoning(text: str, wanted: str = "") -> str:
     """
     if "<think" in wanted.lower():
         return text
-    start = 0
-    while opening := _REASONING.match(text, start):
-        closing = _BLOCK_ENDS[opening[1].lower()].search(text, opening.end())
-        if closing is None:
-            raise failure("the reply ends inside its reasoning")
-        start = closing.end()
-    stray = _STRAY_END.search(text, start)  # some chat templates contain the opening tag
-    if stray is not None and f"<{stray[1]}>".lower() not in text[start : stray.start()].lower():
-        start = stray.end()
-    return text[start:]
+    tag = _TAG.match(text)
+    if tag is not None and tag[1].lower() not in ("think", "thinking"):
+        return text  # another tag may be what the caller looks for
+    answer = find_answer(text)
+    if answer.is_cut_off:
+        raise failure("the reply ends inside its reasoning")
+    return answer.text
 
 
 @dataclass(frozen=True)

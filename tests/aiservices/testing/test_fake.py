@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
 import pytest
-from matrix.return_types import CASES
+from equivalence.return_types import CASES
 from pydantic import BaseModel, Field, field_validator
 
 from aiservices import (

@@ -7,9 +7,9 @@ import re
 from typing import Any, Protocol
 
 import pytest
+from equivalence.return_types import CASES
 from hypothesis import HealthCheck, given, settings, strategies as st
 from jsonschema import Draft202012Validator
-from matrix.return_types import CASES
 
 from aiservices import create
 from aiservices.testing import FakeChatModel, strategy_of

@@ -16,9 +16,9 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from equivalence.corner_types import CORNERS
+from equivalence.return_types import CASES, TEXTS, Case
 from hypothesis import HealthCheck, given, settings, strategies as st
-from matrix.corner_types import CORNERS
-from matrix.return_types import CASES, TEXTS, Case
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, RootModel, SecretStr
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from typing_extensions import TypedDict

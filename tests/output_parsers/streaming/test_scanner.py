@@ -13,7 +13,6 @@ from output_parsers.streaming.scanner import (
     IncrementalScanner,
     PartialString,
     QuoteRole,
-    ReasoningFilter,
     RootFinder,
     classify_quote,
 )
@@ -217,24 +216,6 @@ def test_keys_and_bare_values_need_the_character_after_them() -> None:
             read(*arguments)  # type: ignore[operator]
     with pytest.raises(UnreadableToken, match="ambiguous token"):
         scan_key('"ab" 1', 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "answer", "reasoned"),
-    [
-        ("  Hello", "  Hello", False),
-        ("<think>a</think> b", "b", True),
-        ("\ufeff <Thinking>a</think></THINKING>\n<reasoning>c</reasoning>b", "b", True),
-        ("<table>", "<table>", False),
-        ("<think>a", "", True),
-        ("<thin", "", False),
-    ],
-)
-def test_reasoning_is_removed(text: str, answer: str, reasoned: bool) -> None:
-    for chunks in ([text], list(text)):
-        reasoning = ReasoningFilter()
-        assert "".join(map(reasoning.feed, chunks)) == answer
-        assert reasoning.has_reasoning is reasoned
 
 
 @pytest.mark.parametrize(
