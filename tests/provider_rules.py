@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from aiservices import UserMessage
+from aiservices import (
+    AnthropicChatModel,
+    BedrockChatModel,
+    ChatRequest,
+    GeminiChatModel,
+    OpenAiChatModel,
+    OpenAiResponsesModel,
+    UserMessage,
+)
+from aiservices.models.http.model import HttpChatModel
 from aiservices.models.messages import Message
-from aiservices.models.openai import chat, responses
-from aiservices.models.openai.client import Endpoint
-from aiservices.models.providers import anthropic, bedrock, gemini
+
+URL = "http://localhost:1/v1"
+
+
+def body(model: HttpChatModel, messages: list[Message]) -> Any:
+    """Return the JSON of a request with these messages."""
+    return json.loads(model.http_request(ChatRequest(tuple(messages))).body)
 
 
 def check_anthropic(messages: list[Message]) -> None:
-    for anywhere in (True, False):
-        written = anthropic.write_messages(messages, provider="anthropic", system_anywhere=anywhere)
+    for name in ("claude-opus-5-5", "claude-3-5-sonnet"):
+        model = AnthropicChatModel(name, base_url=URL, api_key="k")
+        written = body(model, messages)["messages"]
         check_blocks(
             written,
             uses=lambda block: block["id"] if block["type"] == "tool_use" else None,
@@ -31,7 +46,8 @@ def check_anthropic(messages: list[Message]) -> None:
 
 
 def check_bedrock(messages: list[Message]) -> None:
-    written = bedrock.write_messages(messages, provider="bedrock")
+    model = BedrockChatModel("us.anthropic.claude-sonnet-4-6", base_url=URL, api_key="k")
+    written = body(model, messages)["messages"]
     check_blocks(
         written,
         uses=lambda block: block["toolUse"]["toolUseId"] if "toolUse" in block else None,
@@ -63,7 +79,7 @@ def check_blocks(written: list[Any], uses: Any, results: Any) -> None:
 
 def check_gemini(messages: list[Message]) -> None:
     for name in ("gemini-3-pro", "gemini-2.5-flash"):
-        written = gemini.write_contents(messages, provider="gemini", rules=gemini.gemini_rules(name))
+        written = body(GeminiChatModel(name, base_url=URL, api_key="k"), messages)["contents"]
         assert written[0]["role"] == "user"
         pending = 0
         for before, content in zip([None, *written], written, strict=False):
@@ -78,24 +94,56 @@ def check_gemini(messages: list[Message]) -> None:
         assert pending == 0
 
 
-def check_openai(messages: list[Message]) -> None:
-    written = chat._messages(messages, "openai", Endpoint("openai", "https://api.openai.com/v1"))
+def check_chat(
+    messages: list[Message],
+    provider: str = "openai",
+    base_url: str = "https://api.openai.com/v1",
+    call_ids: str = r"(?s).{1,40}",
+    alternates: bool = False,
+) -> None:
+    model = OpenAiChatModel("m", provider=provider, base_url=base_url, api_key="k")
+    written = body(model, messages)["messages"]
     pending: list[str] = []
+    all_ids: list[str] = []
     for message in written:
         if message["role"] == "tool":
             pending.remove(message["tool_call_id"])
             continue
         assert pending == []
-        pending = [call["id"] for call in message.get("tool_calls") or ()]
+        for call in message.get("tool_calls") or ():
+            assert re.fullmatch(call_ids, call["id"])
+            assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call["function"]["name"])
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+            pending.append(call["id"])
+        all_ids += pending
         assert message["content"] or pending
     assert pending == []
+    assert len(set(all_ids)) == len(all_ids)
+    if alternates:
+        roles = [message["role"] for message in written if message["role"] != "tool"]
+        conversation = roles[1:] if roles[0] == "system" else roles
+        assert conversation[0] == "user"
+        assert "system" not in conversation
+        assert ("user", "user") not in pairwise(conversation)
+
+
+def check_mistral(messages: list[Message]) -> None:
+    check_chat(messages, "mistral", URL, r"[a-zA-Z0-9]{9}", alternates=True)
+
+
+def check_vllm(messages: list[Message]) -> None:
+    check_chat(messages, "vllm", URL, r"(?s).+", alternates=True)
 
 
 def check_responses(messages: list[Message]) -> None:
     unnamed = [replace(one, name=None) if isinstance(one, UserMessage) else one for one in messages]
     pending: list[str] = []
-    for item in responses._items(unnamed, "responses"):
+    model = OpenAiResponsesModel("m", base_url=URL, api_key="k")
+    for item in body(model, unnamed)["input"]:
         if item.get("type") == "function_call":
+            assert re.fullmatch(r"(?s).{1,64}", item["call_id"])
+            assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", item["name"])
+            assert isinstance(json.loads(item["arguments"]), dict)
             pending.append(item["call_id"])
         elif item.get("type") == "function_call_output":
             pending.remove(item["call_id"])
@@ -108,6 +156,8 @@ CHECKS = {
     "anthropic": check_anthropic,
     "gemini": check_gemini,
     "bedrock": check_bedrock,
-    "openai": check_openai,
+    "openai": check_chat,
+    "mistral": check_mistral,
+    "vllm": check_vllm,
     "responses": check_responses,
 }

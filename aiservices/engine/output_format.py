@@ -174,6 +174,8 @@ class OutputFormat(NamedTuple):
     def _with_instructions(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         last_user_message = -1
         for index, message in enumerate(messages):
+            if isinstance(message, (AiMessage, ToolMessage)):
+                continue
             if INSTRUCTIONS_MARK in message.text:  # the template says where the instructions are
                 replaced = map(self._replace_mark, messages)
                 # without instructions, a system message may be empty, which providers refuse
@@ -189,7 +191,7 @@ class OutputFormat(NamedTuple):
         return (*messages[:last_user_message], question, *messages[last_user_message + 1 :])
 
     def _replace_mark(self, message: Message) -> Message:
-        if not isinstance(message, (SystemMessage, UserMessage)):
+        if isinstance(message, (AiMessage, ToolMessage)) or INSTRUCTIONS_MARK not in message.text:
             return message
         return replace(message, text=message.text.replace(INSTRUCTIONS_MARK, self.instructions))
 

@@ -17,8 +17,22 @@ from .media import Audio, File, Image, Media, interleave
 OtherMembers: TypeAlias = tuple[tuple[str, Any], ...]
 
 
+class EncodedOnce:
+    """Base class of messages, which keep the JSON that was last written for them.
+
+    It is not one of their fields: it is not compared, copied or stored.
+
+    Attributes:
+        encoded: A key of what wrote it, the role, and the JSON values. Unset until a request was written.
+    """
+
+    __slots__ = ("encoded",)
+
+    encoded: tuple[str, str, bytes]
+
+
 @dataclass(frozen=True, slots=True)
-class SystemMessage:
+class SystemMessage(EncodedOnce):
     """A system message: instructions for the model, usually at the start of a conversation.
 
     A service method adds at most one, at the beginning. Few-shot examples follow all system messages there.
@@ -33,7 +47,7 @@ class SystemMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(EncodedOnce):
     """A message from the user, which may contain images, audio and files.
 
     Attributes:
@@ -101,7 +115,7 @@ class ProviderState:
 
 
 @dataclass(frozen=True, slots=True)
-class AiMessage:
+class AiMessage(EncodedOnce):
     """A message that the model wrote, with text, tool calls or both.
 
     Attributes:
@@ -166,7 +180,7 @@ def _checksum(message: AiMessage) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolMessage:
+class ToolMessage(EncodedOnce):
     """A message with the result of a tool call.
 
     Attributes:

@@ -7,13 +7,17 @@ providers as far as it is listed or recorded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from .base import Capabilities, DecisionLimits
+from .conversation import ConversationRules
 
 _SCHEMA_AND_TOOLS = Capabilities(json_schema=True, json_mode=True, tools=True, logprobs=20)
 _TOOLS = Capabilities(json_mode=True, tools=True, logprobs=20)
+CHAT_RULES = ConversationRules(answers_with_state=False, result_media=False, joins_answers=True)
+# Servers that fill in the chat template of a model: most templates require that roles alternate.
+_TEMPLATE_RULES = replace(CHAT_RULES, system="one", merges_users=True, starts_with_user=True)
 
 
 class DecisionServer(NamedTuple):
@@ -45,6 +49,7 @@ class Preset:
         cache_marks: True if it caches a prompt up to the messages that are marked with ``cache_control``.
         image_models: Text in the names of its models that answer with images; "" if none does.
         decisions: Its decision endpoint with the System One API, on the same host; None if it has none.
+        conversation: What it requires of the messages of a request.
         telemetry_name: Its name in the conventions of OpenTelemetry; "" for the name before the colon.
     """
 
@@ -57,6 +62,7 @@ class Preset:
     cache_marks: bool = False
     image_models: str = ""
     decisions: DecisionServer | None = None
+    conversation: ConversationRules = CHAT_RULES
     telemetry_name: str = ""
 
 
@@ -92,12 +98,13 @@ PRESETS: dict[str, Preset] = {
         returned=("reasoning_content", "thinking_blocks"),
         cache_marks=True,
     ),
-    "llamacpp": Preset(base_url="http://localhost:8080/v1"),
-    "lmstudio": Preset(base_url="http://localhost:1234/v1"),
+    "llamacpp": Preset(base_url="http://localhost:8080/v1", conversation=_TEMPLATE_RULES),
+    "lmstudio": Preset(base_url="http://localhost:1234/v1", conversation=_TEMPLATE_RULES),
     "mistral": Preset(
         base_url="https://api.mistral.ai/v1",
         key_variable="MISTRAL_API_KEY",
         returned=("content",),
+        conversation=replace(_TEMPLATE_RULES, call_ids="[a-zA-Z0-9]{9}", call_id_length=9),
         telemetry_name="mistral_ai",
     ),
     "moonshot": Preset(
@@ -118,11 +125,16 @@ PRESETS: dict[str, Preset] = {
         base_url="https://api.perplexity.ai",
         key_variable="PERPLEXITY_API_KEY",
         capabilities=Capabilities(json_schema=True),
+        conversation=_TEMPLATE_RULES,
         decisions=DecisionServer("/v1/decisions", "parts", DecisionLimits(questions=128)),
     ),
-    "sglang": Preset(base_url="http://localhost:30000/v1", returned=("reasoning_content",)),
+    "sglang": Preset(
+        base_url="http://localhost:30000/v1", returned=("reasoning_content",), conversation=_TEMPLATE_RULES
+    ),
     "together": Preset(base_url="https://api.together.xyz/v1", key_variable="TOGETHER_API_KEY"),
-    "vllm": Preset(base_url="http://localhost:8000/v1", returned=("reasoning",)),
+    "vllm": Preset(
+        base_url="http://localhost:8000/v1", returned=("reasoning",), conversation=_TEMPLATE_RULES
+    ),
     "xai": Preset(base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", telemetry_name="x_ai"),
     "zai": Preset(
         base_url="https://api.z.ai/api/paas/v4",

@@ -382,7 +382,7 @@ def bedrock_messages(recorded: Any, address: str) -> Iterator[Message]:
         if message["role"] == "assistant":
             calls = []
             for block in blocks:
-                if "toolUse" in block:
+                if "toolUse" in block and block["toolUse"].get("type") != "server_tool_use":
                     use = block["toolUse"]
                     names[use["toolUseId"]] = use["name"]
                     calls.append(ToolCall(use["toolUseId"], use["name"], json.dumps(use["input"])))

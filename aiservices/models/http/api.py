@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeAlias, get_args
 
 from pydantic_core import to_json
@@ -22,8 +22,6 @@ from ..messages import ChatReply, Message
 from ..requests import ChatOptions, ReasoningEffort, ResponseFormat, Tooling
 from .base import HttpRequest
 from .replies import ErrorDetails, StreamReader, read_error_details
-
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock reject all others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +37,9 @@ class CallSettings:
         tooling: The tools that the model may call, if any.
         stream: Request a stream instead of a whole reply.
         logprobs: How many of the most likely tokens to request for each token of the reply; 0 for none.
+        notes: What the requests leave out because the model does not support it; the request writer adds it.
+        refusable: The options in the requests that the model may refuse, each with a word, in lower case and
+            without underscores, by which errors name it; the request writer adds them.
     """
 
     model: str
@@ -47,6 +48,8 @@ class CallSettings:
     tooling: Tooling | None
     stream: bool
     logprobs: int = 0
+    notes: list[str] = field(default_factory=list)
+    refusable: dict[str, str] = field(default_factory=dict)
 
 
 RequestWriter: TypeAlias = Callable[[Sequence[Message]], HttpRequest]
@@ -136,7 +139,7 @@ def json_request_writer(
         settings_members: The members that do not depend on the messages. Their JSON is written only once. A
             member that is None is left out.
         message_members: Functions that return the other members for the messages of a request, by name. A
-            member that is None is left out.
+            member that is None is left out. Bytes are JSON, as a ConversationWriter returns it.
         extra_body: Members that replace those of the same name.
         merged: Names of members whose own members ``extra_body`` replaces one by one.
     """
@@ -156,7 +159,7 @@ def json_request_writer(
         for name, write in per_request:
             value = write(messages)
             if value is not None:
-                parts.append(b"%s:%s" % (name, to_json(value)))
+                parts.append(b"%s:%s" % (name, value if isinstance(value, bytes) else to_json(value)))
         return HttpRequest(path, b"{%s}" % b",".join(parts))
 
     return write_request
@@ -167,11 +170,6 @@ def _as_json_value(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise ValueError(f"{type(value).__name__} has no JSON form")
-
-
-def safe_name(name: str) -> str:
-    """Return the name of a tool or JSON Schema in a form that providers accept."""
-    return _NOT_IN_NAMES.sub("_", name)[:64] or "answer"
 
 
 # --- Options that a model refuses ---

@@ -19,6 +19,7 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -102,6 +103,41 @@ class Credentials:
 # should keep the key.
 KeyFunction: TypeAlias = Callable[[], str | Awaitable[str]]
 ApiKey: TypeAlias = str | KeyFunction
+
+
+def key_credentials(
+    model_name: str,
+    api_key: ApiKey | None,
+    variables: Sequence[str],
+    *,
+    headers: Mapping[str, str],
+    header: str,
+    prefix: str = "",
+    advice: str,
+    is_required: bool = True,
+) -> Credentials:
+    """Return the credentials of an API with a key in a header.
+
+    Args:
+        model_name: The name of the model in error messages.
+        api_key: The key or a function that returns it; by default the key in the environment.
+        variables: The environment variables that may have the key, the first one first.
+        headers: The other headers of every request.
+        header: The header of the key.
+        prefix: The text before the key in this header.
+        advice: How to set the key, for error messages.
+        is_required: True to raise AuthenticationError if there is no key.
+    """
+    if callable(api_key):
+        return key_function_credentials(api_key, headers, header, prefix, model_name)
+    key = api_key
+    if key is None:
+        key = next((value for variable in variables if (value := os.environ.get(variable))), "")
+    if key.strip():
+        return Credentials({**headers, header: f"{prefix}{key}"}, (key,))
+    if is_required:
+        raise AuthenticationError(f"{model_name}: there is no API key; {advice}")
+    return Credentials(headers)
 
 
 def key_function_credentials(

@@ -633,6 +633,16 @@ class _Call(Generic[R]):
         )
 
 
+def check_name(name: str, example: str) -> str:
+    """Return the name of a model after the colon, or raise LookupError if it is empty."""
+    if not name:  # find_model converts the error to a DefinitionError with the location
+        prefix = example.partition(":")[0]
+        raise LookupError(
+            f'"{prefix}:" does not name a model: write the name after the colon, as in "{example}"'
+        )
+    return name
+
+
 class StoredResponse(NamedTuple):
     """An HTTP response that was received earlier, for example from a batch."""
 

@@ -37,7 +37,21 @@ def read_usage(usage: Any, fields: UsageFields) -> Usage | None:
     """
     if not usage or not isinstance(usage, Mapping):
         return None
-    return Usage(*[sum([_count(usage, name) for name in names]) if names else 0 for names in fields])
+    counts = []
+    for names in fields:
+        total = 0
+        for name in names:
+            count = usage.get(name)
+            if count is None and "." in name:
+                group, _, member = name.partition(".")
+                details = usage.get(group)
+                count = details.get(member) if isinstance(details, Mapping) else None
+            if type(count) is int and 0 <= count < _LARGEST_COUNT:
+                total += count
+            elif count is not None:
+                total += _odd_count(count)
+        counts.append(total)
+    return Usage(*counts)
 
 
 def counts_of(usage: object) -> dict[str, Any]:
@@ -45,24 +59,12 @@ def counts_of(usage: object) -> dict[str, Any]:
     return dict(usage) if isinstance(usage, Mapping) else {}
 
 
-def _count(usage: Mapping[str, Any], name: str) -> int:
-    count = usage.get(name)
-    if count is None and "." in name:
-        group, _, name = name.partition(".")
-        details = usage.get(group)
-        count = details.get(name) if isinstance(details, Mapping) else None
-    if type(count) is not int:
-        count = _odd_count(count)
-    return count if abs(count) < _LARGEST_COUNT else 0
-
-
 def _odd_count(count: object) -> int:
-    """Convert a count that is not an integer, such as ``"3"`` or ``3.0``; return 0 for anything else."""
-    if not isinstance(count, (str, float)):
-        return 0
+    """Convert a count that is not a usual integer, such as ``"3"`` or ``3.0``; return 0 for anything else."""
     try:
-        return int(float(count))
-    except (ValueError, OverflowError):
+        number = float(count) if isinstance(count, (str, float)) else 0.0
+        return int(number) if 0 <= number < _LARGEST_COUNT else 0
+    except ValueError:
         return 0
 
 

@@ -12,7 +12,7 @@ from ..base import Capabilities
 from ..errors import DefinitionError, DefinitionProblem
 from ..http.api import ApiDialect
 from ..http.base import ApiKey
-from ..http.model import ClientSource, HttpChatModel, HttpClients
+from ..http.model import ClientSource, HttpChatModel, HttpClients, check_name
 from ..requests import ChatOptions
 from .chat import ChatDialect
 from .client import Endpoint, Provider, SdkClients, read_credentials
@@ -120,32 +120,22 @@ class OpenAiModel(HttpChatModel):
     @classmethod
     def named(cls, name: str) -> Self:
         """Return an OpenAI chat model by name, hosted by OpenAI or by the server at OPENAI_BASE_URL."""
-        return cls(cls._checked_name(name, "openai"))
+        return cls(check_name(name, f"openai{cls._suffix}:NAME"))
 
     @classmethod
     def azure(cls, name: str) -> Self:
         """Return the chat model of an Azure deployment, whose URL and key come from environment variables."""
-        return cls(cls._checked_name(name, "azure"), provider="azure")
+        return cls(check_name(name, f"azure{cls._suffix}:NAME"), provider="azure")
 
     @classmethod
     def ollama(cls, name: str) -> Self:
         """Return an Ollama chat model by name, on this machine or on the machine that OLLAMA_HOST names."""
-        return cls(cls._checked_name(name, "ollama"), provider="ollama")
+        return cls(check_name(name, f"ollama{cls._suffix}:NAME"), provider="ollama")
 
     @classmethod
     def preset(cls, provider: str, name: str) -> Self:
         """Return a chat model of a preconfigured service such as "groq", whose key is in the environment."""
-        return cls(cls._checked_name(name, provider), provider=provider)
-
-    @classmethod
-    def _checked_name(cls, name: str, provider: str) -> str:
-        if not name:
-            # A LookupError, which find_model converts to a DefinitionError with the location.
-            prefix = provider + cls._suffix
-            raise LookupError(
-                f'"{prefix}:" does not name a model: write the name after the colon, as in "{prefix}:NAME"'
-            )
-        return name
+        return cls(check_name(name, f"{provider}{cls._suffix}:NAME"), provider=provider)
 
 
 class OpenAiChatModel(OpenAiModel):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 from urllib.parse import quote
 
 from pydantic_core import to_json
 
+from ..conversation import ConversationRules, ConversationWriter, arguments_text, prepare, safe_name
 from ..errors import ModelError, Remedy
 from ..http.api import (
     ApiDialect,
@@ -17,7 +19,6 @@ from ..http.api import (
     json_request_writer,
     learn_refusal,
     refused_options_at,
-    safe_name,
 )
 from ..http.base import HttpRequest
 from ..http.replies import (
@@ -108,7 +109,8 @@ class ChatDialect(ApiDialect):
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
         refused = self._refused.get(settings.model, {})
-        options, _ = accepted_options(settings.options, refused)
+        options, notes = accepted_options(settings.options, refused)
+        settings.notes.extend(notes)
         # the SDK's Azure client adds the deployment to the path only for bodies that are not bytes
         deployment = f"/deployments/{quote(settings.model, safe='')}" if self._endpoint.azure else ""
         # OpenAI's own models reject the older name of the limit, and many other servers support only that one
@@ -124,10 +126,15 @@ class ChatDialect(ApiDialect):
             "seed": options.seed,
             "reasoning_effort": options.reasoning_effort,
             "service_tier": options.service_tier,
-            "response_format": _response_format(settings.response_format),
+            "response_format": answer_format(settings.response_format),
             "modalities": ("image", "text") if isinstance(settings.response_format, ImageFormat) else None,
             **self._endpoint.extra_body,
-            **_tools(settings.tooling, options.server_tools or (), sends_parallel=sends_parallel),
+            **tool_members(
+                settings.tooling,
+                options.server_tools or (),
+                self._endpoint.conversation,
+                sends_parallel=sends_parallel,
+            ),
         }
         if settings.logprobs:
             members |= {"logprobs": True, "top_logprobs": settings.logprobs}
@@ -137,22 +144,19 @@ class ChatDialect(ApiDialect):
             f"{deployment}/chat/completions",
             members,
             {
-                "messages": partial(
-                    _messages,
-                    provider=self._provider,
-                    endpoint=self._endpoint,
-                    cache=options.cache if self._endpoint.cache_marks else None,
-                )
+                "messages": _ChatWriter(self._endpoint, self._provider)
+                if options.cache is None or not self._endpoint.cache_marks
+                else _MarkingWriter(self._endpoint, self._provider, options.cache)
             },
             options.extra_body,
             merged=tuple(self._endpoint.extra_body),
         )
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return read_chat_completion(body, self._provider, self._notes(settings) if self._refused else ())
+        return read_chat_completion(body, self._provider, tuple(settings.notes))
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        notes = self._notes(settings) if self._refused else ()
+        notes = tuple(settings.notes)
         if "json" in headers.get("content-type", ""):
             return WholeReplyReader(partial(read_chat_completion, provider=self._provider, notes=notes))
         return ChatStreamReader(self._provider, notes)
@@ -163,100 +167,147 @@ class ChatDialect(ApiDialect):
             return "drop state"
         return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
 
-    def _notes(self, settings: CallSettings) -> tuple[str, ...]:
-        """Return notes about options that are not sent because the model refuses them."""
-        refused = self._refused.get(settings.model)
-        return accepted_options(settings.options, refused)[1] if refused else ()
+
+def _nested(kind: str, members: JsonObject) -> JsonObject:
+    """Return a part of a request as chat completions nest it; the Responses API has one level less."""
+    return {"type": kind, kind: members}
 
 
-def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
+# Returns a part of a request of a kind with its members, in the format of one of the two APIs.
+Nest: TypeAlias = Callable[[str, JsonObject], JsonObject]
+
+
+def answer_format(response_format: ResponseFormat | None, nest: Nest = _nested) -> JsonObject | None:
+    """Return the format of the answer for one of OpenAI's APIs; None for free text and images."""
     if response_format is None or isinstance(response_format, ImageFormat):
         return None
     if not isinstance(response_format, JsonSchemaFormat):
         return {"type": "json_object"}
-    return {
-        "type": "json_schema",
-        "json_schema": {
-            "name": safe_name(response_format.name),
-            "schema": response_format.schema,
-            "strict": response_format.strict,
-        },
-    }
+    name, schema, strict = safe_name(response_format.name), response_format.schema, response_format.strict
+    return nest("json_schema", {"name": name, "schema": schema, "strict": strict})
 
 
-def _tools(
-    tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]], *, sends_parallel: bool
+def tool_members(
+    tooling: Tooling | None,
+    server_tools: Sequence[Mapping[str, object]],
+    rules: ConversationRules,
+    *,
+    sends_parallel: bool,
+    nest: Nest = _nested,
 ) -> JsonObject:
+    """Return the members of a request with the tools and the choice among them."""
     if tooling is None:
         return {"tools": server_tools} if server_tools else {}
-    tools: list[Mapping[str, object]] = [
-        {
-            **tool.metadata,
-            "type": "function",
-            "function": {
-                "name": safe_name(tool.name),
-                "description": tool.description,
-                "parameters": tool.parameters,
-                # only if it is true, because a server may reject a member that it does not support
-                **({"strict": True} if tool.strict else {}),
-            },
+    tools: list[Mapping[str, object]] = []
+    for tool in tooling.tools:
+        declaration: JsonObject = {
+            "name": rules.tool_name(tool.name),
+            "description": tool.description,
+            "parameters": tool.parameters,
         }
-        for tool in tooling.tools
-    ]
+        # The default of the Responses API is true, and would change a schema that is not strict. For chat
+        # completions it is false, and a server may reject a member that it does not support.
+        if tool.strict or nest is not _nested:
+            declaration["strict"] = tool.strict
+        tools.append({**tool.metadata, **nest("function", declaration)})
     members: JsonObject = {"tools": [*tools, *server_tools]}
     if tooling.choice in ("required", "none"):
         members["tool_choice"] = tooling.choice
     elif tooling.choice != "auto":
-        members["tool_choice"] = {"type": "function", "function": {"name": safe_name(tooling.choice)}}
+        members["tool_choice"] = nest("function", {"name": rules.tool_name(tooling.choice)})
     if not tooling.parallel_calls and sends_parallel:
         members["parallel_tool_calls"] = False
     return members
 
 
-def _messages(
-    messages: Sequence[Message], provider: str, endpoint: Endpoint, cache: str | None = None
-) -> list[JsonObject]:
-    written: list[JsonObject] = []
-    media: list[JsonObject] = []  # of messages that may only be text: results of tools, and answers
-    for message in messages:
-        if media and not isinstance(message, ToolMessage):
-            written.append({"role": "user", "content": media})
-            media = []
-        members = _message(message)
-        if isinstance(message, ToolMessage) and message.contents:
-            media.append({"type": "text", "text": f"From the result of the tool {message.name}:"})
-            media += [_part(part) for part in message.contents if not isinstance(part, str)]
-        if isinstance(message, AiMessage):
-            if message.contents:  # the messages of the model may only be text
-                media.append({"type": "text", "text": "From your answer:"})
-                media += [_part(part) for part in message.contents if not isinstance(part, str)]
-            parts = message.parts_for(provider)
-            if parts is not None:
-                members |= _returned_members(parts[0], members, endpoint.returned)
-            if endpoint.requires_reasoning and message.tool_calls:
-                members.setdefault("reasoning_content", "")
-        written.append(members)
-    if media:
-        written.append({"role": "user", "content": media})
-    if cache is not None:
-        _mark_for_cache(written, cache)
-    return written
+class _ChatWriter(ConversationWriter):
+    """Writes the messages of conversations in the format of chat completions.
 
-
-def _mark_for_cache(written: list[JsonObject], lifetime: str) -> None:
-    """Add ``cache_control`` to the last system message and the last message of a conversation.
-
-    Only the system messages at the start of the conversation count.
+    Args:
+        endpoint: The server.
+        provider: The server, as in the state of its messages.
     """
-    system = 0
-    while system < len(written) and written[system]["role"] == "system":
-        system += 1
-    mark = {"type": "ephemeral", **({} if lifetime == "5m" else {"ttl": lifetime})}
-    for message in {id(one): one for one in (*written[:system][-1:], *written[-1:])}.values():
-        content = message["content"]
+
+    def __init__(self, endpoint: Endpoint, provider: str) -> None:
+        variant = f"{endpoint.returned} {endpoint.requires_reasoning}"
+        super().__init__(endpoint.conversation, provider, self._values, variant=variant)
+        self._endpoint = endpoint
+
+    def _values(self, message: Message) -> tuple[str, tuple[JsonObject]]:
+        if isinstance(message, UserMessage):
+            content = list(map(_part, message.parts)) if message.contents else message.text
+            members: JsonObject = {"role": "user", "content": content}
+            if message.name is not None:
+                members["name"] = message.name
+        elif isinstance(message, SystemMessage):
+            members = {"role": "system", "content": message.text}
+        elif isinstance(message, ToolMessage):
+            call_id = self._rules.call_id(message.call_id)
+            members = {"role": "tool", "tool_call_id": call_id, "content": message.text}
+        else:
+            members = self._answer(message)
+        return "", (members,)
+
+    def _answer(self, message: AiMessage) -> JsonObject:
+        members: JsonObject = {"role": "assistant", "content": message.text}
+        if message.tool_calls:
+            # null is the content of a message that only calls tools
+            members = {**members, "content": message.text or None, "tool_calls": self._calls(message)}
+        parts = message.parts_for(self._provider)
+        if parts is not None:
+            members |= _returned_members(parts[0], members, self._endpoint.returned)
+        if self._endpoint.requires_reasoning and message.tool_calls:
+            members.setdefault("reasoning_content", "")
+        return members
+
+    def _calls(self, message: AiMessage) -> list[JsonObject]:
+        rules = self._rules
+        return [
+            {
+                "id": rules.call_id(call.id),
+                "type": "function",
+                "function": {
+                    "name": rules.tool_name(call.name),
+                    "arguments": arguments_text(call.arguments),
+                },
+            }
+            for call in message.tool_calls
+        ]
+
+
+class _MarkingWriter(_ChatWriter):
+    """Marks where the server should end what it caches: the system messages at the start, and all messages.
+
+    Args:
+        endpoint: The server.
+        provider: The server, as in the state of its messages.
+        lifetime: How long the server should keep the cache.
+    """
+
+    def __init__(self, endpoint: Endpoint, provider: str, lifetime: str) -> None:
+        super().__init__(endpoint, provider)
+        self._mark = {"type": "ephemeral", **({} if lifetime == "5m" else {"ttl": lifetime})}
+
+    def __call__(self, messages: Sequence[Message]) -> bytes:
+        if not self.follows_rules(messages, set()):
+            messages = prepare(messages, self._rules, self._provider)
+        count = len(messages)
+        system = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), count)
+        return b"[%s]" % b",".join(
+            [
+                self._marked(message) if index in (system - 1, count - 1) else self.encode(message)[2]
+                for index, message in enumerate(messages)
+            ]
+        )
+
+    def _marked(self, message: Message) -> bytes:
+        """Return the JSON of a message with ``cache_control`` at the end of its content, if it has any."""
+        (members,) = self._values(message)[1]
+        content = members["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) and content else content
         if parts and isinstance(parts, list):
-            message["content"] = [*parts[:-1], {**parts[-1], "cache_control": mark}]
+            members["content"] = [*parts[:-1], {**parts[-1], "cache_control": self._mark}]
+        return to_json(members)
 
 
 def _returned_members(state: JsonObject, members: JsonObject, names: Sequence[str]) -> JsonObject:
@@ -283,26 +334,6 @@ def _with_state(
     if any(extra):
         state["extra_content_of_calls"] = extra
     return message.with_state(provider, model, [state]) if state else message
-
-
-def _message(message: Message) -> JsonObject:
-    if isinstance(message, UserMessage):
-        content = list(map(_part, message.parts)) if message.contents else message.text
-        if message.name is None:
-            return {"role": "user", "content": content}
-        return {"role": "user", "content": content, "name": message.name}
-    if isinstance(message, SystemMessage):
-        return {"role": "system", "content": message.text}
-    if isinstance(message, ToolMessage):
-        return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
-    if not message.tool_calls:
-        return {"role": "assistant", "content": message.text}
-    calls = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in message.tool_calls
-    ]
-    # null is the content of a message that only calls tools
-    return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
 
 
 def _part(part: str | Media) -> JsonObject:
@@ -342,7 +373,8 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
         raise UnreadableReplyError("it has no choices")
     try:
         choice = choices[0]
-        message = choice["message"]
+        model = data.get("model") or ""
+        message, word = choice["message"], str(choice.get("finish_reason") or "")
         text, reasoning = _text_and_reasoning(message)
         calls = message.get("tool_calls")
         images = message.get("images")
@@ -351,16 +383,16 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
             text, _tool_calls(calls) if calls else (), reasoning or None, contents=contents
         )
         if message.keys() - _PLAIN_MEMBERS or calls or not isinstance(message.get("content"), str):
-            ai_message = _with_state(ai_message, message, calls or (), provider, data.get("model") or "")
+            ai_message = _with_state(ai_message, message, calls or (), provider, model)
         return ChatReply(
             ai_message,
-            read_finish_reason(choice.get("finish_reason"), FINISH_REASONS),
+            FINISH_REASONS.get(word) or read_finish_reason(word, FINISH_REASONS),
             read_usage(data.get("usage"), USAGE),
-            data.get("model") or "",
+            model,
             data.get("id") or "",
             message.get("refusal"),
             body,
-            str(choice.get("finish_reason") or ""),
+            word,
             notes,
             logprobs=read_logprobs(choice["logprobs"].get("content")) if choice.get("logprobs") else (),
         )

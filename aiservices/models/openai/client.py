@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from ..base import Capabilities
+from ..conversation import ConversationRules
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelConnectionError
 from ..http.base import (
     ApiKey,
@@ -30,7 +31,7 @@ from ..http.base import (
     display_url,
     key_function_credentials,
 )
-from ..presets import PRESETS, Preset, preset_variable
+from ..presets import CHAT_RULES, PRESETS, Preset, preset_variable
 from ..request_checks import REQUEST_CHECKS
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ _KEY_ADVICE = {
     "azure": "set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN, or pass api_key",
     "ollama": "pass the api_key that the server asks for",
 }
+
+
+_OPENAI_RULES = replace(CHAT_RULES, call_ids="(?s).{1,40}", call_id_length=40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,13 @@ class Endpoint:
     def cache_marks(self) -> bool:
         """True if the server caches a prompt only up to messages marked with ``cache_control``."""
         return self.preset is not None and self.preset.cache_marks
+
+    @property
+    def conversation(self) -> ConversationRules:
+        """What the server requires of the messages of a request."""
+        if self.preset is not None:
+            return self.preset.conversation
+        return _OPENAI_RULES if self.is_openai else CHAT_RULES
 
     @property
     def extra_body(self) -> Mapping[str, object]:

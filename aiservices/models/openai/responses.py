@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from ..conversation import ConversationRules, ConversationWriter, arguments_text
 from ..errors import ModelError, Remedy
 from ..http.api import (
     ApiDialect,
@@ -14,7 +15,6 @@ from ..http.api import (
     json_request_writer,
     learn_refusal,
     refused_options_at,
-    safe_name,
 )
 from ..http.base import HttpRequest
 from ..http.replies import (
@@ -45,7 +45,8 @@ from ..messages import (
     ToolMessage,
     whole_reply_deltas,
 )
-from ..requests import ChatOptions, ImageFormat, JsonSchemaFormat, ResponseFormat, Tooling
+from ..requests import ChatOptions, ImageFormat
+from .chat import answer_format, tool_members
 from .client import Endpoint
 
 _MISSING_OPTIONS = ("stop", "seed")
@@ -93,21 +94,29 @@ class ResponsesDialect(ApiDialect):
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
         refused = self._refused.get(settings.model, {})
-        options, _ = accepted_options(settings.options, refused)
+        options, notes = accepted_options(settings.options, refused)
+        settings.notes.extend(notes)
         effort, response_format = options.reasoning_effort, settings.response_format
         images = response_format if isinstance(response_format, ImageFormat) else None
         server_tools = options.server_tools or ()
         if images and not any(tool.get("type") == _IMAGE_TOOL for tool in server_tools):
             server_tools = (*server_tools, {"type": _IMAGE_TOOL})
+        text_format = answer_format(response_format, _flat)
         members: JsonObject = {
             "model": settings.model,  # in Azure, the name of the deployment
             "temperature": options.temperature,
             "top_p": options.top_p,
             "max_output_tokens": options.max_tokens,
             "reasoning": None if effort is None else {"effort": effort},
-            "text": None if response_format in (None, images) else {"format": _text_format(response_format)},
+            "text": None if text_format is None else {"format": text_format},
             "service_tier": options.service_tier,
-            **_tools(settings.tooling, server_tools, sends_parallel="parallel_tool_calls" not in refused),
+            **tool_members(
+                settings.tooling,
+                server_tools,
+                RULES,
+                sends_parallel="parallel_tool_calls" not in refused,
+                nest=_flat,
+            ),
             "store": False,  # the default is that the provider keeps the conversation
             "include": [_REASONING_STATE] if self._includes_reasoning(settings.model) else None,
         }
@@ -119,16 +128,16 @@ class ResponsesDialect(ApiDialect):
         return json_request_writer(
             "/responses",
             members,
-            {"input": partial(_items, provider=self._provider)},
+            {"input": ConversationWriter(RULES, self._provider, partial(_items, provider=self._provider))},
             options.extra_body,
             merged=("reasoning", "text"),
         )
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return read_response(body, self._provider, self._notes(settings))
+        return read_response(body, self._provider, tuple(settings.notes))
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        notes = self._notes(settings)
+        notes = tuple(settings.notes)
         if "json" in headers.get("content-type", ""):
             return WholeReplyReader(partial(read_response, provider=self._provider, notes=notes))
         return ResponseStreamReader(self._provider, notes)
@@ -143,11 +152,6 @@ class ResponsesDialect(ApiDialect):
             return "drop state"
         return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
 
-    def _notes(self, settings: CallSettings) -> tuple[str, ...]:
-        """Return notes about options that are not sent because the model refuses them."""
-        refused = self._refused.get(settings.model)
-        return accepted_options(settings.options, refused)[1] if refused else ()
-
     @property
     def _provider(self) -> str:
         return f"openai-responses at {self._endpoint.address}"
@@ -156,69 +160,34 @@ class ResponsesDialect(ApiDialect):
         return not model.startswith(_WITHOUT_REASONING) and model not in self._refuses_include
 
 
-def _text_format(response_format: ResponseFormat) -> JsonObject:
-    if not isinstance(response_format, JsonSchemaFormat):
-        return {"type": "json_object"}
-    return {
-        "type": "json_schema",
-        "name": safe_name(response_format.name),
-        "schema": response_format.schema,
-        "strict": response_format.strict,
-    }
+def _flat(kind: str, members: JsonObject) -> JsonObject:
+    return {"type": kind, **members}
 
 
-def _tools(
-    tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]], *, sends_parallel: bool
-) -> JsonObject:
-    if tooling is None:
-        return {"tools": server_tools} if server_tools else {}
-    tools: list[Mapping[str, object]] = [
-        {
-            **tool.metadata,
-            "type": "function",
-            "name": safe_name(tool.name),
-            "description": tool.description,
-            "parameters": tool.parameters,
-            # always sent: the default is true here, and would change a schema that is not strict
-            "strict": tool.strict,
-        }
-        for tool in tooling.tools
-    ]
-    members: JsonObject = {"tools": [*tools, *server_tools]}
-    if tooling.choice in ("required", "none"):
-        members["tool_choice"] = tooling.choice
-    elif tooling.choice != "auto":
-        members["tool_choice"] = {"type": "function", "name": safe_name(tooling.choice)}
-    if not tooling.parallel_calls and sends_parallel:
-        members["parallel_tool_calls"] = False
-    return members
+RULES = ConversationRules(call_ids="(?s).{1,64}", answer_images="own")
 
 
-def _items(messages: Sequence[Message], provider: str) -> list[JsonObject]:
-    return [item for message in messages for item in _items_of(message, provider)]
+def _items(message: Message, provider: str) -> tuple[str, Sequence[object]]:
+    """Return the input items of a message, and "" for its role, which the items have."""
+    return "", list(_items_of(message, provider))
 
 
 def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
     if isinstance(message, ToolMessage):
         output = list(map(_part, message.parts)) if message.contents else message.text
-        yield {"type": "function_call_output", "call_id": message.call_id, "output": output}
+        yield {"type": "function_call_output", "call_id": RULES.call_id(message.call_id), "output": output}
     elif isinstance(message, AiMessage):
         parts = message.parts_for(provider)
         if parts is not None:
             images = iter(message.images)
-            yield from (_with_image(item, images) for item in parts)
-        elif message.text or not message.tool_calls:
+            yield from (_returned_item(item, images) for item in parts)
+        elif message.text:
             yield {"role": "assistant", "content": message.text}
         for call in () if parts is not None else message.tool_calls:
             # without the id of the item, which would refer to a stored item and to the reasoning before it
-            yield {
-                "type": "function_call",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": call.arguments,
-            }
-        if message.contents and parts is None and not message.tool_calls:  # answers may only be text
-            yield {"role": "user", "content": [_part("From your answer:"), *map(_part, message.images)]}
+            yield _function_call(
+                {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+            )
     elif isinstance(message, SystemMessage):
         # not as `instructions`: JSON mode requires the word JSON in the input, and does not look there
         yield {"role": "system", "content": message.text}
@@ -230,6 +199,21 @@ def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
     else:
         content = list(map(_part, message.parts)) if message.contents else message.text
         yield {"role": "user", "content": content}
+
+
+def _function_call(item: JsonObject) -> JsonObject:
+    """Return an item with a tool call whose id, name and arguments the API accepts."""
+    return {
+        **item,
+        "call_id": RULES.call_id(item["call_id"]),
+        "name": RULES.tool_name(item["name"]),
+        "arguments": arguments_text(item["arguments"]),
+    }
+
+
+def _returned_item(item: JsonObject, images: Iterator[Image]) -> JsonObject:
+    """Return an item of an earlier reply as the API takes it back."""
+    return _function_call(item) if item.get("type") == "function_call" else _with_image(item, images)
 
 
 def _with_image(item: JsonObject, images: Iterator[Image]) -> JsonObject:
@@ -397,7 +381,8 @@ class ResponseStreamReader(EventStreamReader):
         self._provider = provider
         self._notes = notes
         self._reply: ChatReply | None = None
-        self._items: dict[int, JsonObject] = {}
+        self._items: dict[int, JsonObject] = {}  # those that are complete replace those that have begun
+        self._pieces: dict[int, list[str]] = {}  # the texts or arguments of items, by the index of the item
         self._calls: dict[int, ToolCallDelta] = {}
         self._commentary: set[int] = set()
         self._reasoning_part: tuple[object, ...] | None = None
@@ -444,6 +429,7 @@ class ResponseStreamReader(EventStreamReader):
         if not data["delta"]:
             return None
         self._texts.append(data["delta"])
+        self._pieces.setdefault(data.get("output_index", 0), []).append(data["delta"])
         return ReplyDelta(data["delta"])
 
     def _read_reasoning(self, data: JsonObject) -> ReplyDelta | None:
@@ -462,12 +448,14 @@ class ResponseStreamReader(EventStreamReader):
             self._commentary.add(index)
         if item["type"] != "function_call":
             return None
+        self._items[index] = item
         call = ToolCallDelta(len(self._calls), item["name"], item.get("arguments") or "")
         self._calls[index] = call
         return ReplyDelta(tool_calls=(call,))
 
     def _end_item(self, index: int, item: JsonObject) -> ReplyDelta | None:
         self._items[index] = item
+        self._pieces.pop(index, None)
         begun = self._calls.get(index)
         if begun is None or item.get("status", "completed") != "completed":
             return None
@@ -478,11 +466,23 @@ class ResponseStreamReader(EventStreamReader):
         call = self._calls.get(data["output_index"])
         if call is None:  # only the last event contains the name of the tool
             return None
+        self._pieces.setdefault(data["output_index"], []).append(data["delta"])
         return ReplyDelta(tool_calls=(ToolCallDelta(call.index, call.name, data["delta"]),))
 
+    def _streamed_output(self) -> list[JsonObject]:
+        """Return the output as the events before the last one had it, in whole items or in pieces."""
+        items = dict(self._items)
+        for index, pieces in self._pieces.items():
+            text, call = "".join(pieces), items.get(index)
+            if call is not None:
+                items[index] = {**call, "arguments": (call.get("arguments") or "") + text}
+            else:
+                items[index] = {"type": "message", "content": [{"type": "output_text", "text": text}]}
+        return [items[index] for index in sorted(items)]
+
     def _read_last(self, response: JsonObject, status: str) -> None:
-        # some servers leave out the output at the end, since all of its items have been sent
-        output = response.get("output") or [item for _, item in sorted(self._items.items())]
+        # some servers leave out the output at the end, since all of it has been sent
+        output = response.get("output") or self._streamed_output()
         self._reply = _reply(
             {"status": status, **response, "output": output}, self._provider, None, self._notes
         )

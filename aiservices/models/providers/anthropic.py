@@ -5,36 +5,26 @@ from __future__ import annotations
 import logging
 import os
 import re
-from binascii import crc32
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from ..base import Capabilities
-from ..errors import AuthenticationError, ModelError, Remedy
-from ..http.api import (
-    ApiDialect,
-    CallSettings,
-    RequestWriter,
-    has_member,
-    json_request_writer,
-    refused_options_at,
-    safe_name,
-)
-from ..http.base import ApiKey, Credentials, HttpRequest, display_url, key_function_credentials
-from ..http.model import HttpChatModel, HttpClients
+from ..conversation import ConversationRules, arguments_object
+from ..errors import ModelError, Remedy
+from ..http.api import CallSettings, RequestWriter, has_member, json_request_writer
+from ..http.base import ApiKey, HttpRequest, key_credentials
+from ..http.model import check_name
 from ..http.replies import (
     ErrorDetails,
-    EventStreamReader,
     JsonObject,
     ReportedError,
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
-    WholeReplyReader,
-    parse_object,
     read_error_details,
 )
 from ..http.usage import UsageFields, counts_of, read_finish_reason, read_usage
@@ -46,19 +36,21 @@ from ..messages import (
     Message,
     ReplyDelta,
     ServerToolRun,
-    SystemMessage,
     ToolCall,
-    ToolCallDelta,
     ToolMessage,
-    UserMessage,
 )
 from ..requests import ChatOptions, JsonSchemaFormat, ReasoningEffort, Tooling
+from .blocks import (
+    BlockChatModel,
+    BlockDialect,
+    BlockStreamReader,
+    ReplyMaker,
+    called_tools,
+    leading_system,
+)
 
-_LOGGER = logging.getLogger("aiservices.anthropic")
 _NO_OPTIONS = ChatOptions()
-_API_VERSION = "2023-06-01"
 _KEY_ADVICE = "set ANTHROPIC_API_KEY or pass api_key"
-_NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 _MIN_BUDGET = 1024  # tokens of thinking
 _ROOM_FOR_ANSWER = 4096  # tokens, in addition to those for thinking
 _THINKING_BUDGETS: dict[ReasoningEffort, int] = {
@@ -90,13 +82,9 @@ USAGE = UsageFields(
 # the request.
 _BINDING, _BINDING_BETA = "block_binding", "thinking-binding-controls-2026-08-01"
 _DROP_BLOCKS = {"prefix_mismatch_behavior": "drop_block"}
-# Words in Anthropic's errors about thinking that does not fit the conversation; they may change.
-_STATE_ERRORS = (
-    "invalid `signature` in `thinking` block",
-    "bound to a different conversation",
-    "`thinking` or `redacted_thinking`",
-    "cannot be modified",
-)
+
+
+_tool_name = ConversationRules().tool_name
 
 
 class ClaudeRules(NamedTuple):
@@ -156,7 +144,7 @@ def claude_rules(model: str) -> ClaudeRules:
     return _NEWEST
 
 
-class AnthropicChatModel(HttpChatModel):
+class AnthropicChatModel(BlockChatModel):
     """A chat model for Claude, which calls Anthropic's Messages API.
 
     Its name in ``create`` is ``"anthropic:NAME"``, as in ``"anthropic:claude-sonnet-5"``. Creating a model
@@ -187,28 +175,30 @@ class AnthropicChatModel(HttpChatModel):
         log_level: int = logging.DEBUG,
     ) -> None:
         url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com"
-        url = url.rstrip("/").removesuffix("/v1")  # which belongs to the path, and is often written here
-        address, name = display_url(url), f"anthropic:{model}"
         super().__init__(
             model,
             provider="anthropic",
-            dialect=AnthropicDialect(f"anthropic at {address}"),
-            clients=HttpClients(name, url, partial(_credentials, name, api_key)),
-            address=address,
+            # the version belongs to the path, and is often written here
+            url=url.rstrip("/").removesuffix("/v1"),
+            dialect=AnthropicDialect,
+            credentials=partial(
+                key_credentials,
+                api_key=api_key,
+                variables=("ANTHROPIC_API_KEY",),
+                headers=_HEADERS,
+                header="x-api-key",
+                advice=_KEY_ADVICE,
+            ),
             key_advice=_KEY_ADVICE,
             capabilities=capabilities or claude_capabilities(model),
             options=options,
-            logger=_LOGGER,
             log_level=log_level,
         )
 
     @classmethod
     def named(cls, name: str) -> Self:
         """Return a Claude model by name, hosted by Anthropic or by the server at ANTHROPIC_BASE_URL."""
-        if not name:
-            message = '"anthropic:" does not name a model: write the name after the colon'
-            raise LookupError(f'{message}, as in "anthropic:claude-sonnet-5"')
-        return cls(name)
+        return cls(check_name(name, "anthropic:claude-sonnet-5"))
 
 
 def claude_capabilities(model: str) -> Capabilities:
@@ -223,39 +213,27 @@ def claude_capabilities(model: str) -> Capabilities:
     )
 
 
-def _credentials(model_name: str, api_key: ApiKey | None) -> Credentials:
-    headers = {
-        "anthropic-version": _API_VERSION,
-        "content-type": "application/json",
-        "accept": "application/json",
-        "user-agent": "aiservices",
-    }
-    if callable(api_key):
-        return key_function_credentials(api_key, headers, "x-api-key", "", model_name)
-    key = os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key
-    if not key.strip():
-        raise AuthenticationError(f"{model_name}: there is no API key; {_KEY_ADVICE}")
-    return Credentials({**headers, "x-api-key": key}, (key,))
+_HEADERS = {
+    "anthropic-version": "2023-06-01",
+    "content-type": "application/json",
+    "accept": "application/json",
+    "user-agent": "aiservices",
+}
 
 
-class AnthropicDialect(ApiDialect):
-    """Writes requests and parses replies in Anthropic's Messages API format.
+class AnthropicDialect(BlockDialect):
+    """Writes requests and parses replies in Anthropic's Messages API format."""
 
-    Args:
-        provider: The API and its address, to recognize the state of messages that came from there.
-        path: The path of the requests.
-        members: Further members of the body of every request.
-    """
-
+    api = "anthropic"
+    api_name = "Anthropic's API"
     reply_name = "message of the Messages API"
-
-    def __init__(
-        self, provider: str, path: str = "/v1/messages", members: Mapping[str, object] | None = None
-    ) -> None:
-        self._provider = provider
-        self._path = path
-        self._members = members or {}
-        self._refused = refused_options_at(provider)
+    rules = ConversationRules(call_ids="[a-zA-Z0-9_-]{1,64}", system="start", starts_with_user=True)
+    state_errors = (
+        "invalid `signature` in `thinking` block",
+        "bound to a different conversation",
+        "`thinking` or `redacted_thinking`",
+        "cannot be modified",
+    )
 
     def check_options(self, options: ChatOptions) -> None:
         if options.temperature is not None and options.temperature > 1:
@@ -265,6 +243,8 @@ class AnthropicDialect(ApiDialect):
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
         options, parts = settings.options, RequestParts(settings, self._refused.get(settings.model, {}))
+        settings.notes.extend(parts.notes)
+        settings.refusable.update({name: name.replace("_", "") for name in parts.sent})
         members: JsonObject = {
             "model": settings.model,
             "max_tokens": parts.max_tokens,
@@ -274,28 +254,26 @@ class AnthropicDialect(ApiDialect):
             "output_config": parts.output_config,
             "service_tier": options.service_tier,
             **parts.tools,
-            **self._members,
         }
         if options.cache is not None:
             members["cache_control"] = {"type": "ephemeral", "ttl": options.cache}
         if settings.stream:
             members["stream"] = True
+        rules = replace(self.rules, system="before answers") if parts.rules.system_anywhere else self.rules
         message_members: dict[str, Callable[[Sequence[Message]], object]] = {
             "system": partial(_system, instructions=parts.instructions),
-            "messages": partial(
-                write_messages, provider=self._provider, system_anywhere=parts.rules.system_anywhere
-            ),
+            "messages": self.writer(rules),
         }
         if "tools" not in members:
-            message_members["tools"] = _tools_of_history
-        write = json_request_writer(self._path, members, message_members, options.extra_body)
+            message_members["tools"] = self._tools_of_history
+        write = json_request_writer("/v1/messages", members, message_members, options.extra_body)
         if not parts.binds_thinking:
             return write
         members = {
             **members,
             "thinking": {**(parts.thinking or {"type": "adaptive"}), _BINDING: _DROP_BLOCKS},
         }
-        write_bound = json_request_writer(self._path, members, message_members, options.extra_body)
+        write_bound = json_request_writer("/v1/messages", members, message_members, options.extra_body)
 
         def write_request(messages: Sequence[Message]) -> HttpRequest:
             if not any(isinstance(one, AiMessage) and one.state is not None for one in messages):
@@ -304,36 +282,24 @@ class AnthropicDialect(ApiDialect):
 
         return write_request
 
-    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return self._read(settings, body)
-
-    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(partial(self._read, settings))
-        return MessageStreamReader(partial(self._reply, settings))
-
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()
-        if any(words in text for words in _STATE_ERRORS):
-            return "drop state"
-        if (_BINDING in text or _BINDING_BETA in text) and has_member(request, _BINDING):
+        is_binding = (_BINDING in text or _BINDING_BETA in text) and has_member(request, _BINDING)
+        if is_binding and not any(words in text for words in self.state_errors):
             self._refused.setdefault(settings.model, {})[_BINDING] = ()
             return "send again"
-        # another call may have learned it meanwhile, so the names in this request count
-        names = [
-            name for name in RequestParts(settings, ()).sent if name in text and has_member(request, name)
-        ]
-        self._refused.setdefault(settings.model, {}).update(dict.fromkeys(names, ()))
-        return "send again" if names else ""
+        return super().remedy(error, settings, request)
 
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         details = read_error_details(headers, body)
         return details._replace(request_id=headers.get("request-id") or details.request_id)
 
-    def _read(self, settings: CallSettings, body: bytes) -> ChatReply:
-        return self._reply(settings, parse_object(body), body)
+    def _event_reader(self, reply: ReplyMaker) -> StreamReader:
+        return MessageStreamReader(reply)
 
-    def _reply(self, settings: CallSettings, data: JsonObject, body: bytes | None = None) -> ChatReply:
+    def _reply(
+        self, settings: CallSettings, headers: Mapping[str, str], data: JsonObject, body: bytes | None = None
+    ) -> ChatReply:
         blocks = data.get("content")
         if data.get("type") == "error":
             raise ReportedError(data.get("error") or {})
@@ -350,15 +316,55 @@ class AnthropicDialect(ApiDialect):
                 _refusal(data, message),
                 body,
                 data.get("stop_reason") or "",
-                (
-                    *RequestParts(settings, self._refused.get(settings.model, {})).notes,
-                    *_dropped_thinking(data),
-                ),
+                (*settings.notes, *_dropped_thinking(data)),
                 _server_tool_runs(blocks),
                 tuple(citation for block in blocks for citation in block.get("citations") or ()),
             )
         except (AttributeError, KeyError, TypeError):
             raise UnreadableReplyError("its content has an unexpected shape") from None
+
+    def _tools_of_history(self, messages: Sequence[Message]) -> list[JsonObject] | None:
+        """Return declarations of tools called in earlier messages; the API rejects undeclared tools."""
+        names = map(self.rules.tool_name, called_tools(messages))
+        return [
+            {"name": name, "description": "", "input_schema": {"type": "object"}} for name in names
+        ] or None
+
+    def _call(self, call: ToolCall) -> JsonObject:
+        return {
+            "type": "tool_use",
+            "id": self.rules.call_id(call.id),
+            "name": self.rules.tool_name(call.name),
+            "input": arguments_object(call.arguments),
+        }
+
+    def _result(self, message: ToolMessage) -> list[JsonObject]:
+        result: JsonObject = {"type": "tool_result", "tool_use_id": self.rules.call_id(message.call_id)}
+        content = [self._block(part) for part in message.parts]
+        if len(content) == 1 and not message.contents:
+            result["content"] = message.text
+        elif content:  # the API refuses an empty list
+            result["content"] = content
+        if message.failed:
+            result["is_error"] = True
+        return [result]
+
+    def _block(self, part: str | Media) -> JsonObject:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        if isinstance(part, Audio):
+            raise UnsupportedRequestError(f"Anthropic's API does not take audio ({part})")
+        if isinstance(part, Image):
+            return {"type": "image", "source": _source(part)}
+        title = {} if part.name is None else {"title": part.name}
+        kind = str(part.media_type)
+        if part.data is not None and kind.startswith("text/"):
+            text = part.data.decode(errors="replace")
+            source: JsonObject = {"type": "text", "media_type": "text/plain", "data": text}
+            return {"type": "document", "source": source, **title}
+        if part.data is not None and kind != "application/pdf":
+            raise UnsupportedRequestError(f"Anthropic's API takes PDF and text files only, not {part}")
+        return {"type": "document", "source": _source(part), **title}
 
 
 class RequestParts:
@@ -373,11 +379,11 @@ class RequestParts:
     Attributes:
         rules: What the model accepts.
         max_tokens: The limit of the reply, thinking included.
-        sampling: The temperature and its like.
+        sampling: ``temperature`` and ``top_p``, as sent.
         thinking: How the model should think; None for its default.
         output_config: The effort and the JSON Schema of the answer.
         tools: The tools and the choice among them.
-        instructions: What the system text has to say, because the model cannot be made to do it.
+        instructions: Text added to the system prompt when the API cannot enforce the choice.
         notes: What was left out, for ``Result.reasons``.
         binds_thinking: True to ask the model to leave out thinking that does not fit any more.
         sent: The names of the options that were sent and that a model may refuse, as the API names them.
@@ -474,7 +480,7 @@ class RequestParts:
         tools = [
             {
                 **tool.metadata,
-                "name": safe_name(tool.name),
+                "name": _tool_name(tool.name),
                 "description": tool.description,
                 "input_schema": tool.parameters,
                 **({"strict": True} if tool.strict else {}),
@@ -494,8 +500,8 @@ class RequestParts:
     def _forced_choice(self, choice: str) -> JsonObject:
         is_forced = self.rules.forced_tools and "tool_choice" not in self._refused
         if is_forced and (self.thinking is None or self.thinking["type"] != "enabled"):
-            return {"type": "any"} if choice == "required" else {"type": "tool", "name": safe_name(choice)}
-        what = "one of the tools" if choice == "required" else f"the tool {safe_name(choice)}"
+            return {"type": "any"} if choice == "required" else {"type": "tool", "name": _tool_name(choice)}
+        what = "one of the tools" if choice == "required" else f"the tool {_tool_name(choice)}"
         self.instructions = f"Do not answer with text. Always answer by calling {what}."
         self._notes.append(f"the model cannot be forced to call {what}, so the system message asks for it")
         return {"type": "auto"}
@@ -503,129 +509,7 @@ class RequestParts:
 
 def _system(messages: Sequence[Message], instructions: str) -> str | None:
     """Join the leading system messages and extra instructions; return None if all are blank."""
-    texts = []
-    for message in messages:
-        if not isinstance(message, SystemMessage):
-            break
-        texts.append(message.text)
-    texts.append(instructions)
-    return "\n\n".join(text for text in texts if text.strip()) or None
-
-
-def _tools_of_history(messages: Sequence[Message]) -> list[JsonObject] | None:
-    """Return declarations of tools called in earlier messages; the API rejects undeclared tools.
-
-    Returns None if the earlier messages call no tools.
-    """
-    answers = [message for message in messages if isinstance(message, AiMessage)]
-    names = {call.name for answer in answers for call in answer.tool_calls}
-    return [
-        {"name": safe_name(name), "description": "", "input_schema": {"type": "object"}}
-        for name in sorted(names)
-    ] or None
-
-
-def write_messages(messages: Sequence[Message], *, provider: str, system_anywhere: bool) -> list[JsonObject]:
-    """Convert chat messages to Anthropic's API format, merging consecutive messages with the same role."""
-    written: list[JsonObject] = []
-    start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
-    for index, message in enumerate(messages[start:], start):
-        if isinstance(message, SystemMessage):
-            follows = messages[index + 1] if index + 1 < len(messages) else None
-            # it may stand before an answer of the model, or at the end
-            as_system = system_anywhere and (follows is None or isinstance(follows, AiMessage)) and written
-            role, blocks = ("system" if as_system else "user"), [{"type": "text", "text": message.text}]
-        elif isinstance(message, AiMessage):
-            parts = message.parts_for(provider)
-            role, blocks = "assistant", list(parts) if parts is not None else _assistant_blocks(message)
-        elif isinstance(message, ToolMessage):
-            role, blocks = "user", [_tool_result(message)]
-        else:
-            role, blocks = "user", _user_blocks(message)
-        if not blocks:
-            continue
-        if written and written[-1]["role"] == role:
-            written[-1]["content"] += blocks
-        else:
-            written.append({"role": role, "content": blocks})
-    for one in written:
-        if one["role"] == "user":  # results come first; sorting keeps the order otherwise
-            one["content"].sort(key=lambda block: block["type"] != "tool_result")
-    return written
-
-
-def _assistant_blocks(message: AiMessage) -> list[JsonObject]:
-    blocks: list[JsonObject] = [{"type": "text", "text": message.text}] if message.text.strip() else []
-    for call in message.tool_calls:
-        block = {"type": "tool_use", "id": safe_call_id(call.id), "name": safe_name(call.name)}
-        blocks.append({**block, "input": arguments_object(call.arguments)})
-    return blocks
-
-
-def arguments_object(arguments: str) -> JsonObject:
-    """Parse the arguments of a tool call as a JSON object.
-
-    Other text is put into an object.
-    """
-    try:
-        value = from_json(arguments or "{}")
-    except ValueError:
-        value = arguments
-    return value if isinstance(value, dict) else {"arguments": value}
-
-
-def safe_call_id(call_id: str) -> str:
-    """Return the id of a tool call in the form that Anthropic's API requires.
-
-    Other providers may use longer ids and other characters. Different ids stay different.
-    """
-    safe = _NOT_IN_IDS.sub("_", call_id)
-    if safe == call_id and 0 < len(safe) <= 64:
-        return safe
-    return f"{safe[:55]}_{crc32(call_id.encode()):08x}"
-
-
-def _tool_result(message: ToolMessage) -> JsonObject:
-    result: JsonObject = {"type": "tool_result", "tool_use_id": safe_call_id(message.call_id)}
-    content = [_block(part) for part in message.parts]
-    if len(content) == 1 and not message.contents:
-        result["content"] = message.text
-    elif content:  # the API refuses an empty list
-        result["content"] = content
-    if message.failed:
-        result["is_error"] = True
-    return result
-
-
-def _user_blocks(message: UserMessage) -> list[JsonObject]:
-    blocks = [_block(part) for part in message.parts]
-    if not blocks:
-        raise UnsupportedRequestError("a user message is blank, and Anthropic's API refuses blank messages")
-    if message.name is not None:
-        blocks.insert(0, {"type": "text", "text": f"{message.name}:"})
-    return blocks
-
-
-def _block(part: str | Media) -> JsonObject:
-    """Convert text, an image or a file to Anthropic's format, or raise UnsupportedRequestError."""
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    if isinstance(part, Audio):
-        raise UnsupportedRequestError(f"Anthropic's API does not take audio ({part})")
-    if isinstance(part, Image):
-        return {"type": "image", "source": _source(part)}
-    title = {} if part.name is None else {"title": part.name}
-    kind = str(part.media_type)
-    if part.data is not None and kind.startswith("text/"):
-        text = part.data.decode(errors="replace")
-        return {
-            "type": "document",
-            "source": {"type": "text", "media_type": "text/plain", "data": text},
-            **title,
-        }
-    if part.data is not None and kind != "application/pdf":
-        raise UnsupportedRequestError(f"Anthropic's API takes PDF and text files only, not {part}")
-    return {"type": "document", "source": _source(part), **title}
+    return "\n\n".join(filter(str.strip, (*leading_system(messages), instructions))) or None
 
 
 def _source(media: Media) -> JsonObject:
@@ -681,42 +565,32 @@ def _server_tool_runs(blocks: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]
     )
 
 
-class MessageStreamReader(EventStreamReader):
-    """Parses one streamed reply from Anthropic's Messages API.
+class MessageStreamReader(BlockStreamReader):
+    """Parses one streamed reply from Anthropic's Messages API."""
 
-    Args:
-        reply: Converts the whole message, as in a reply that is not streamed.
-    """
-
-    def __init__(self, reply: Callable[[JsonObject], ChatReply]) -> None:
-        super().__init__()
-        self._make_reply = reply
+    def __init__(self, reply: ReplyMaker) -> None:
+        super().__init__(reply)
         self._message: JsonObject = {}
-        self._blocks: dict[int, JsonObject] = {}
-        self._pieces: dict[int, list[str]] = {}  # of the block's text, thinking or input
-        self._call_indexes: dict[int, int] = {}
 
     @property
     def finished(self) -> bool:
         return self.done
 
     def _last_deltas(self) -> list[ReplyDelta]:
-        blocks = [self._complete_block(index) for index in sorted(self._blocks)]
-        return [ReplyDelta(reply=self._make_reply({**self._message, "content": blocks}))]
+        return [ReplyDelta(reply=self._make_reply({**self._message, "content": self._complete_blocks()}))]
 
     def _complete_block(self, index: int) -> JsonObject:
-        block, text = self._blocks[index], "".join(self._pieces[index])
+        block, pieces = self._blocks[index], self._pieces[index]
         kind = block["type"]
         if kind in ("text", "thinking"):
-            return {**block, kind: block[kind] + text}
-        if not text:
+            return {**block, kind: block[kind] + "".join(pieces)}
+        if not any(pieces):
             return block
-        try:
-            return {**block, "input": from_json(text)}
-        except ValueError:
-            if self._message.get("stop_reason") == "max_tokens":  # the reply was cut off
-                return block
-            raise UnreadableReplyError("the arguments of a tool call are not JSON") from None
+        is_cut_off = self._message.get("stop_reason") == "max_tokens"
+        return {**block, "input": self._arguments(index, is_cut_off=is_cut_off)}
+
+    def _tool_call(self, block: JsonObject) -> ToolCall:
+        return _tool_call(block)
 
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
         match data["type"]:
@@ -744,25 +618,20 @@ class MessageStreamReader(EventStreamReader):
     def _start_block(self, index: int, block: JsonObject) -> ReplyDelta | None:
         self._blocks[index], self._pieces[index] = dict(block), []
         if block["type"] == "tool_use":
-            call = self._call_indexes[index] = len(self._call_indexes)
-            return ReplyDelta(tool_calls=(ToolCallDelta(call, block["name"], ""),))
-        return self._text_delta(index, block["type"], block.get("text") or "")
+            return self._start_call(index, block["name"])
+        return self._add_text(block["text"]) if block["type"] == "text" else None
 
     def _read_delta(self, index: int, delta: JsonObject) -> ReplyDelta | None:
         block = self._blocks[index]
         match delta["type"]:
             case "text_delta":
                 self._pieces[index].append(delta["text"])
-                return self._text_delta(index, "text", delta["text"])
+                return self._add_text(delta["text"]) if block["type"] == "text" else None
             case "thinking_delta":
                 self._pieces[index].append(delta["thinking"])
                 return ReplyDelta(reasoning=delta["thinking"]) if delta["thinking"] else None
             case "input_json_delta":
-                self._pieces[index].append(delta["partial_json"])
-                if index not in self._call_indexes or not delta["partial_json"]:
-                    return None
-                call = ToolCallDelta(self._call_indexes[index], block["name"], delta["partial_json"])
-                return ReplyDelta(tool_calls=(call,))
+                return self._add_arguments(index, block.get("name") or "", delta["partial_json"])
             case "signature_delta":
                 block["signature"] = block.get("signature", "") + delta["signature"]
             case "citations_delta":
@@ -770,16 +639,3 @@ class MessageStreamReader(EventStreamReader):
             case _:  # new types are added over time
                 pass
         return None
-
-    def _end_call(self, index: int) -> ReplyDelta | None:
-        try:
-            call = _tool_call(self._complete_block(index))
-        except UnreadableReplyError:  # the reply was cut off here, or is wrong: its end decides
-            return None
-        return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], call.name, "", call),))
-
-    def _text_delta(self, index: int, kind: str, text: str) -> ReplyDelta | None:
-        if kind != "text" or not text:
-            return None
-        self._texts.append(text)
-        return ReplyDelta(text)

@@ -8,6 +8,7 @@ import logging
 import os
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -18,36 +19,24 @@ from zlib import crc32
 from pydantic_core import from_json, to_json
 
 from ..base import Capabilities
-from ..errors import AuthenticationError, ModelError, Remedy
-from ..http.api import (
-    ApiDialect,
-    CallSettings,
-    RequestWriter,
-    has_member,
-    json_request_writer,
-    refused_options_at,
-    safe_name,
-)
+from ..conversation import ConversationRules, arguments_object, safe_name
+from ..errors import AuthenticationError
+from ..http.api import CallSettings, RequestWriter, json_request_writer
 from ..http.base import (
     MAX_REPLY_BYTES,
     ApiKey,
     Credentials,
-    HttpRequest,
     ReplyTooLargeError,
-    display_url,
     key_function_credentials,
 )
-from ..http.model import HttpChatModel, HttpClients
+from ..http.model import check_name
 from ..http.replies import (
     ErrorDetails,
-    EventStreamReader,
     JsonObject,
     ReportedError,
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
-    WholeReplyReader,
-    parse_object,
     read_error_details,
 )
 from ..http.usage import UsageFields, read_finish_reason, read_usage
@@ -59,21 +48,23 @@ from ..messages import (
     Message,
     ReplyDelta,
     ServerToolRun,
-    SystemMessage,
     ToolCall,
-    ToolCallDelta,
     ToolMessage,
     UserMessage,
 )
 from ..requests import ChatOptions, JsonSchemaFormat, Tooling
-from .anthropic import (
-    RequestParts as ClaudeRequestParts,
-    arguments_object,
-    claude_rules,
-    safe_call_id,
+from .anthropic import RequestParts as ClaudeRequestParts, claude_rules
+from .blocks import (
+    BlockChatModel,
+    BlockDialect,
+    BlockStreamReader,
+    ReplyMaker,
+    called_tools,
+    leading_system,
 )
 
-_LOGGER = logging.getLogger("aiservices.bedrock")
+_tool_name = ConversationRules().tool_name
+
 _NO_OPTIONS = ChatOptions()
 _KEY_ADVICE = (
     "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or install botocore, "
@@ -106,7 +97,6 @@ _STATUS_OF_EXCEPTION = {
     "internalServerException": 500,
     "serviceUnavailableException": 503,
 }
-_STATE_ERRORS = ("signature", "`thinking` or `redacted_thinking`", "cannot be modified")
 _IMAGE_FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _VIDEO_FORMATS = {
     "video/mp4": "mp4",
@@ -146,7 +136,7 @@ class AwsKeys(NamedTuple):
         return "AwsKeys(...)"
 
 
-class BedrockChatModel(HttpChatModel):
+class BedrockChatModel(BlockChatModel):
     """An Amazon Bedrock chat model, called through the Converse API.
 
     Its name in ``create`` is ``"bedrock:MODEL-ID"``, as in ``"bedrock:us.anthropic.claude-sonnet-4-6"``.
@@ -184,27 +174,22 @@ class BedrockChatModel(HttpChatModel):
             or os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
             or (f"https://bedrock-runtime.{region}.amazonaws.com")
         )
-        address, name = display_url(url), f"bedrock:{model}"
         super().__init__(
             model,
             provider="bedrock",
-            dialect=ConverseDialect(f"bedrock at {address}"),
-            clients=HttpClients(name, url, partial(_credentials, name, region, api_key, keys)),
-            address=address,
+            url=url,
+            dialect=ConverseDialect,
+            credentials=partial(_credentials, region=region, api_key=api_key, keys=keys),
             key_advice=_KEY_ADVICE,
             capabilities=capabilities or bedrock_capabilities(model),
             options=options,
-            logger=_LOGGER,
             log_level=log_level,
         )
 
     @classmethod
     def named(cls, name: str) -> Self:
         """Return an Amazon Bedrock chat model by its id, in the region that AWS_REGION names."""
-        if not name:
-            message = '"bedrock:" does not name a model: write the id after the colon'
-            raise LookupError(f'{message}, as in "bedrock:us.amazon.nova-2-lite-v1:0"')
-        return cls(name)
+        return cls(check_name(name, "bedrock:us.amazon.nova-2-lite-v1:0"))
 
 
 def bedrock_capabilities(model: str) -> Capabilities:
@@ -299,21 +284,19 @@ def signature_headers(url: str, body: bytes, keys: AwsKeys, region: str, now: da
     return headers
 
 
-class ConverseDialect(ApiDialect):
-    """Writes requests and parses replies in Amazon Bedrock's Converse API format.
+class ConverseDialect(BlockDialect):
+    """Writes requests and parses replies in Amazon Bedrock's Converse API format."""
 
-    Args:
-        provider: The API and its address, to recognize the state of messages that came from there.
-    """
-
+    api = "bedrock"
+    api_name = "the Converse API"
     reply_name = "response of the Converse API"
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._refused = refused_options_at(provider)
+    rules = ConversationRules(call_ids="[a-zA-Z0-9_-]{1,64}", system="start")
+    state_errors = ("signature", "`thinking` or `redacted_thinking`", "cannot be modified")
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        options, parts = settings.options, self._parts(settings)
+        options, parts = settings.options, _RequestParts(settings, self._refused.get(settings.model, {}))
+        settings.notes.extend(parts.notes)
+        settings.refusable.update({name: name.replace("_", "") for name in parts.sent})
         inference = {
             "maxTokens": parts.max_tokens,
             "stopSequences": options.stop,
@@ -328,12 +311,17 @@ class ConverseDialect(ApiDialect):
             "serviceTier": None if options.service_tier is None else {"type": options.service_tier},
         }
         cache_point = parts.cache_point
+        # Claude also accepts a message of the model at the start
+        starts_with_user = "anthropic." not in settings.model
+        write_messages = self.writer(replace(self.rules, starts_with_user=starts_with_user))
         message_members: dict[str, Callable[[Sequence[Message]], object]] = {
             "system": partial(_system, instructions=parts.instructions, cache_point=cache_point),
-            "messages": partial(write_messages, provider=self._provider, cache_point=cache_point),
+            "messages": write_messages
+            if cache_point is None
+            else lambda messages: self._with_cache_point(write_messages(messages), messages, cache_point),
         }
         if parts.tools is None:
-            message_members["toolConfig"] = _tools_of_history
+            message_members["toolConfig"] = self._tools_of_history
         else:
             members["toolConfig"] = parts.tools
         method = "converse-stream" if settings.stream else "converse"
@@ -345,26 +333,6 @@ class ConverseDialect(ApiDialect):
             merged=("inferenceConfig", "additionalModelRequestFields"),
         )
 
-    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return self._reply(settings, headers, parse_object(body), body)
-
-    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        make_reply = partial(self._reply, settings, headers)
-        if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(lambda body: make_reply(parse_object(body), body))
-        return ConverseStreamReader(make_reply)
-
-    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        text = (error.body or str(error)).lower()
-        if any(words in text for words in _STATE_ERRORS):
-            return "drop state"
-        words = text.replace("toolchoice", "tool_choice").replace("topp", "top_p")
-        # another call may have learned it meanwhile, so the names in this request count
-        sent = _RequestParts(settings, ()).sent
-        names = [name for name in sent if name in words and has_member(request, name)]
-        self._refused.setdefault(settings.model, {}).update(dict.fromkeys(names, ()))
-        return "send again" if names else ""
-
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         details = read_error_details(headers, body)
         kind = headers.get("x-amzn-errortype", "").partition(":")[0]
@@ -373,8 +341,8 @@ class ConverseDialect(ApiDialect):
             message=message, request_id=headers.get("x-amzn-requestid") or details.request_id
         )
 
-    def _parts(self, settings: CallSettings) -> _RequestParts:
-        return _RequestParts(settings, self._refused.get(settings.model, {}))
+    def _event_reader(self, reply: ReplyMaker) -> StreamReader:
+        return ConverseStreamReader(reply)
 
     def _reply(
         self, settings: CallSettings, headers: Mapping[str, str], data: JsonObject, body: bytes | None = None
@@ -391,12 +359,69 @@ class ConverseDialect(ApiDialect):
                 None,
                 body,
                 stop_reason,
-                self._parts(settings).notes,
+                tuple(settings.notes),
                 _server_tool_runs(blocks),
                 tuple(_citations(blocks)),
             )
         except (AttributeError, KeyError, TypeError):
             raise UnreadableReplyError("its output has an unexpected shape") from None
+
+    def _with_cache_point(
+        self, written: bytes, messages: Sequence[Message], cache_point: JsonObject
+    ) -> bytes:
+        """Add a cache point to the last of the written messages if it is the user's."""
+        last = messages[-1]
+        if isinstance(last, AiMessage) or not written.endswith(b"]}]"):
+            return written
+        # the API refuses a cache point right behind a document
+        if isinstance(last, UserMessage) and "document" in self._user(last)[-1]:
+            return written
+        return b"%s,%s]}]" % (written[:-3], to_json(cache_point))
+
+    def _tools_of_history(self, messages: Sequence[Message]) -> JsonObject | None:
+        """Return declarations of tools called in earlier messages; the API rejects undeclared tools."""
+        names = map(self.rules.tool_name, called_tools(messages))
+        tools = [{"toolSpec": {"name": name, "inputSchema": {"json": {"type": "object"}}}} for name in names]
+        return {"tools": tools} if tools else None
+
+    def _call(self, call: ToolCall) -> JsonObject:
+        use = {"toolUseId": self.rules.call_id(call.id), "name": self.rules.tool_name(call.name)}
+        return {"toolUse": {**use, "input": arguments_object(call.arguments)}}
+
+    def _result(self, message: ToolMessage) -> list[JsonObject]:
+        content = [self._block(part) for part in message.parts] or [{"text": "(empty)"}]
+        result: JsonObject = {"toolUseId": self.rules.call_id(message.call_id), "content": content}
+        if message.failed:
+            result["status"] = "error"
+        return [{"toolResult": result}]
+
+    def _user(self, message: UserMessage) -> list[JsonObject]:
+        blocks = super()._user(message)
+        if not any("text" in block for block in blocks):  # the API requires a text beside documents
+            blocks.append({"text": "See the attached document."})
+        return blocks
+
+    def _block(self, part: str | Media) -> JsonObject:
+        if isinstance(part, str):
+            return {"text": part}
+        if part.data is None:
+            raise UnsupportedRequestError(
+                f"the Converse API does not fetch {part.kind} {part}; "
+                f"pass its bytes with {type(part).__name__}.from_bytes"
+            )
+        kind = str(part.media_type)
+        if isinstance(part, Audio):
+            return {"audio": {"format": kind.rpartition("/")[2], "source": {"bytes": part.base64}}}
+        if kind in _VIDEO_FORMATS:
+            return {"video": {"format": _VIDEO_FORMATS[kind], "source": {"bytes": part.base64}}}
+        formats = _IMAGE_FORMATS if isinstance(part, Image) else _FILE_FORMATS
+        if kind not in formats:
+            raise UnsupportedRequestError(f"the Converse API takes {', '.join(formats.values())}, not {part}")
+        if isinstance(part, Image):
+            return {"image": {"format": formats[kind], "source": {"bytes": part.base64}}}
+        # letters, digits, single blanks and some signs
+        name = " ".join("".join(c if c.isalnum() else " " for c in part.name or "").split()) or "document"
+        return {"document": {"format": formats[kind], "name": name, "source": {"bytes": part.base64}}}
 
 
 class _RequestParts:
@@ -406,11 +431,11 @@ class _RequestParts:
 
     Attributes:
         max_tokens: The limit of the reply.
-        sampling: The temperature and its like.
+        sampling: ``temperature`` and ``top_p``, as sent.
         model_fields: The members that only models of one company know.
         tools: The member toolConfig.
         cache_point: The block behind which the provider caches the request; None for no cache.
-        instructions: What the system text has to say, because the model cannot be made to do it.
+        instructions: Text added to the system prompt when the API cannot enforce the choice.
         notes: What was left out.
         sent: The names of the options that were sent and that a model may refuse.
     """
@@ -477,7 +502,7 @@ def _choice(tooling: Tooling | None, refused: Collection[str], notes: list[str])
         return {"type": choice}
     if "tool_choice" in refused:
         return {"type": "auto"}
-    return {"type": "any"} if choice == "required" else {"type": "tool", "name": safe_name(choice)}
+    return {"type": "any"} if choice == "required" else {"type": "tool", "name": _tool_name(choice)}
 
 
 def _tool_config(
@@ -492,7 +517,7 @@ def _tool_config(
         {
             "toolSpec": {
                 **tool.metadata,
-                "name": safe_name(tool.name),
+                "name": _tool_name(tool.name),
                 **({"description": tool.description} if tool.description else {}),  # it must not be empty
                 "inputSchema": {"json": tool.parameters},
                 **({"strict": True} if tool.strict else {}),
@@ -522,110 +547,11 @@ def _output_config(settings: CallSettings) -> JsonObject | None:
 def _system(
     messages: Sequence[Message], instructions: str, cache_point: JsonObject | None
 ) -> list[JsonObject] | None:
-    texts = []
-    for message in messages:
-        if not isinstance(message, SystemMessage):
-            break
-        texts.append(message.text)
-    blocks: list[JsonObject] = [{"text": text} for text in (*texts, instructions) if text.strip()]
+    texts = (*leading_system(messages), instructions)
+    blocks: list[JsonObject] = [{"text": text} for text in texts if text.strip()]
     if blocks and cache_point is not None:
         blocks.append(cache_point)
     return blocks or None
-
-
-def _tools_of_history(messages: Sequence[Message]) -> JsonObject | None:
-    """Return declarations of tools called in earlier messages; the API rejects undeclared tools.
-
-    Returns None if the earlier messages call no tools.
-    """
-    answers = [message for message in messages if isinstance(message, AiMessage)]
-    names = sorted({call.name for answer in answers for call in answer.tool_calls})
-    if not names:
-        return None
-    schema = {"json": {"type": "object"}}
-    return {"tools": [{"toolSpec": {"name": safe_name(name), "inputSchema": schema}} for name in names]}
-
-
-def write_messages(
-    messages: Sequence[Message], *, provider: str, cache_point: JsonObject | None = None
-) -> list[JsonObject]:
-    """Convert chat messages to Bedrock's API format, merging consecutive messages with the same role."""
-    written: list[JsonObject] = []
-    start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
-    for message in messages[start:]:
-        if isinstance(message, AiMessage):
-            parts = message.parts_for(provider)
-            role, blocks = "assistant", list(parts) if parts is not None else _assistant_blocks(message)
-        elif isinstance(message, ToolMessage):
-            role, blocks = "user", [_tool_result(message)]
-        elif isinstance(message, SystemMessage):
-            role, blocks = "user", [{"text": message.text}]
-        else:
-            role, blocks = "user", _user_blocks(message)
-        if not blocks:
-            continue
-        if written and written[-1]["role"] == role:
-            written[-1]["content"] += blocks
-        else:
-            written.append({"role": role, "content": blocks})
-    for one in written:
-        if one["role"] == "user":  # results come first; sorting keeps the order otherwise
-            one["content"].sort(key=lambda block: "toolResult" not in block)
-    if cache_point is not None and written and written[-1]["role"] == "user":
-        content = written[-1]["content"]
-        if "document" not in content[-1]:  # the API refuses a cache point right behind a document
-            content.append(cache_point)
-    return written
-
-
-def _assistant_blocks(message: AiMessage) -> list[JsonObject]:
-    blocks: list[JsonObject] = [{"text": message.text}] if message.text.strip() else []
-    for call in message.tool_calls:
-        use = {"toolUseId": safe_call_id(call.id), "name": safe_name(call.name)}
-        blocks.append({"toolUse": {**use, "input": arguments_object(call.arguments)}})
-    return blocks
-
-
-def _tool_result(message: ToolMessage) -> JsonObject:
-    content = [_block(part) for part in message.parts] or [{"text": "(empty)"}]
-    result: JsonObject = {"toolUseId": safe_call_id(message.call_id), "content": content}
-    if message.failed:
-        result["status"] = "error"
-    return {"toolResult": result}
-
-
-def _user_blocks(message: UserMessage) -> list[JsonObject]:
-    blocks = [_block(part) for part in message.parts]
-    if not blocks:
-        raise UnsupportedRequestError("a user message is blank, and the Converse API refuses blank messages")
-    if message.name is not None:
-        blocks.insert(0, {"text": f"{message.name}:"})
-    if not any("text" in block for block in blocks):  # the API requires a text beside documents
-        blocks.append({"text": "See the attached document."})
-    return blocks
-
-
-def _block(part: str | Media) -> JsonObject:
-    if isinstance(part, str):
-        return {"text": part}
-    if part.data is None:
-        raise UnsupportedRequestError(
-            f"the Converse API does not fetch {part.kind} {part}; "
-            f"pass its bytes with {type(part).__name__}.from_bytes"
-        )
-    kind = str(part.media_type)
-    if isinstance(part, Audio):
-        return {"audio": {"format": kind.rpartition("/")[2], "source": {"bytes": part.base64}}}
-    if kind in _VIDEO_FORMATS:
-        return {"video": {"format": _VIDEO_FORMATS[kind], "source": {"bytes": part.base64}}}
-    formats = _IMAGE_FORMATS if isinstance(part, Image) else _FILE_FORMATS
-    if kind not in formats:
-        raise UnsupportedRequestError(f"the Converse API takes {', '.join(formats.values())}, not {part}")
-    if isinstance(part, Image):
-        return {"image": {"format": formats[kind], "source": {"bytes": part.base64}}}
-    # letters, digits, single blanks and some signs
-    name = " ".join("".join(c if c.isalnum() else " " for c in part.name or "").split()) or "document"
-    return {"document": {"format": formats[kind], "name": name, "source": {"bytes": part.base64}}}
 
 
 def _tool_call(use: JsonObject) -> ToolCall:
@@ -734,19 +660,11 @@ def _event_json(headers: Mapping[str, str], payload: bytes) -> bytes:
     return to_json({headers.get(":event-type", ""): from_json(payload)})
 
 
-class ConverseStreamReader(EventStreamReader):
-    """Parses one streamed reply from Bedrock's Converse API.
+class ConverseStreamReader(BlockStreamReader):
+    """Parses one streamed reply from Bedrock's Converse API."""
 
-    Args:
-        reply: Converts the whole response, as in a reply that is not streamed.
-    """
-
-    def __init__(self, reply: Callable[[JsonObject], ChatReply]) -> None:
-        super().__init__(FrameDecoder())
-        self._make_reply = reply
-        self._blocks: dict[int, JsonObject] = {}
-        self._arguments: dict[int, list[str]] = {}
-        self._call_indexes: dict[int, int] = {}
+    def __init__(self, reply: ReplyMaker) -> None:
+        super().__init__(reply, FrameDecoder())
         self._citations: dict[int, list[JsonObject]] = {}
         self._stop_reason: str | None = None
         self._usage: JsonObject | None = None
@@ -756,9 +674,8 @@ class ConverseStreamReader(EventStreamReader):
         return self._stop_reason is not None
 
     def _last_deltas(self) -> list[ReplyDelta]:
-        blocks = [self._complete_block(index) for index in sorted(self._blocks)]
         data = {
-            "output": {"message": {"content": blocks}},
+            "output": {"message": {"content": self._complete_blocks()}},
             "stopReason": self._stop_reason,
             "usage": self._usage,
         }
@@ -770,14 +687,11 @@ class ConverseStreamReader(EventStreamReader):
             return {"citationsContent": {"content": [block], "citations": self._citations[index]}}
         if "toolUse" not in block:
             return block
-        try:
-            return {
-                "toolUse": {**block["toolUse"], "input": from_json("".join(self._arguments[index]) or "{}")}
-            }
-        except ValueError:
-            if self._stop_reason == "max_tokens":  # the reply was cut off
-                return {"toolUse": {**block["toolUse"], "input": {}}}
-            raise UnreadableReplyError("the arguments of a tool call are not JSON") from None
+        arguments = self._arguments(index, is_cut_off=self._stop_reason == "max_tokens")
+        return {"toolUse": {**block["toolUse"], "input": arguments}}
+
+    def _tool_call(self, block: JsonObject) -> ToolCall:
+        return _tool_call(block["toolUse"])
 
     def _read_event(self, data: JsonObject) -> ReplyDelta | None:
         for kind, event in data.items():
@@ -803,25 +717,18 @@ class ConverseStreamReader(EventStreamReader):
             self._blocks[index] = {"toolResult": {**start["toolResult"], "content": []}}
         if "toolUse" not in start:
             return None
-        self._blocks[index], self._arguments[index] = {"toolUse": dict(start["toolUse"])}, []
-        if _is_server_tool(self._blocks[index]):
-            return None
-        call = self._call_indexes[index] = len(self._call_indexes)
-        return ReplyDelta(tool_calls=(ToolCallDelta(call, start["toolUse"]["name"], ""),))
+        self._blocks[index], self._pieces[index] = {"toolUse": dict(start["toolUse"])}, []
+        is_server_tool = _is_server_tool(self._blocks[index])
+        return None if is_server_tool else self._start_call(index, start["toolUse"]["name"])
 
     def _read_delta(self, index: int, delta: JsonObject) -> ReplyDelta | None:
         if "text" in delta:
             block = self._blocks.setdefault(index, {"text": ""})
             block["text"] += delta["text"]
-            self._texts.append(delta["text"])
-            return ReplyDelta(delta["text"]) if delta["text"] else None
+            return self._add_text(delta["text"])
         if "toolUse" in delta:
-            piece = delta["toolUse"]["input"]
-            self._arguments[index].append(piece)
-            if index not in self._call_indexes:
-                return None
             name = self._blocks[index]["toolUse"]["name"]
-            return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], name, piece),))
+            return self._add_arguments(index, name, delta["toolUse"]["input"])
         if "toolResult" in delta:
             self._blocks[index]["toolResult"]["content"] += delta["toolResult"]
         elif "citation" in delta:
@@ -829,13 +736,6 @@ class ConverseStreamReader(EventStreamReader):
         if "reasoningContent" in delta:
             return self._read_reasoning(index, delta["reasoningContent"])
         return None
-
-    def _end_call(self, index: int) -> ReplyDelta | None:
-        try:
-            call = _tool_call(self._complete_block(index)["toolUse"])
-        except UnreadableReplyError:  # the reply was cut off here, or is wrong: its end decides
-            return None
-        return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], call.name, "", call),))
 
     def _read_reasoning(self, index: int, piece: JsonObject) -> ReplyDelta | None:
         content = self._blocks.setdefault(index, {"reasoningContent": {}})["reasoningContent"]

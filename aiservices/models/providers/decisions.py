@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from ..base import Capabilities, DecisionLimits
-from ..errors import AuthenticationError, DefinitionError, DefinitionProblem
+from ..errors import DefinitionError, DefinitionProblem
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer
-from ..http.base import ApiKey, Credentials, display_url, key_function_credentials
-from ..http.model import HttpChatModel, HttpClients
+from ..http.base import ApiKey, Credentials, display_url, key_credentials
+from ..http.model import HttpChatModel, HttpClients, check_name
 from ..http.replies import (
     ErrorDetails,
     ErrorMapper,
@@ -162,10 +162,7 @@ class DecisionChatModel(FlowChatModel, HttpChatModel):
 
     @classmethod
     def _named(cls, name: str, provider: DecisionProvider) -> Self:
-        if not name:
-            message = f'"{provider}:" does not name a model: write the name after the colon'
-            raise LookupError(f'{message}, as in "{provider}:{_EXAMPLES[provider]}"')
-        return cls(name, provider=provider)
+        return cls(check_name(name, f"{provider}:{_EXAMPLES[provider]}"), provider=provider)
 
     def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
         """Ask a request's multiple-choice questions; the reply has a probability for each option."""
@@ -720,7 +717,15 @@ def _google_service(
     return _Service(
         url,
         GeminiDecisions(limits or DecisionLimits(questions=1000, levels=255)),
-        partial(_credentials, name, api_key, _GOOGLE_KEYS, "x-goog-api-key", "", advice),
+        partial(
+            key_credentials,
+            name,
+            api_key,
+            _GOOGLE_KEYS,
+            headers=_HEADERS,
+            header="x-goog-api-key",
+            advice=advice,
+        ),
         advice,
     )
 
@@ -752,13 +757,14 @@ def _system_one_service(
         parts._replace(path=path).geturl(),
         SystemOneDecisions(limits or server.limits, server.images),
         partial(
-            _credentials,
+            key_credentials,
             name,
             api_key,
             variables,
-            "authorization",
-            "Bearer ",
-            advice,
+            headers=_HEADERS,
+            header="authorization",
+            prefix="Bearer ",
+            advice=advice,
             is_required=host in known_servers,
         ),
         advice,
@@ -773,25 +779,3 @@ _SERVICES: dict[
     "google-decisions": _google_service,
     "systemone": _system_one_service,
 }
-
-
-def _credentials(
-    name: str,
-    api_key: ApiKey | None,
-    variables: Sequence[str],
-    header: str,
-    prefix: str,
-    advice: str,
-    *,
-    is_required: bool = True,
-) -> Credentials:
-    if callable(api_key):
-        return key_function_credentials(api_key, _HEADERS, header, prefix, name)
-    key = api_key
-    if key is None:
-        key = next((value for variable in variables if (value := os.environ.get(variable))), "")
-    if key.strip():
-        return Credentials({**_HEADERS, header: f"{prefix}{key}"}, (key,))
-    if is_required:
-        raise AuthenticationError(f"{name}: there is no API key; {advice}")
-    return Credentials(_HEADERS)

@@ -15,33 +15,17 @@ from urllib.parse import quote
 from pydantic_core import from_json, to_json
 
 from ..base import Capabilities
-from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelError, Remedy
-from ..http.api import (
-    ApiDialect,
-    CallSettings,
-    RequestWriter,
-    has_member,
-    json_request_writer,
-    refused_options_at,
-    safe_name,
-)
-from ..http.base import (
-    ApiKey,
-    Credentials,
-    HttpRequest,
-    KeyFunction,
-    display_url,
-    key_function_credentials,
-)
-from ..http.model import HttpChatModel, HttpClients
+from ..conversation import ConversationRules, arguments_object
+from ..errors import AuthenticationError, DefinitionError, DefinitionProblem
+from ..http.api import CallSettings, RequestWriter, json_request_writer
+from ..http.base import ApiKey, Credentials, KeyFunction, key_credentials, key_function_credentials
+from ..http.model import check_name
 from ..http.replies import (
     ErrorDetails,
     EventStreamReader,
     JsonObject,
     StreamReader,
     UnreadableReplyError,
-    WholeReplyReader,
-    parse_object,
     read_error_details,
     read_media,
 )
@@ -54,16 +38,14 @@ from ..messages import (
     Message,
     ReplyDelta,
     ServerToolRun,
-    SystemMessage,
     ToolCall,
     ToolCallDelta,
     ToolMessage,
     UserMessage,
 )
 from ..requests import ChatOptions, ImageFormat, JsonSchemaFormat, ReasoningEffort, Tooling
-from .anthropic import arguments_object
+from .blocks import BlockChatModel, BlockDialect, ReplyMaker, leading_system
 
-_LOGGER = logging.getLogger("aiservices.gemini")
 _NO_OPTIONS = ChatOptions()
 _KEY_ADVICE = "set GEMINI_API_KEY or GOOGLE_API_KEY, or pass api_key"
 _VERTEX_ADVICE = (
@@ -112,7 +94,6 @@ USAGE = UsageFields(
     ("cachedContentTokenCount",),
     ("thoughtsTokenCount",),
 )
-_STATE_ERRORS = ("thought_signature", "thought signature", "thoughtsignature")
 
 
 class GeminiRules(NamedTuple):
@@ -148,7 +129,7 @@ def gemini_rules(model: str) -> GeminiRules:
     return GeminiRules(minimal_level=not is_pro and version != (3, 7))
 
 
-class GeminiChatModel(HttpChatModel):
+class GeminiChatModel(BlockChatModel):
     """A chat model for Gemini, which calls Google's own API in AI Studio or on Vertex AI.
 
     Its names in ``create`` are ``"google:NAME"`` (or ``"gemini:NAME"``) and ``"google-vertex:NAME"``.
@@ -183,33 +164,23 @@ class GeminiChatModel(HttpChatModel):
             or os.environ.get("GEMINI_BASE_URL")
             or "https://generativelanguage.googleapis.com/v1beta"
         )
-        address, provider = display_url(url), "google" if token is None else "google-vertex"
-        name = f"{provider}:{model}"
-        make_credentials = (
-            partial(_key_credentials, name, api_key)
-            if token is None
-            else (partial(_token_credentials, name, token))
-        )
+        is_vertex = token is not None
         super().__init__(
             model,
-            provider=provider,
-            dialect=GeminiDialect(f"gemini at {address}"),
-            clients=HttpClients(name, url, make_credentials),
-            address=address,
-            key_advice=_KEY_ADVICE if token is None else _VERTEX_ADVICE,
+            provider="google-vertex" if is_vertex else "google",
+            url=url,
+            dialect=GeminiDialect,
+            credentials=partial(_credentials, api_key=api_key, token=token),
+            key_advice=_VERTEX_ADVICE if is_vertex else _KEY_ADVICE,
             capabilities=capabilities or gemini_capabilities(model),
             options=options,
-            logger=_LOGGER,
             log_level=log_level,
         )
 
     @classmethod
     def named(cls, name: str) -> Self:
         """Return a Gemini model by name, hosted in AI Studio or by the server at GEMINI_BASE_URL."""
-        if not name:
-            message = '"google:" does not name a model: write the name after the colon'
-            raise LookupError(f'{message}, as in "google:gemini-3-pro"')
-        return cls(name)
+        return cls(check_name(name, "google:gemini-3-pro"))
 
     @classmethod
     def vertex(
@@ -262,20 +233,18 @@ def gemini_capabilities(model: str) -> Capabilities:
     )
 
 
-def _key_credentials(model_name: str, api_key: ApiKey | None) -> Credentials:
-    key = api_key
-    if callable(key):
-        return key_function_credentials(key, _HEADERS, "x-goog-api-key", "", model_name)
-    if key is None:
-        key = os.environ.get("GEMINI_API_KEY") or os.environ.get("GOOGLE_API_KEY") or ""
-    if not key.strip():
-        raise AuthenticationError(f"{model_name}: there is no API key; {_KEY_ADVICE}")
-    return Credentials({"x-goog-api-key": key, **_HEADERS}, (key,))
-
-
-def _token_credentials(model_name: str, token: KeyFunction) -> Credentials:
-    source = "the function for the access token"
-    return key_function_credentials(token, _HEADERS, "authorization", "Bearer ", model_name, source)
+def _credentials(model_name: str, api_key: ApiKey | None, token: KeyFunction | None) -> Credentials:
+    if token is not None:
+        source = "the function for the access token"
+        return key_function_credentials(token, _HEADERS, "authorization", "Bearer ", model_name, source)
+    return key_credentials(
+        model_name,
+        api_key,
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        headers=_HEADERS,
+        header="x-goog-api-key",
+        advice=_KEY_ADVICE,
+    )
 
 
 _HEADERS = {"content-type": "application/json", "accept": "application/json", "user-agent": "aiservices"}
@@ -301,25 +270,31 @@ def google_token(model_name: str) -> Callable[[], str]:
     return token
 
 
-class GeminiDialect(ApiDialect):
-    """Writes requests and parses replies in the format of Gemini's generateContent method.
+class GeminiDialect(BlockDialect):
+    """Writes requests and parses replies in the format of Gemini's generateContent method."""
 
-    Args:
-        provider: The API and its address, to recognize the state of messages that came from there.
-    """
-
+    api = "gemini"
+    api_name = "Gemini's API"
     reply_name = "response of generateContent"
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._refused = refused_options_at(provider)
+    rules = ConversationRules(
+        tool_names="[a-zA-Z_][a-zA-Z0-9_-]{0,63}",
+        system="start",
+        answer_images="any",
+        starts_with_user=True,
+    )
+    state_errors = ("thought_signature", "thought signature", "thoughtsignature")
+    model_role = "model"
+    content = "parts"
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
         options, rules = settings.options, gemini_rules(settings.model)
         answer_format = settings.response_format
         schema = answer_format.schema if isinstance(answer_format, JsonSchemaFormat) else None
         images = answer_format if isinstance(answer_format, ImageFormat) else None
-        thinking, _ = self._thinking(settings)
+        thinking, notes = self._thinking(settings)
+        settings.notes.extend(notes)
+        if thinking is not None:
+            settings.refusable["reasoning_effort"] = "think"
         config = {
             "temperature": options.temperature,
             "topP": options.top_p,
@@ -334,7 +309,7 @@ class GeminiDialect(ApiDialect):
         members: JsonObject = {
             "generationConfig": {name: value for name, value in config.items() if value is not None} or None,
             "serviceTier": options.service_tier,
-            **_tools(settings.tooling, options.server_tools or ()),
+            **self._tools(settings.tooling, options.server_tools or ()),
         }
         method = "streamGenerateContent?alt=sse" if settings.stream else "generateContent"
         return json_request_writer(
@@ -342,37 +317,22 @@ class GeminiDialect(ApiDialect):
             members,
             {
                 "systemInstruction": _system_instruction,
-                "contents": partial(write_contents, provider=self._provider, rules=rules),
+                "contents": self._contents_writer(rules),
                 _CONTINUATION: partial(_continuation_token, provider=self._provider),
             },
             options.extra_body,
             merged=("generationConfig", "toolConfig"),
         )
 
-    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        return self._read(settings, body)
-
-    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(partial(self._read, settings))
-        return GeminiStreamReader(partial(self._reply, settings))
-
-    def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        text = (error.body or str(error)).lower()
-        if any(words in text for words in _STATE_ERRORS):
-            return "drop state"
-        if "think" in text and has_member(request, "thinkingConfig"):
-            self._refused.setdefault(settings.model, {})["reasoning_effort"] = ()
-            return "send again"
-        return ""
-
     def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
         return read_google_error(headers, body)
 
-    def _read(self, settings: CallSettings, body: bytes) -> ChatReply:
-        return self._reply(settings, parse_object(body), body)
+    def _event_reader(self, reply: ReplyMaker) -> StreamReader:
+        return GeminiStreamReader(reply)
 
-    def _reply(self, settings: CallSettings, data: JsonObject, body: bytes | None = None) -> ChatReply:
+    def _reply(
+        self, settings: CallSettings, headers: Mapping[str, str], data: JsonObject, body: bytes | None = None
+    ) -> ChatReply:
         try:
             candidates = data.get("candidates")
             blocked = (data.get("promptFeedback") or {}).get("blockReason")
@@ -398,7 +358,7 @@ class GeminiDialect(ApiDialect):
                 None,
                 body,
                 blocked or stop_reason,
-                self._thinking(settings)[1],
+                tuple(settings.notes),
                 _server_tool_runs(parts),
                 tuple(grounding.get("groundingChunks") or ()),
             )
@@ -412,7 +372,7 @@ class GeminiDialect(ApiDialect):
             return None, ()
         if rules.thinking == "none":
             return None, ("reasoning_effort was left out: the model does not reason",)
-        if settings.model in self._refused:
+        if "reasoning_effort" in self._refused.get(settings.model, {}):
             return None, ("reasoning_effort was left out: the model refuses it",)
         lowest = ("the model always reasons, so it reasons as little as it can",)
         if rules.thinking == "budget":
@@ -426,44 +386,104 @@ class GeminiDialect(ApiDialect):
         notes = lowest if effort == "none" else ()
         return {"thinkingLevel": level, **({} if effort == "none" else {"includeThoughts": True})}, notes
 
+    def _tools(self, tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]]) -> JsonObject:
+        if tooling is None:
+            return {"tools": server_tools} if server_tools else {}
+        functions = [
+            {
+                **tool.metadata,
+                "name": self.rules.tool_name(tool.name),
+                "description": tool.description,
+                "parametersJsonSchema": tool.parameters,
+            }
+            for tool in tooling.tools
+        ]
+        members: JsonObject = {"tools": [{"functionDeclarations": functions}, *server_tools]}
+        calling: JsonObject = {}
+        if tooling.choice == "none":
+            calling = {"mode": "NONE"}
+        elif tooling.choice == "required":
+            calling = {"mode": "ANY"}
+        elif tooling.choice != "auto":
+            calling = {"mode": "ANY", "allowedFunctionNames": [self.rules.tool_name(tooling.choice)]}
+        elif any(tool.strict for tool in tooling.tools):
+            calling = {"mode": "VALIDATED"}
+        return {**members, "toolConfig": {"functionCallingConfig": calling}} if calling else members
 
-def _tools(tooling: Tooling | None, server_tools: Sequence[Mapping[str, object]]) -> JsonObject:
-    if tooling is None:
-        return {"tools": server_tools} if server_tools else {}
-    functions = [
-        {
-            **tool.metadata,
-            "name": _function_name(tool.name),
-            "description": tool.description,
-            "parametersJsonSchema": tool.parameters,
+    # --- Messages ---
+
+    def _contents_writer(self, rules: GeminiRules) -> Callable[[Sequence[Message]], bytes]:
+        # messages are written in another way for models that require signatures
+        dialect = _SigningDialect(self._provider) if rules.signatures else self
+        write = dialect.writer()
+
+        def write_contents(messages: Sequence[Message]) -> bytes:
+            while _continuation_token(messages, self._provider):  # it represents the text written so far
+                messages = messages[:-1]
+            return write(messages)
+
+        return write_contents
+
+    def _returned(self, parts: Sequence[JsonObject], message: AiMessage) -> Sequence[object]:
+        media = [part for part in message.contents if not isinstance(part, str)]
+        return [self._with_data(part, media) for part in parts if _CONTINUATION not in part]
+
+    def _with_data(self, part: JsonObject, media: Sequence[Media]) -> JsonObject:
+        """Return a stored part of a Gemini reply with its image, audio or file data put back."""
+        index = part[_DATA].get("index") if _DATA in part else None
+        if index is None:
+            return part
+        return {**part, **self._block(media[index])} if index < len(media) else {"text": ""}
+
+    def _answer(self, message: AiMessage) -> list[JsonObject]:
+        return [*map(self._block, message.parts), *map(self._call, message.tool_calls)]
+
+    def _user(self, message: UserMessage) -> list[JsonObject]:
+        return super()._user(message) if message.parts else [{"text": message.text}]
+
+    def _call(self, call: ToolCall) -> JsonObject:
+        name = self.rules.tool_name(call.name)
+        return {"functionCall": {**_call_id(call.id), "name": name, "args": arguments_object(call.arguments)}}
+
+    def _result(self, message: ToolMessage) -> list[JsonObject]:
+        response, media = self._response(message)
+        return [{"functionResponse": response}, *media]
+
+    def _response(self, message: ToolMessage) -> tuple[JsonObject, list[JsonObject]]:
+        response: JsonObject = {
+            **_call_id(message.call_id),
+            "name": self.rules.tool_name(message.name),
+            "response": {"error" if message.failed else "output": message.text},
         }
-        for tool in tooling.tools
-    ]
-    members: JsonObject = {"tools": [{"functionDeclarations": functions}, *server_tools]}
-    calling: JsonObject = {}
-    if tooling.choice == "none":
-        calling = {"mode": "NONE"}
-    elif tooling.choice == "required":
-        calling = {"mode": "ANY"}
-    elif tooling.choice != "auto":
-        calling = {"mode": "ANY", "allowedFunctionNames": [_function_name(tooling.choice)]}
-    elif any(tool.strict for tool in tooling.tools):
-        calling = {"mode": "VALIDATED"}
-    return {**members, "toolConfig": {"functionCallingConfig": calling}} if calling else members
+        return response, [self._block(part) for part in message.contents if not isinstance(part, str)]
+
+    def _block(self, part: str | Media) -> JsonObject:
+        if isinstance(part, str):
+            return {"text": part}
+        kind = {} if part.media_type is None else {"mimeType": str(part.media_type)}
+        if part.data is None:
+            return {"fileData": {"fileUri": part.url, **kind}}
+        return {"inlineData": {"data": part.base64, **kind}}
 
 
-def _function_name(name: str) -> str:
-    safe = safe_name(name)
-    return safe if safe[0].isalpha() or safe[0] == "_" else f"_{safe}"[:64]
+class _SigningDialect(GeminiDialect):
+    """Writes messages for models that require the signatures of their calls, since Gemini 3."""
+
+    _variant = "signatures"
+
+    def _answer(self, message: AiMessage) -> list[JsonObject]:
+        calls = list(map(self._call, message.tool_calls))
+        if calls:
+            calls[0]["thoughtSignature"] = _NO_SIGNATURE
+        return [*map(self._block, message.parts), *calls]
+
+    def _result(self, message: ToolMessage) -> list[JsonObject]:
+        response, media = self._response(message)
+        return [{"functionResponse": {**response, "parts": media} if media else response}]
 
 
 def _system_instruction(messages: Sequence[Message]) -> JsonObject | None:
-    texts = []
-    for message in messages:
-        if not isinstance(message, SystemMessage):
-            break
-        texts.append(message.text)
-    parts = [{"text": text} for text in texts if text.strip()]
+    parts = [{"text": text} for text in leading_system(messages) if text.strip()]
     return {"parts": parts} if parts else None
 
 
@@ -475,83 +495,8 @@ def _continuation_token(messages: Sequence[Message], provider: str) -> str | Non
     return token
 
 
-def write_contents(messages: Sequence[Message], *, provider: str, rules: GeminiRules) -> list[JsonObject]:
-    """Convert chat messages to Gemini's API format, merging consecutive messages with the same role."""
-    while _continuation_token(messages, provider):  # the token represents the text written so far
-        messages = messages[:-1]
-    contents: list[JsonObject] = []
-    start = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
-    for message in messages[start:]:
-        if isinstance(message, AiMessage):
-            role, parts = "model", _model_parts(message, provider, rules)
-        elif isinstance(message, ToolMessage):
-            role, parts = "user", _function_response(message, rules)
-        elif isinstance(message, SystemMessage):
-            role, parts = "user", [{"text": message.text}]
-        else:
-            role, parts = "user", _user_parts(message)
-        if not parts:
-            continue
-        if contents and contents[-1]["role"] == role:
-            contents[-1]["parts"] += parts
-        else:
-            contents.append({"role": role, "parts": parts})
-    return contents
-
-
-def _model_parts(message: AiMessage, provider: str, rules: GeminiRules) -> list[JsonObject]:
-    state_parts = message.parts_for(provider)
-    if state_parts is not None:
-        media = [part for part in message.contents if not isinstance(part, str)]
-        return [_with_data(part, media) for part in state_parts if _CONTINUATION not in part]
-    parts: list[JsonObject] = [_part(part) for part in message.parts]
-    for number, call in enumerate(message.tool_calls):
-        name = _function_name(call.name)
-        part: JsonObject = {
-            "functionCall": {**_call_id(call.id), "name": name, "args": arguments_object(call.arguments)}
-        }
-        if number == 0 and rules.signatures:
-            part["thoughtSignature"] = _NO_SIGNATURE
-        parts.append(part)
-    return parts
-
-
-def _with_data(part: JsonObject, media: Sequence[Media]) -> JsonObject:
-    """Return a stored part of a Gemini reply with its image, audio or file data put back."""
-    index = part[_DATA].get("index") if _DATA in part else None
-    if index is None:
-        return part
-    return {**part, **_part(media[index])} if index < len(media) else {"text": ""}
-
-
 def _call_id(call_id: str) -> JsonObject:
     return {} if not call_id or call_id.startswith(_MADE_UP_ID) else {"id": call_id}
-
-
-def _function_response(message: ToolMessage, rules: GeminiRules) -> list[JsonObject]:
-    response: JsonObject = {
-        **_call_id(message.call_id),
-        "name": _function_name(message.name),
-        "response": {"error" if message.failed else "output": message.text},
-    }
-    media = [_part(part) for part in message.contents if not isinstance(part, str)]
-    if media and rules.signatures:  # Gemini 3 takes them within the response
-        return [{"functionResponse": {**response, "parts": media}}]
-    return [{"functionResponse": response}, *media]
-
-
-def _user_parts(message: UserMessage) -> list[JsonObject]:
-    parts = [_part(part) for part in message.parts] or [{"text": message.text}]
-    return parts if message.name is None else [{"text": f"{message.name}:"}, *parts]
-
-
-def _part(part: str | Media) -> JsonObject:
-    if isinstance(part, str):
-        return {"text": part}
-    kind = {} if part.media_type is None else {"mimeType": str(part.media_type)}
-    if part.data is None:
-        return {"fileData": {"fileUri": part.url, **kind}}
-    return {"inlineData": {"data": part.base64, **kind}}
 
 
 def _made_up_id() -> str:
@@ -653,7 +598,7 @@ class GeminiStreamReader(EventStreamReader):
         reply: Converts the whole response, as in a reply that is not streamed.
     """
 
-    def __init__(self, reply: Callable[[JsonObject], ChatReply]) -> None:
+    def __init__(self, reply: ReplyMaker) -> None:
         super().__init__()
         self._make_reply = reply
         self._response: JsonObject = {}

@@ -37,6 +37,8 @@ def test_a_reply_without_counts_has_no_usage(usage: Any) -> None:
         (float("inf"), 0),
         ("nan", 0),
         (10**30, 0),
+        (-3, 0),
+        ("-3", 0),
     ],
 )
 def test_an_odd_count_is_a_number_or_0_and_never_an_error(count: Any, expected: int) -> None:

@@ -144,7 +144,6 @@ EVERYTHING_SENT = {
         {"role": "assistant", "content": "Once more."},
         {"type": "function_call", "call_id": "call_3", "name": "add", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "call_3", "output": ""},
-        {"role": "assistant", "content": ""},
     ],
 }
 

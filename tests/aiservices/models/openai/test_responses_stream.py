@@ -221,11 +221,29 @@ def test_the_output_is_collected_if_the_last_event_leaves_it_out(
     assert reply.message == AiMessage("Hi", (ToolCall("call_1", "f", "{}"),))
 
 
+def test_text_and_calls_that_arrived_only_in_pieces_are_kept_if_the_last_event_has_no_output(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    pieces = (
+        text_delta("Let me "),
+        text_delta("see."),
+        item_added(1, function_call("call_1", "add", "")),
+        arguments_delta('{"a"', 1),
+        arguments_delta(":1}", 1),
+    )
+    loopback.reply(sse(*pieces, end_event(response())))
+    *_, last = model.stream(HELLO)
+    assert last.reply is not None
+    assert last.reply.message == AiMessage("Let me see.", (ToolCall("call_1", "add", '{"a":1}'),))
+
+
 def test_a_stream_of_only_the_last_event_is_read(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     end = end_event(response(reasoning("Hm."), message("Hi"), function_call("c", "f", "{}")))
     loopback.reply(sse(start_events(), end))
     first, last = model.stream(HELLO)
-    assert first == ReplyDelta("Hi", "Hm.", tool_calls=(ToolCallDelta(0, "f", "{}"),))
+    assert first == ReplyDelta(
+        "Hi", "Hm.", tool_calls=(ToolCallDelta(0, "f", "{}", ToolCall("c", "f", "{}")),)
+    )
     assert last.reply is not None
     assert last.reply.text == "Hi"
 

@@ -18,10 +18,13 @@ PICTURE = Image.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).filter(
     lambda text: text.strip() != ""
 )
-NAMES = st.sampled_from(["weather", "look up", "a.b/c", "x" * 70, "búscar"])
+NAMES = st.sampled_from(
+    ["weather", "look up", "a.b/c", "x" * 70, "búscar", "", "browser.tabs.open", "weather<|channel|>json"]
+)
 IDS = st.sampled_from(["call", "toolu_1", "fc|1", "käse", "a b", "x" * 80])
-
-ARGUMENTS = st.sampled_from(["{}", '{"a": 1}', "", "[1"])
+ARGUMENTS = st.sampled_from(
+    ["{}", '{"a": 1}', "", "[1", "[1]", "null", "{}{}", '{"a": NaN}', '```json\n{"a": 1}\n```', '"{}"']
+)
 
 
 @st.composite
@@ -29,10 +32,7 @@ def rounds(draw: st.DrawFn, number: int) -> list[Message]:
     """Return a message of the model that calls tools, and their results, perhaps in another order."""
     count = draw(st.integers(1, 3))
     calls = tuple(
-        ToolCall(
-            f"{draw(IDS)}{number}{index}", draw(NAMES), draw(st.sampled_from(["{}", '{"a": 1}', "", "[1"]))
-        )
-        for index in range(count)
+        ToolCall(f"{draw(IDS)}{number}{index}", draw(NAMES), draw(ARGUMENTS)) for index in range(count)
     )
     message = with_state(draw, AiMessage(draw(st.just("") | TEXTS), calls, draw(st.none() | TEXTS)))
     results = [
