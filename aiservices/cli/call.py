@@ -35,6 +35,7 @@ from ..engine.results import Result
 from ..engine.streams import CallCompleted
 from ..models.errors import AiServiceError
 from ..models.limits import Limits
+from ..models.presets import PROVIDERS
 from ..models.registry import find_model
 from ..prices import Prices, PublishedPrices
 from ..remote.codec import codec_for, write_result
@@ -50,9 +51,6 @@ from .console import print_text, stdout_console
 from .errors import UsageError
 from .services import find_target, make_service, selected_methods
 from .values import display_text, read_arguments
-
-# The names of providers in genai-prices that differ from those here.
-_PRICE_LISTS = {"gemini": "google", "google-vertex": "google", "openai-responses": "openai", "bedrock": "aws"}
 
 EngineName: TypeAlias = Literal["direct", "batch", "ray", "spark"]
 _ENGINES: Mapping[EngineName, Callable[[], Engine | None]] = {
@@ -175,7 +173,8 @@ def _prices(method: object, *, required: bool) -> Prices | None:
     """Return the published prices of the provider's models; None if they are unknown and not needed."""
     provider = plan_of(method).call.model.name.partition(":")[0]
     try:
-        return PublishedPrices(_PRICE_LISTS.get(provider, provider))
+        lists = (one.price_list for one in PROVIDERS if one.name == provider)
+        return PublishedPrices(next(lists, "") or provider)
     except AiServiceError:
         if required:
             raise

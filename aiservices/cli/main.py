@@ -227,7 +227,7 @@ def check(
     modules: Targets,
     profile: Annotated[
         str,
-        typer.Option(help="Whose strict mode to check: openai, gemini, anthropic, llama.cpp or vllm."),
+        typer.Option(help="Whose strict mode to check, such as openai, anthropic or llama.cpp."),
     ] = "openai",
     strict: Annotated[
         bool, typer.Option("--strict", help="Also fail if a type cannot use strict mode.")

@@ -27,6 +27,7 @@ from .base import ChatModel, PickledByArguments
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
 from .fallback import CircuitBreaker, members_of, rests_of
 from .messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Usage
+from .presets import PROVIDERS
 from .registry import find_model
 from .requests import ChatRequest
 from .wrapper import RequestFlow, Send, Wait, WrappingChatModel
@@ -452,9 +453,9 @@ def _finish(woken: asyncio.Future[None]) -> None:
 
 # The headers that say how much of each limit is left, and when the limit is reset.
 RESET_HEADERS = [
-    (form.format(kind, "remaining"), form.format(kind, "reset"))
+    (form.format("remaining", kind), form.format("reset", kind))
     for kind in ("requests", "tokens")
-    for form in ("x-ratelimit-{1}-{0}", "anthropic-ratelimit-{0}-{1}")
+    for form in ("x-ratelimit-{0}-{1}", *(one.limit_headers for one in PROVIDERS if one.limit_headers))
 ]
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(?:[\d.]+(?:ms|[smhd]))+")

@@ -159,6 +159,10 @@ class ModelProvider(NamedTuple):
         variables: The environment variables that the provider reads.
         telemetry_name: The provider's name in the conventions of OpenTelemetry; "" for its own name.
         syntax: How to write a model of this provider; "" for its name with ``:NAME``.
+        price_list: The provider's name in genai-prices; "" for its own name.
+        families: What the names of its models begin with, for advice about a name without a provider.
+        limit_headers: A rate-limit header, with ``{0}`` for "remaining" or "reset" and ``{1}`` for "requests"
+            or "tokens"; "" for the usual headers.
     """
 
     name: str
@@ -166,6 +170,9 @@ class ModelProvider(NamedTuple):
     variables: tuple[str, ...] = ()
     telemetry_name: str = ""
     syntax: str = ""
+    price_list: str = ""
+    families: tuple[str, ...] = ()
+    limit_headers: str = ""
 
     @property
     def model_syntax(self) -> str:
@@ -183,15 +190,21 @@ _STRICT = ("schema", "strict schema", "tools", "stream")
 _MEDIA = ("images", "files")
 _REASONING = (*_STRICT, "reasoning", *_MEDIA)
 PROVIDERS = (
-    ModelProvider("openai", (*_STRICT, *_MEDIA, "sound"), _OPENAI),
-    ModelProvider("openai-responses", _REASONING, _OPENAI, "openai"),
+    ModelProvider("openai", (*_STRICT, *_MEDIA, "sound"), _OPENAI, families=("gpt", "o")),
+    ModelProvider("openai-responses", _REASONING, _OPENAI, "openai", price_list="openai"),
     ModelProvider("azure", (*_STRICT, *_MEDIA, "sound"), _AZURE, "azure.ai.openai", "azure:DEPLOYMENT"),
     ModelProvider("azure-responses", _REASONING, _AZURE, "azure.ai.openai", "azure-responses:DEPLOYMENT"),
-    ModelProvider("anthropic", _REASONING, ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")),
-    ModelProvider("gemini", (*_REASONING, "sound"), _GEMINI, "gcp.gemini"),
-    ModelProvider("google", (*_REASONING, "sound"), _GEMINI, "gcp.gemini"),
-    ModelProvider("google-vertex", (*_REASONING, "sound"), _VERTEX, "gcp.vertex_ai"),
-    ModelProvider("bedrock", (*_REASONING, "sound"), _BEDROCK, "aws.bedrock"),
+    ModelProvider(
+        "anthropic",
+        _REASONING,
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+        families=("claude",),
+        limit_headers="anthropic-ratelimit-{1}-{0}",
+    ),
+    ModelProvider("gemini", (*_REASONING, "sound"), _GEMINI, "gcp.gemini", price_list="google"),
+    ModelProvider("google", (*_REASONING, "sound"), _GEMINI, "gcp.gemini", families=("gemini",)),
+    ModelProvider("google-vertex", (*_REASONING, "sound"), _VERTEX, "gcp.vertex_ai", price_list="google"),
+    ModelProvider("bedrock", (*_REASONING, "sound"), _BEDROCK, "aws.bedrock", price_list="aws"),
     ModelProvider("openai-decisions", ("decisions",), _OPENAI, "openai"),
     ModelProvider("google-decisions", ("decisions", *_MEDIA), _GEMINI, "gcp.gemini"),
     ModelProvider("systemone", ("decisions",), ("TYPESAFE_API_KEY", "TYPESAFE_BASE_URL")),

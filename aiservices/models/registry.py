@@ -97,15 +97,15 @@ def _embedded_model() -> str:
     return "local"
 
 
-_FAMILIES = {"gpt": "openai", "o": "openai", "claude": "anthropic", "gemini": "google"}
-
-
 def _unknown_model(model: str, providers: list[str]) -> str:
     """Return the error message for an unknown provider in a model name, with a suggestion."""
     from difflib import get_close_matches  # rarely needed
 
+    from .presets import PROVIDERS
+
     provider, colon, name = model.partition(":" if ":" in model else "/")
-    family = _FAMILIES.get(model.partition("-")[0].rstrip("0123456789"))
+    begin = model.partition("-")[0].rstrip("0123456789")
+    family = next((one.name for one in PROVIDERS if begin in one.families), None)
     close = get_close_matches(provider, providers, 1, 0.7)
     guess = ""
     if colon and close:

@@ -37,6 +37,7 @@ from ..journal import Journal
 from ..row import Progress, Row, RowsError
 from ..runner import Job, RowFailure, Runner, RunTrace
 from .batch_services import (
+    BATCH_PROVIDERS,
     BatchRequest,
     BatchResponse,
     BatchService,
@@ -60,9 +61,9 @@ class BatchEngine:
 
         map_rows(desk.ticket, "tickets.csv", to="answers.parquet", engine=BatchEngine())
 
-    It works with the models ``openai:``, ``openai-responses:``, ``anthropic:`` and ``gemini:``. The run can
-    be stopped at any time: the same call goes on later, also in another process, and pays for nothing twice.
-    What asks again, such as an answer that cannot be read, is in the next batch.
+    It works with models whose provider has a batch service, such as ``openai:`` and ``anthropic:``. The run
+    can be stopped at any time: the same call goes on later, also in another process, and pays for nothing
+    twice. What asks again, such as an answer that cannot be read, is in the next batch.
 
     Attributes:
         poll: Seconds between two questions whether the batches are finished.
@@ -102,8 +103,8 @@ class BatchEngine:
         for route in call.routes:
             if batch_model(route.model) is None:
                 yield (
-                    f"{route.model.name} has no batch service; BatchEngine works with the models openai:, "
-                    "openai-responses:, anthropic: and gemini:, without a client of an SDK"
+                    f"{route.model.name} has no batch service; BatchEngine works with the models of "
+                    f"{', '.join(BATCH_PROVIDERS)}, without a client of an SDK"
                 )
         if job.method.service_method.plan.call.toolbox is not None and not self.tools:
             yield (

@@ -1,4 +1,4 @@
-"""Clients for the batch services of OpenAI, Anthropic and Gemini."""
+"""Clients for the batch services of providers."""
 
 from __future__ import annotations
 
@@ -432,17 +432,28 @@ def _seconds(time: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
+# By the class of a model: the client for the batch service of its provider.
+_SERVICES: Mapping[type[HttpChatModel], type[BatchService]] = {
+    OpenAiChatModel: OpenAiBatches,
+    OpenAiResponsesModel: OpenAiBatches,
+    AnthropicChatModel: AnthropicBatches,
+    GeminiChatModel: GeminiBatches,
+}
+# Models of these classes that are elsewhere, without a batch service.
+_WITHOUT_SERVICE = ("azure:", "azure-responses:", "google-vertex:", "vertex:")
+BATCH_PROVIDERS = ("openai", "openai-responses", "anthropic", "gemini")  # for messages
+
+
+def _service_of(model: object) -> type[BatchService] | None:
+    return next((service for cls, service in _SERVICES.items() if isinstance(model, cls)), None)
+
+
 def batch_model(model: ChatModel) -> HttpChatModel | None:
     """Unwrap a model, and return it if its provider has a batch service; otherwise return None."""
     inner = unwrap_model(model)
-    if not isinstance(inner, HttpChatModel) or not inner.has_own_clients:
+    if not isinstance(inner, HttpChatModel) or not inner.has_own_clients or _service_of(inner) is None:
         return None
-    supported = (OpenAiChatModel, OpenAiResponsesModel, AnthropicChatModel)
-    if isinstance(inner, supported) and not inner.name.startswith(("azure:", "azure-responses:")):
-        return inner
-    if isinstance(inner, GeminiChatModel) and not inner.name.startswith(("google-vertex:", "vertex:")):
-        return inner
-    return None
+    return None if inner.name.startswith(_WITHOUT_SERVICE) else inner
 
 
 def batch_service(
@@ -452,12 +463,7 @@ def batch_service(
 
     Failed status requests are repeated after at most ``max_wait`` seconds.
     """
-    kind: type[BatchService] = OpenAiBatches
-    if isinstance(model, AnthropicChatModel):
-        kind = AnthropicBatches
-    elif isinstance(model, GeminiChatModel):
-        kind = GeminiBatches
-    return kind(model, path, headers, max_wait)
+    return (_service_of(model) or OpenAiBatches)(model, path, headers, max_wait)
 
 
 def may_send_again(response: BatchResponse) -> bool:
