@@ -4,47 +4,69 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The embedded model for the demo; DEMO_MODEL=smollm2 is a small download.
 DEMO_MODEL ?=
-# test-all runs the tests with these versions too, if they are installed.
+# test-pythons runs the tests with these versions too, if they are installed.
 OTHER_PYTHONS ?= 3.12 3.13 3.14
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+# Tests start many processes, which start faster with compiled modules.
+export PYTHONDONTWRITEBYTECODE :=
 
 install = apt-get install --yes --quiet=2 $(1) >/dev/null 2>&1
 debian = { [ "$$(id -u)" = 0 ] && { $(install) || { apt-get update --quiet=2 && $(install); }; } >/dev/null 2>&1; } \
 	|| echo "$(1) is not installed: the tests that run it are skipped"
 
-.PHONY: demo test test-all test-only check model parts docs bench clean
+.PHONY: demo test test-all test-slow test-engines test-peers test-pythons fast-tests lint check model parts docs \
+	bench clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python -m samples.tour --yes $(DEMO_MODEL)
 
-test: check model parts
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" --cov \
-		--cov-report=term:skip-covered --cov-fail-under=97
+# What is run before each commit: at most five minutes on two cores.
+test: lint model parts
+	@$(PYTEST) -m "not slow"
 
-# All tests, also the slow ones and those with Ray and Spark; the property tests again with other random seeds;
-# the tests with other Pythons.
-test-all: check model parts $(VENV)/.engines
-	@command -v java >/dev/null || $(call debian,default-jre-headless)
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+# All tests, in parts of at most twenty minutes.
+test-all: lint test-slow test-engines test-peers test-pythons
+
+# The fast and the slow tests with coverage, the campaigns, the property tests with other random seeds, pyright.
+test-slow: $(VENV)/.dev model parts
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(PYTEST) -m "not (campaign or engines or peers)" --cov --cov-report=term:skip-covered --cov-fail-under=97
+	@$(PYTEST) --quiet -m "campaign and not engines"
 	@for seed in 1 2 3; do \
-		$(BIN)/python -m pytest --numprocesses auto --dist worksteal --quiet -m hypothesis --hypothesis-seed=$$seed \
-			|| exit 1; \
+		$(PYTEST) --quiet -m "hypothesis and not slow" --hypothesis-seed=$$seed || exit 1; \
 	done
+
+# Tests on Ray and Spark.
+test-engines: $(VENV)/.engines
+	@command -v java >/dev/null || $(call debian,default-jre-headless)
+	@$(PYTEST) -m engines
+
+# Tests with servers and libraries of others that take long: Chromium, the embedded model.
+test-peers: $(VENV)/.dev model parts
+	@$(PYTEST) -m peers
+
+# The fast tests with other versions of Python. A version that cannot be run is named.
+test-pythons:
 	@for version in $(OTHER_PYTHONS); do \
-		if python$$version --version >/dev/null 2>&1; then \
+		found=$$(python$$version -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
+		if [ "$$found" = $$version ]; then \
 			echo "With Python $$version:"; \
-			$(MAKE) --no-print-directory VENV=.venv-$$version PYTHON=python$$version test-only || exit 1; \
+			$(MAKE) --no-print-directory VENV=.venv-$$version PYTHON=python$$version fast-tests || exit 1; \
 		else \
-			echo "Python $$version is not installed: the tests are not run with it"; \
+			missing="$$missing $$version"; \
 		fi; \
-	done
+	done; \
+	[ -z "$$missing" ] || echo "NOT TESTED, because they are not installed: Python$$missing"
 
-test-only: $(VENV)/.dev
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal --quiet -m "not slow"
+fast-tests: $(VENV)/.dev
+	@$(PYTEST) --quiet -m "not slow"
 
-check: $(VENV)/.dev
+lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+check: lint
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
 model: $(VENV)/.dev
