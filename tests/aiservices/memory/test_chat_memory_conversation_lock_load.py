@@ -40,7 +40,7 @@ from aiservices.memory import ChatMemory, ChatMemoryStore, InMemoryChatMemorySto
 from aiservices.memory.windows import Exchange, join_exchanges, split_exchanges
 
 ROOT = Path(__file__).parents[3]
-CONVERSATIONS, TURNS, THREADS = 20, 10, 40
+CONVERSATIONS, TURNS, THREADS = 20, 5, 40
 SECONDS_OF_SLOWNESS = 0.03
 FAULTS = {"500": 4, "reset": 4, "cut": 6, "500 once": 4, "reset once": 4, "slow": 10, "": 68}
 # A call makes at most three requests, each of which may fail once.

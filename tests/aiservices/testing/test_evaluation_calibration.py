@@ -202,7 +202,7 @@ def test_steps_are_fitted_to_many_examples() -> None:
 def test_a_leaning_to_one_of_several_answers_is_corrected() -> None:
     draw = random.Random(3)
     samples = []
-    for _ in range(600):
+    for _ in range(300):
         weights = [draw.random() + 0.05 for _ in range(3)]
         true = [weight / sum(weights) for weight in weights]
         stated = [true[0] * 4, true[1], true[2]]  # it leans to the first answer

@@ -243,10 +243,10 @@ def test_a_server_cannot_ask_if_the_program_does_not_allow_it(mode: str) -> None
 @both_eras
 def test_the_time_of_a_person_does_not_count_for_the_timeout(mode: str) -> None:
     def ask(question: McpQuestion) -> dict[str, int]:
-        time.sleep(2.5)
+        time.sleep(1.2)
         return {"size": 5}
 
-    with tools_of(mode, ask=ask, timeout=1) as tools:
+    with tools_of(mode, ask=ask, timeout=0.5) as tools:
         assert result_text(tools, "form") == "accept {'size': 5}"
 
 

@@ -248,7 +248,7 @@ def test_an_unknown_name_in_only_or_exclude_raises_an_error_when_opened(setting:
 
 
 def test_a_slow_tool_call_times_out() -> None:
-    for timeout in (4, 8, 16, 32):  # it also limits the start of the server, which is slow on a busy machine
+    for timeout in (1, 4, 16, 32):  # it also limits the start of the server, which is slow on a busy machine
         with suppress(McpServerError), server(timeout=timeout) as tools:
             began = time.monotonic()
             assert result_text(tools, calls("slow")) == "The tool slow did not finish in time."
@@ -294,11 +294,11 @@ def test_a_server_that_cannot_start_is_named_in_the_error() -> None:
 def test_opening_a_silent_server_times_out() -> None:
     with (
         pytest.raises(McpServerError) as caught,
-        McpTools.stdio(sys.executable, [SERVER, "silent"], timeout=1.5),
+        McpTools.stdio(sys.executable, [SERVER, "silent"], timeout=0.7),
     ):
         pass
     assert str(caught.value) == (
-        f"the MCP server '{sys.executable} {SERVER} silent' did not answer within 1.5 s; "
+        f"the MCP server '{sys.executable} {SERVER} silent' did not answer within 0.7 s; "
         "check that it starts, or raise timeout"
     )
 
