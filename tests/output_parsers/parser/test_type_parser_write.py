@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -29,8 +29,8 @@ from output_parsers.result.reading import strict_equal
 from output_parsers.strict import encode_parser
 
 T = TypeVar("T")
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 VARIANTS: dict[str, Callable[[TypeParser[Any]], TypeParser[Any]]] = {
     "plain": lambda parser: parser,
     "enveloped": lambda parser: parser.with_envelope(),
@@ -47,10 +47,20 @@ def check(tp: Any, value: Any, variant: str) -> None:
     assert reading.coercions == (), text
 
 
+def not_read_back(cases: Iterable[Case], variant: str) -> dict[str, Exception]:
+    """Return the cases that fail, and why."""
+    failures: dict[str, Exception] = {}
+    for case in cases:
+        try:
+            check(case.form, case.value, variant)
+        except (AssertionError, ValueError) as error:
+            failures[case.name] = error
+    return failures
+
+
 @every_variant
-@pytest.mark.parametrize("case", [*CASES, *TEXTS], ids=lambda case: case.name)
-def test_a_value_of_each_type_is_read_back(case: Case, variant: str) -> None:
-    check(case.form, case.value, variant)
+def test_a_value_of_each_type_is_read_back(variant: str) -> None:
+    assert not_read_back([*CASES, *TEXTS], variant) == {}
 
 
 # Tested below: texts that look alike, a secret, which is never written, and unset fields.
@@ -58,11 +68,8 @@ _SKIPPED = ("Literal, text and number alike", "pydantic types", "msgspec.Struct,
 
 
 @every_variant
-@pytest.mark.parametrize(
-    "case", [case for case in CORNERS if case.name not in _SKIPPED], ids=lambda case: case.name
-)
-def test_an_unusual_value_is_read_back(case: Case, variant: str) -> None:
-    check(case.form, case.value, variant)
+def test_an_unusual_value_is_read_back(variant: str) -> None:
+    assert not_read_back([case for case in CORNERS if case.name not in _SKIPPED], variant) == {}
 
 
 class Colour(Enum):
@@ -267,64 +274,67 @@ def deep() -> Any:
     return found
 
 
+OF_ANOTHER_TYPE: list[tuple[Any, Any]] = [
+    (int, "5"),
+    (int, True),
+    (int, 5.0),
+    (float, 5),
+    (float, float("nan")),
+    (float, float("inf")),
+    (Decimal, Decimal("NaN")),
+    (Decimal, 0.5),
+    (bool, 1),
+    (str, 5),
+    (str, None),
+    (bytes, b"\xff"),
+    (date, "2024-02-29"),
+    (date, datetime(2024, 2, 29)),
+    (Level, 1),
+    (Level, "LOW"),
+    (Colour, Level.LOW),
+    (Right, Level.LOW),
+    (Literal["a"], "b"),
+    (Literal[1], True),
+    (list[str], "ab"),
+    (list[str], {"a": 1}),
+    (list[int], 5),
+    (list[int], (1, 2)),
+    (list[int], [1, "2"]),
+    (list[int], (n for n in range(3))),
+    (set[int], [1]),
+    (tuple[int, int], [1, 2]),
+    (tuple[int, int], (1, 2, 3)),
+    (tuple[str, str], "ab"),
+    (dict[str, int], [("a", 1)]),
+    (dict[str, int], {1: 1}),
+    (dict[int, str], {"1": "a"}),
+    (dict[int | str, int], {1: 1, "1": 2}),
+    (Person, {"name": "Ann", "age": 1}),
+    (Person, Person),
+    (Person, Person("Ann", "old")),  # type: ignore[arg-type]
+    (Film, Child(theTitle="x", price=Decimal(1))),
+    (Row, {"key": "a"}),
+    (Row, {"key": "a", "cells": [], "more": 1}),
+    (Row, Person("a")),
+    (Names, ["a"]),
+    (int | None, "x"),
+    (Sent | Received, Person("a")),
+    (Path, 5),
+    (Any, object()),
+    (list[Any], Loop()),
+    (Path, Loop()),
+    (Annotated[int, Field(ge=0)], -1),
+]
+
+
 @every_variant
-@pytest.mark.parametrize(
-    ("tp", "value"),
-    [
-        (int, "5"),
-        (int, True),
-        (int, 5.0),
-        (float, 5),
-        (float, float("nan")),
-        (float, float("inf")),
-        (Decimal, Decimal("NaN")),
-        (Decimal, 0.5),
-        (bool, 1),
-        (str, 5),
-        (str, None),
-        (bytes, b"\xff"),
-        (date, "2024-02-29"),
-        (date, datetime(2024, 2, 29)),
-        (Level, 1),
-        (Level, "LOW"),
-        (Colour, Level.LOW),
-        (Right, Level.LOW),
-        (Literal["a"], "b"),
-        (Literal[1], True),
-        (list[str], "ab"),
-        (list[str], {"a": 1}),
-        (list[int], 5),
-        (list[int], (1, 2)),
-        (list[int], [1, "2"]),
-        (list[int], (n for n in range(3))),
-        (set[int], [1]),
-        (tuple[int, int], [1, 2]),
-        (tuple[int, int], (1, 2, 3)),
-        (tuple[str, str], "ab"),
-        (dict[str, int], [("a", 1)]),
-        (dict[str, int], {1: 1}),
-        (dict[int, str], {"1": "a"}),
-        (dict[int | str, int], {1: 1, "1": 2}),
-        (Person, {"name": "Ann", "age": 1}),
-        (Person, Person),
-        (Person, Person("Ann", "old")),  # type: ignore[arg-type]
-        (Film, Child(theTitle="x", price=Decimal(1))),
-        (Row, {"key": "a"}),
-        (Row, {"key": "a", "cells": [], "more": 1}),
-        (Row, Person("a")),
-        (Names, ["a"]),
-        (int | None, "x"),
-        (Sent | Received, Person("a")),
-        (Path, 5),
-        (Any, object()),
-        (list[Any], Loop()),
-        (Path, Loop()),
-        (Annotated[int, Field(ge=0)], -1),
-    ],
-)
-def test_a_value_of_another_type_is_refused(tp: Any, value: Any, variant: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011  # the messages are tested below
-        VARIANTS[variant](parser_for(tp)).write(value)
+def test_a_value_of_another_type_is_refused(variant: str) -> None:
+    for tp, value in OF_ANOTHER_TYPE:
+        try:
+            text = VARIANTS[variant](parser_for(tp)).write(value)
+        except ValueError:  # the messages are tested below
+            continue
+        pytest.fail(f"{value!r} is written as {tp}: {text}")
 
 
 @every_variant
