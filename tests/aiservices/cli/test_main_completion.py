@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
+from typer.testing import CliRunner
+
+from aiservices.cli.main import application
 
 from .conftest import ROOT
 
-PROGRAM = "import sys\nsys.argv = ['aiservices']\nfrom aiservices.cli import main\nmain()\n"
 BASE = "samples.sentiment:SentimentAnalyzer"
 
 
+@pytest.fixture(autouse=True)
+def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
 def completed(**variables: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-        check=False,
-        timeout=100,
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
+    result = CliRunner().invoke(application, env={**os.environ, **variables}, prog_name="aiservices")
+    assert result.stderr == ""
+    return result.stdout.split()
 
 
 def in_fish(line: str) -> list[str]:

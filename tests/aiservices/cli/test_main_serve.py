@@ -95,7 +95,7 @@ def opened(request: Request | str) -> Any:
     raise AssertionError("the server does not accept connections")
 
 
-@pytest.mark.parametrize("options", [("--workers", "2"), ("--reload",)])
+@pytest.mark.parametrize("options", [("--workers", "2"), pytest.param(("--reload",), marks=pytest.mark.slow)])
 def test_uvicorn_starts_the_processes_for_workers_and_reload(shop: Path, options: tuple[str, ...]) -> None:
     (shop / "small.py").write_text(SMALL, "utf-8")
     with socket.create_server(("127.0.0.1", 0)) as listener:
