@@ -105,16 +105,17 @@ class Wire:
         return part
 
 
-@pytest.fixture(params=[OLD, NEW])
-def wire(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Wire]:
-    (tmp_path / "shop.py").write_text(SERVICE, "utf-8")
+@pytest.fixture(scope="module", params=[OLD, NEW])
+def wire(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "shop.py").write_text(SERVICE, "utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", "aiservices", "mcp", "shop:desk"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
         env={"PYTHONPATH": str(ROOT)},
     )
     wire = Wire(process, request.param)
