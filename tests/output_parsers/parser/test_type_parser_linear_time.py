@@ -16,7 +16,7 @@ from output_parsers import OutputParsingError, parse
 
 # How many times as long the long text is. A small factor finds quadratic time, a large one also where its
 # share is small.
-FACTORS = [10, pytest.param(100, marks=pytest.mark.slow)]
+FACTORS = [10, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
 
 
 class Person(BaseModel):
