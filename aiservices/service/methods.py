@@ -47,7 +47,6 @@ from ..models.requests import (
     ToolSpecification,
 )
 from ..tools.tool import REMOTE_CALL, REMOTE_RESUME, SERVICE_METHOD, YIELDS_TEXT
-from ..tools.toolbox import toolbox_problems
 from .compile import MethodPlan
 from .signatures import ReturnShape
 
@@ -424,9 +423,11 @@ def async_names(interceptors: Iterable[Interceptor], listeners: Iterable[Listene
 
 
 def async_parts_of(plan: CallPlan, pipeline: Pipeline) -> list[str]:
-    """Return the names of the tools, interceptors and listeners of a call that must be awaited."""
-    tools = () if plan.toolbox is None else plan.toolbox.declared
+    """Return the names of what must be awaited in a call: tools, tool providers, interceptors, listeners."""
+    toolbox = plan.toolbox
+    tools, providers = ((), ()) if toolbox is None else (toolbox.declared, toolbox.providers)
     names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+    names += [f"{type(one).__name__}.tools" for one in providers if is_async(one.tools)]
     names += awaited_parts(tools, plan.tool_interceptors)
     return names + async_names(pipeline.interceptors, pipeline.listeners)
 
@@ -535,7 +536,7 @@ def _call(
         return method(*args, **kwargs)
     try:
         if not is_async:
-            _check_blocking(plan, service_method.pipeline)
+            _check_blocking(plan.call, service_method.pipeline)
         other = plan._replace(
             call=plan.call._replace(is_async=is_async), returns=plan.returns._replace(is_async=is_async)
         )
@@ -547,16 +548,12 @@ def _call(
     return _awaited(started) if is_async and plan.returns.shape in _AWAITED else started
 
 
-def _check_blocking(plan: MethodPlan, pipeline: Pipeline) -> None:
+def _check_blocking(plan: CallPlan, pipeline: Pipeline) -> None:
     """Raise DefinitionError if an async method has async tools or interceptors, which need an event loop."""
-    call_plan, qualname = plan.call, plan.call.qualname
     message = "is async, so blocking code cannot call the method; await it"
-    names = async_names(pipeline.interceptors, pipeline.listeners)
-    names += awaited_parts((), call_plan.tool_interceptors)
-    problems = [DefinitionProblem(qualname, f"{name} {message}") for name in names]
-    if call_plan.toolbox is not None:
-        parameters, roles = plan.prompt.signature.parameters, call_plan.role_names
-        problems += toolbox_problems(call_plan.toolbox, parameters, roles, is_async=False, qualname=qualname)
+    problems = [
+        DefinitionProblem(plan.qualname, f"{name} {message}") for name in async_parts_of(plan, pipeline)
+    ]
     if problems:
         raise DefinitionError(problems)
 
