@@ -32,6 +32,7 @@ from ..models.errors import (
     ModelNotFoundError,
     ModelServerError,
     ModelTimeoutError,
+    ProbabilitiesUnavailableError,
     RateLimitError,
     RefusalError,
     ServiceOutputError,
@@ -186,6 +187,9 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     AuthenticationError: _CONFIGURATION,
     ModelNotFoundError: _CONFIGURATION,
     BadRequestError: ProblemKind("request-refused", 502, "The model's provider refused the request"),
+    ProbabilitiesUnavailableError: ProblemKind(
+        "no-probabilities", 502, "The model gives no probabilities of its answers"
+    ),
     InvalidReplyError: ProblemKind("invalid-reply", 502, "The model's provider gave no valid answer"),
     ModelError: ProblemKind("model", 502, "The model's provider failed"),
 }

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NamedTuple
+from enum import EnumMeta
+from typing import Any, Literal, NamedTuple, get_origin
 
 from equivalence.outcomes import typed
-from equivalence.return_types import Cat, Order, Person, Prices
+from equivalence.return_types import Cat, Open, Order, Person, Prices
 from equivalence.table import Case
+from pydantic import SecretStr
 
 __all__ = ["FAULTS", "ON_PURPOSE", "Rule", "rule_for"]
 
@@ -39,6 +41,10 @@ class Rule(NamedTuple):
 def rule_for(entry_point: str, case: Case) -> Rule | None:
     """Return the rule that explains a difference of a case at an entry point, if there is one."""
     return next((rule for rule in (*ON_PURPOSE, *FAULTS) if rule.covers(entry_point, case)), None)
+
+
+def is_choice(form: Any) -> bool:
+    return get_origin(form) is Literal or isinstance(form, EnumMeta)
 
 
 def named(*names: str) -> Callable[[Case], bool]:
@@ -68,6 +74,13 @@ JSON_COLUMNS = {
     "fields of any JSON: text",
 }
 
+CHANGED_TWICE = {
+    '{"total":"10.00","discount":50}',
+    '{"price":"1.50"}',
+    '{"a":2}',
+    '{"j":"\\"5\\""}',
+}
+
 ON_PURPOSE = [
     Rule(
         "An Iterator[str] yields the text as it arrives, and not the items of a list.",
@@ -76,9 +89,27 @@ ON_PURPOSE = [
         ("how-to/structured-answers.md", "yields text as the model writes it"),
     ),
     Rule(
+        "A client of MCP reads decimals as floats.",
+        "McpTools",
+        lambda case: case.form in (Decimal, Order),
+        ("how-to/mcp.md", "Numbers of the structured content are as exact as those of the client"),
+    ),
+    Rule(
+        "Votes are for methods that return a whole value, and not for streams.",
+        "(.*, )?(blocking|async|Stream|AsyncStream)",
+        named("plan: three votes"),
+        ("how-to/decisions.md", "A stream cannot vote."),
+    ),
+    Rule(
         "In strict mode, null stands for a property that is left out.",
         "(json_schema|output_tool), (blocking|async)",
         replying('{"name": "a", "tags": null}'),
+        ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
+    ),
+    Rule(
+        "In strict mode, a dict is a list of pairs in an envelope, and its key value is taken for that.",
+        "(json_schema|output_tool), (blocking|async)",
+        replying('{"value": 82_461_110}'),
         ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
     ),
     Rule(
@@ -90,7 +121,7 @@ ON_PURPOSE = [
     Rule(
         "Unknown keys of a record are in a column of their own.",
         f"{COLUMNS}|map_rows to JSONL",
-        named("pydantic, extra"),
+        lambda case: case.form is Open,
         ("how-to/tables.md", "The output has one column for each field of a record"),
     ),
     Rule(
@@ -148,8 +179,24 @@ FAULTS = [
         "SecretStr is accepted as a type, but cannot be written: a call fails after it was paid, and a run "
         "over a table ends.",
         "HTTP response|remote client, .*|MCP tool|aiservices call|a?map_rows.*|as_udf|BatchEngine"
-        "|argument of a remote client",
-        named("pydantic types"),
+        "|argument of a remote client|McpTools",
+        lambda case: case.name == "pydantic types" or case.reply == '{"pw":"x"}' or case.form is SecretStr,
+    ),
+    Rule(
+        "A validator or decoder of a field runs again after it was read and when the value is written; "
+        "it should run once, as in pydantic.",
+        "(?!pydantic$).*",
+        lambda case: case.name.startswith("validator: ") or case.reply in CHANGED_TWICE,
+    ),
+    Rule(
+        "In strict mode, the pairs with the extra keys of a model are mixed up with a key of that name.",
+        "(json_schema|output_tool), (blocking|async)",
+        lambda case: '"additional_properties"' in case.reply,
+    ),
+    Rule(
+        "A bare choice that looks like JSON is exact for parse, and a coercion in an envelope.",
+        "(json_schema|json_mode|output_tool), .*",
+        lambda case: case.reply in ("1", "true") and is_choice(case.form),
     ),
     Rule(
         "as_udf refuses each time with an offset, also UTC, after it was paid; map_rows has a column in UTC.",
@@ -161,5 +208,15 @@ FAULTS = [
         "parameter, as a cell of CSV is.",
         "row of (plain data|JSONL|Arrow|pandas|polars)",
         lambda case: typed(case.plain) != typed(case.expected),
+    ),
+    Rule(
+        "The last snapshot of a stream of a Decision has no probabilities; only its result has them.",
+        "(.*, )?(Async)?Stream",
+        named("plan: a decision"),
+    ),
+    Rule(
+        "A list under the key values, which parse reads, is refused where a strategy has its own envelope.",
+        "(json_schema|json_mode|output_tool), .*",
+        lambda case: re.match(r'\s*\{\s*"values"\s*:\s*\[', case.reply) is not None and not case.exact,
     ),
 ]

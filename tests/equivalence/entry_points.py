@@ -6,6 +6,7 @@ A new entry point is one function. A function may raise the errors of the librar
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import pickle
 import random
@@ -13,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, get_origin
+from types import new_class
+from typing import Any, Protocol, get_origin
 
 import mcp
 import pandas
@@ -21,14 +23,17 @@ import polars
 import pyarrow
 import pyarrow.parquet
 from batch_server import BatchServer, Faults
+from equivalence import table
 from equivalence.dialects import DIALECTS, DialectServer
 from equivalence.outcomes import Outcome, of_error, of_result, of_value, typed
 from equivalence.table import Case
 from equivalence.world import MODEL, PERMITTED, SCRIPT, Items, Mounts, Nothing, Plain, Takes, Whole, World
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_json
 from recorded_spans import Recorded
+from served import Served
 from typer.testing import CliRunner
 
 from aiservices import (
@@ -36,28 +41,35 @@ from aiservices import (
     ApprovalRequiredError,
     ChatModel,
     ChatReply,
+    Decision,
+    DefinitionError,
     FallbackChatModel,
     LimitedChatModel,
     Limits,
     OpenAiChatModel,
+    ProbabilitiesUnavailableError,
     ResponseCache,
     Strategy,
     SuspendedCall,
     ToolCall,
     Usage,
     create,
+    options,
     resume,
     tool,
+    user_message,
 )
 from aiservices.agents import ReActAgent
 from aiservices.cli.main import application
 from aiservices.integrations.fastapi import app
-from aiservices.integrations.mcp import mcp_server
+from aiservices.integrations.mcp import McpTools, mcp_server, mount_mcp
+from aiservices.remote.codec import codec_for
 from aiservices.remote.problems import KINDS
 from aiservices.rows import BatchEngine, amap_rows, as_udf, map_rows
-from aiservices.structured import structured
+from aiservices.structured import StructuredSettings, structured
 from aiservices.testing import CassetteChatModel
 from output_parsers import PartialReader, parser_for, read
+from output_parsers.parser.type_parser import DEFAULT_REGISTRY
 
 __all__ = ["ENTRY_POINTS", "EntryPoint"]
 
@@ -224,23 +236,28 @@ def _async_iterator(world: World, case: Case) -> Outcome:
 # --- Other objects that ask a model
 
 
+def _takes_settings(allowed: Any) -> Condition:
+    """Return a condition for cases whose settings have these names."""
+    return lambda case: {name for name, value in case.settings.items() if value is not None} <= set(allowed)
+
+
 def _structured(world: World, case: Case) -> Any:
     strategy = None if parser_for(case.form).plain_text else Strategy.PROMPT
     settings = {"retry": None, "strategy": strategy, **case.settings}
     return structured(world.model(case), case.form, **settings)
 
 
-@entry_point("structured, invoke")
+@entry_point("structured, invoke", _takes_settings(StructuredSettings.__annotations__))
 def _invoke(world: World, case: Case) -> Outcome:
     return of_value(_structured(world, case).invoke("Give it."))
 
 
-@entry_point("structured, ainvoke")
+@entry_point("structured, ainvoke", _takes_settings(StructuredSettings.__annotations__))
 def _ainvoke(world: World, case: Case) -> Outcome:
     return of_value(world.wait(_structured(world, case).ainvoke("Give it.")))
 
 
-@entry_point("structured, stream")
+@entry_point("structured, stream", _takes_settings(StructuredSettings.__annotations__))
 def _structured_stream(world: World, case: Case) -> Outcome:
     stream = _structured(world, case).stream("Give it.")
     for _ in stream:
@@ -248,9 +265,17 @@ def _structured_stream(world: World, case: Case) -> Outcome:
     return of_result(stream.result())
 
 
-@entry_point("agent", is_exact)
+def _fits_agent(case: Case) -> bool:
+    """Whether the model writes the reply in the form of an agent's answer."""
+    allowed = inspect.signature(ReActAgent).parameters
+    is_written = case.exact or (case.model is not None and case.form is not int)
+    return is_written and _takes_settings(allowed)(case)
+
+
+@entry_point("agent", _fits_agent)
 def _agent(world: World, case: Case) -> Outcome:
-    agent = ReActAgent("Friday", "Help.", world.model(case), retry=None)
+    settings = {"retry": None, **{name: one for name, one in case.settings.items() if name != "strategy"}}
+    agent = ReActAgent("Friday", "Help.", world.model(case), **settings)
     return of_value(agent.reply("Give it.", case.form).metadata)
 
 
@@ -439,6 +464,8 @@ _CLASSES = {
     "refusal": "RefusalError",
     "truncated": "TruncatedError",
     "content-filter": "ContentFilterError",
+    "unavailable": "ModelServerError",
+    "no-probabilities": "ProbabilitiesUnavailableError",
 }
 
 
@@ -451,6 +478,8 @@ def _of_problem(problem: Any) -> Outcome:
 
 def _of_json(case: Case, text: str) -> Outcome:
     """Return the outcome of a value that arrived as JSON."""
+    if get_origin(case.form) is Decision:  # its probabilities are fields of an object
+        return of_value(codec_for(case.form, DEFAULT_REGISTRY).read(text))
     return of_value(read(case.form, json.loads(text) if _is_text_form(case) else text).value)
 
 
@@ -460,10 +489,10 @@ def _is_text_form(case: Case) -> bool:
 
 def _web(world: World, case: Case) -> TestClient:
     SCRIPT.case = case
-    return world.once(("web", id(case.form)), lambda: TestClient(app(world.service(case, Plain))))
+    return world.once(("web", world.key(case)), lambda: TestClient(app(world.service(case, Plain))))
 
 
-@entry_point("HTTP response", _is_scripted)
+@entry_point("HTTP response")
 def _http_response(world: World, case: Case) -> Outcome:
     response = _web(world, case).post("/value", json={"what": "it"})
     if response.status_code != 200:
@@ -475,20 +504,20 @@ def _remote(world: World, case: Case) -> Any:
     """A client of the service, which a server of this process serves."""
     SCRIPT.case = case
     mounts = world.once("mounts", lambda: Mounts(world))
-    key = str(id(case.form))
+    key = str(world.key(case))
     url = world.once(("mounted", key), lambda: mounts.add(key, app(world.service(case, Whole))))
     return world.once(("client", key), lambda: mounts.client(Whole[case.form], url))
 
 
-add_kinds("remote client", _remote, _is_scripted)
+add_kinds("remote client", _remote)
 
 
-@entry_point("MCP tool", _is_scripted)
+@entry_point("MCP tool")
 def _mcp_tool(world: World, case: Case) -> Outcome:
     service = world.service(case, Plain)
 
     async def call() -> Any:
-        async with mcp.Client(world.once(("mcp", id(case.form)), lambda: mcp_server(service))) as client:
+        async with mcp.Client(world.once(("mcp", world.key(case)), lambda: mcp_server(service))) as client:
             return await client.call_tool("value", {"what": "it"})
 
     return _of_mcp(case, world.wait(call()))
@@ -506,10 +535,10 @@ def _of_mcp(case: Case, result: Any) -> Outcome:
 # --- The command line
 
 
-@entry_point("aiservices call", _is_scripted)
+@entry_point("aiservices call")
 def _command(world: World, case: Case) -> Outcome:
     module = world.once("module", lambda: world.module("equivalence_desk"))
-    module.desk = world.service(case, Plain)
+    module.desk = lambda: world.service(case, Plain)
     arguments = ["call", "equivalence_desk:desk.value", "what=it", "--json"]
     result = CliRunner().invoke(application, arguments, prog_name="aiservices", catch_exceptions=False)
     if result.exit_code == 0:
@@ -517,6 +546,22 @@ def _command(world: World, case: Case) -> Outcome:
     name = json.loads(result.stdout)["error"]["type"]
     error = "OutputParsingError" if name == "ServiceOutputError" else name
     return Outcome(error=error, message=result.stdout)
+
+
+def _is_decided_by_definition(case: Case) -> bool:
+    """Whether the definition of a service alone tells if the call works."""
+    return case.model is not None and case.expected is not ProbabilitiesUnavailableError
+
+
+@entry_point("aiservices check", _is_decided_by_definition)
+def _check(world: World, case: Case) -> Outcome:
+    module = world.once("module", lambda: world.module("equivalence_desk"))
+    module.desk = lambda: world.service(case, Plain)
+    arguments = ["check", "equivalence_desk:desk"]
+    result = CliRunner().invoke(application, arguments, prog_name="aiservices", catch_exceptions=False)
+    fails = case.fails and case.expected is not DefinitionError  # in the call
+    works = Outcome(error=case.expected.__name__) if fails else of_value(case.expected)
+    return works if result.exit_code == 0 else Outcome(error="DefinitionError", message=result.stdout)
 
 
 # --- Tables
@@ -530,13 +575,13 @@ def _of_row(row: Any) -> Outcome:
     return Outcome(error=error, requests=row.attempts, usage=row.usage, message=message)
 
 
-@entry_point("map_rows", _is_scripted)
+@entry_point("map_rows")
 def _map_rows(world: World, case: Case) -> Outcome:
     (row,) = map_rows(world.service(case, Plain).value, [{"what": "it"}], max_failures=1.0)
     return _of_row(row)
 
 
-@entry_point("amap_rows", _is_scripted)
+@entry_point("amap_rows")
 def _amap_rows(world: World, case: Case) -> Outcome:
     async def first() -> Any:
         method = world.service(case, Plain).value
@@ -721,3 +766,52 @@ def _pandas_row(world: World, case: Case) -> object:
 @_takes("row of polars", _is_column)
 def _polars_row(world: World, case: Case) -> object:
     return _map_cells(world, case, polars.DataFrame({"what": [case.plain]}))
+
+
+# --- MCP in both directions: a service whose tools are the methods of another one
+
+
+def _mcp_client(world: World) -> tuple[Any, dict[int, str]]:
+    """Return McpTools of a server with a method for each type, and the names of the methods."""
+    forms = {id(case.form): case.form for case in table.CASES}
+    names = {key: f"give_{number}" for number, key in enumerate(forms)}
+
+    def body(namespace: dict[str, Any]) -> None:
+        namespace["__module__"] = __name__
+        for key, name in names.items():
+            namespace[name] = _method(name, forms[key])
+
+    interface: Any = new_class("Desk", (Protocol,), exec_body=body)
+    desk = create(interface, MODEL, retry=None)
+    web = FastAPI()
+    mount_mcp(web, desk)
+    served = Served(web)
+    served.start()
+    world.resources.callback(served.stop)
+    return world.resources.enter_context(McpTools.http(f"{served.url}/mcp")), names
+
+
+def _method(name: str, form: Any) -> Any:
+    """Return a method of an interface, with a type that is known only now."""
+
+    def method(self: Any, what: str) -> Any: ...
+
+    method.__name__ = method.__qualname__ = name
+    method.__annotations__ = {"what": str, "return": form}
+    strategy = None if parser_for(form).plain_text else Strategy.PROMPT
+    return options(strategy=strategy)(user_message("Give {{what}}.")(method))
+
+
+@entry_point("McpTools", _is_scripted)
+def _mcp_tools(world: World, case: Case) -> Outcome:
+    tools, names = world.once("mcp client", lambda: _mcp_client(world))
+    SCRIPT.case = case
+    SCRIPT.first.append(ChatReply(AiMessage("", (ToolCall("c1", names[id(case.form)], '{"what": "it"}'),))))
+    asks = create(Whole[str], MODEL, tools=[tools], retry=None)
+    (run,) = asks.blocking("it").tool_runs
+    kinds = [kind for kind in KINDS if kind.title in run.text]
+    if kinds:
+        return Outcome(error=_CLASSES.get(kinds[0].name, kinds[0].name), message=run.text)
+    is_object = (parser_for(case.form).schema or {}).get("type") == "object"
+    is_wrapped = not is_object and run.text.startswith('{"value":')
+    return _of_json(case, run.text.removeprefix('{"value":')[:-1] if is_wrapped else run.text)

@@ -13,7 +13,7 @@ from aiservices import AiServiceError, OutputParsingError, Result, Usage
 from output_parsers.result.reading import Coercion
 
 # The lenient steps of a strategy: where the value was, not how it was read.
-_FORM = re.compile("text instead of a call of |(envelope|encoding) left out$|value in an envelope$")
+_FORM = re.compile("text instead of a call of |(envelope|encoding) left out$|(value|object) in an envelope$")
 
 __all__ = ["Outcome", "of_error", "of_result", "of_value", "typed"]
 

@@ -25,6 +25,7 @@ from equivalence.return_types import (
     Limited,
     Mood,
     Movie,
+    Open,
     Order,
     Person,
     Point,
@@ -33,7 +34,7 @@ from equivalence.return_types import (
     Settings,
     Tree,
 )
-from pydantic import Field
+from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, RootModel
 
 from aiservices import (
     ChatModel,
@@ -44,7 +45,7 @@ from aiservices import (
     TruncatedError,
 )
 
-__all__ = ["AS_PARSED", "CASES", "Case"]
+__all__ = ["AS_PARSED", "CASES", "VALIDATORS", "Case"]
 
 AS_PARSED = object()  # the expected value of a case that must give what ``parse`` gives
 
@@ -64,6 +65,7 @@ class Case:
         settings: The settings of ``create``.
         model: Creates the models; by default a model that writes the reply.
         plain: The JSON data of an exact reply.
+        requests: How many requests the call needs.
         schemaless: True if no strict schema describes the type.
     """
 
@@ -77,6 +79,7 @@ class Case:
     settings: Mapping[str, Any] = field(default_factory=dict)
     model: Callable[[], ChatModel] | None = None
     plain: Any = None
+    requests: int = 1
     schemaless: bool = False
 
     @property
@@ -106,6 +109,31 @@ def _lists() -> Iterator[Case]:
 def _texts() -> Iterator[Case]:
     for case in return_types.TEXTS:
         yield Case(case.name, case.form, case.plain, case.value)
+
+
+class Discounted(BaseModel):
+    total: Decimal
+    discount: Annotated[float, AfterValidator(lambda percent: percent / 100)]
+
+
+class Doubled(RootModel[Annotated[int, AfterValidator(lambda number: number * 2)]]):
+    pass
+
+
+class Decoded(BaseModel):
+    data: Base64Bytes
+
+
+def _validators() -> Iterator[Case]:
+    """Yield cases whose value is that of pydantic."""
+    for form, plain in (
+        (Discounted, {"total": "10.00", "discount": 50}),
+        (Doubled, 2),
+        (Decoded, {"data": "YUdWc2JHOD0="}),
+    ):
+        text = json.dumps(plain)
+        value = form.model_validate_json(text)
+        yield Case(f"validator: {form.__name__}", form, text, value, exact=True, plain=plain)
 
 
 RECORD = '{"name": "Ann", "age": 42}'
@@ -201,6 +229,8 @@ REPLIES: list[tuple[Any, dict[str, Any]]] = [
     (Priority, {"1": AS_PARSED, "LOW": Priority.LOW}),
     (Mood, {"I am glad.": AS_PARSED, "glad or sad": OutputParsingError}),
     (Right, {"READ, WRITE": AS_PARSED, '["read"]': AS_PARSED}),
+    (Literal["true", "false"], {"true": "true", "1": OutputParsingError}),
+    (Open, {'{"name": "a", "additional_properties": [{"key": "note", "value": "b"}]}': AS_PARSED}),
     (Literal["yes", "no"], {"Yes!": "yes", "yes or no": OutputParsingError, '"no"': "no"}),
     (
         list[int],
@@ -214,6 +244,7 @@ REPLIES: list[tuple[Any, dict[str, Any]]] = [
             "[1, 2] or [3]": OutputParsingError,
             '{"value": [1, 2]}': AS_PARSED,
             '{"items": [1, 2]}': AS_PARSED,
+            '{"values": [1, 2]}': AS_PARSED,
             "```json\n[1]\n```\n```json\n[2]\n```": OutputParsingError,
             "[1, true]": OutputParsingError,
             "7": AS_PARSED,
@@ -234,7 +265,15 @@ REPLIES: list[tuple[Any, dict[str, Any]]] = [
     ),
     (set[int], {"[1, 1]": AS_PARSED, "{1, 2}": AS_PARSED}),
     (tuple[int, str], {'[1, "a"]': (1, "a"), "[1]": OutputParsingError, '[1, "a", 2]': OutputParsingError}),
-    (dict[str, int], {'{"a": "1"}': {"a": 1}, '{"a": 1, "a": 2}': AS_PARSED, "a: 1": AS_PARSED}),
+    (
+        dict[str, int],
+        {
+            '{"a": "1"}': {"a": 1},
+            '{"a": 1, "a": 2}': AS_PARSED,
+            "a: 1": AS_PARSED,
+            '{"value": 82_461_110}': AS_PARSED,
+        },
+    ),
     (int | None, {"null": None, "None": AS_PARSED, "": AS_PARSED, "7": 7, '"7"': 7, "N/A": AS_PARSED}),
     (int | str, {"7": 7, '"7"': "7", "seven": "seven"}),
     (Person | None, {"null": None, RECORD: ANN, '{"name": "Ann"}': OutputParsingError}),
@@ -311,4 +350,5 @@ ENDINGS = [
 ]
 
 EXACT = [*_exact(return_types.CASES), *_exact(corner_types.CORNERS), *_lists()]
-CASES = [*EXACT, *_texts(), *_replies(), *ENDINGS]
+VALIDATORS = [*_validators()]
+CASES = [*VALIDATORS, *EXACT, *_texts(), *_replies(), *ENDINGS]

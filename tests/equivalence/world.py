@@ -184,6 +184,10 @@ class World:
             self.stored[key] = make()
         return cast("T", self.stored[key])
 
+    def key(self, case: Case) -> Any:
+        """Return what cases have in common that can use the same service."""
+        return case.name if case.model or case.settings else id(case.form)
+
     def service(
         self, case: Case, interface: Any, *, strategy: Strategy | None = Strategy.PROMPT, **settings: Any
     ) -> Any:

@@ -51,6 +51,7 @@ from ...models.errors import (
     ModelError,
     ModelServerError,
     ModelTimeoutError,
+    ProbabilitiesUnavailableError,
     RateLimitError,
     RefusalError,
     ServiceOutputError,
@@ -519,6 +520,7 @@ _MODEL_ERRORS: dict[str, type[ModelError]] = {
     "unavailable": ModelServerError,
     "request-refused": BadRequestError,
     "invalid-reply": InvalidReplyError,
+    "no-probabilities": ProbabilitiesUnavailableError,
     "model": ModelError,
 }
 

@@ -22,6 +22,7 @@ from aiservices import (
     ModelNotFoundError,
     ModelServerError,
     ModelTimeoutError,
+    ProbabilitiesUnavailableError,
     RateLimitError,
     RefusalError,
     ScriptedChatModel,
@@ -64,6 +65,7 @@ ERRORS: list[tuple[Any, int, str]] = [
     (ModelNotFoundError(SECRET, status=404), 500, "configuration"),
     (BadRequestError(SECRET, status=400, body=SECRET), 502, "request-refused"),
     (InvalidReplyError(SECRET), 502, "invalid-reply"),
+    (ProbabilitiesUnavailableError(SECRET), 502, "no-probabilities"),
     (RuntimeError(SECRET), 500, "internal"),
     (KeyError(SECRET), 500, "internal"),
 ]
