@@ -382,7 +382,11 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                             yield effect.event
                         outcome, step = None, flow.send
                     elif type(effect) is CallModel and (effect.policy.streamed or effect.policy.early):
-                        outcome, step = (yield from _parts(effect)), flow.send
+                        policy = effect.policy
+                        is_plain = not policy.checks and policy.early is None
+                        deltas = _deltas(effect) if is_plain else _parallel_deltas(effect)
+                        outcome = yield from _filtered(deltas, effect) if policy.filters else deltas
+                        step = flow.send
                     elif isinstance(effect, GatherFlows):
                         outcome, step = (yield from _gather_flows(effect)), flow.send
                     else:
@@ -748,14 +752,6 @@ async def _arun_function(effect: Run) -> Outcome:
 async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Outcome:
     async with semaphore:
         return await _aperform(effect)
-
-
-def _parts(effect: CallModel) -> Generator[Any, None, ChatReply]:
-    """Return a generator of what a stream shows of a reply; its return value is the complete reply."""
-    policy = effect.policy
-    is_plain = not policy.checks and policy.early is None
-    deltas = _deltas(effect) if is_plain else _parallel_deltas(effect)
-    return _filtered(deltas, effect) if policy.filters else deltas
 
 
 def _aparts(effect: CallModel) -> AsyncGenerator[Any, None]:
