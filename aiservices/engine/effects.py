@@ -124,7 +124,8 @@ class CallModel(_ModelRequest):
         """The functions that run at the same time as the request and return True if the reply may be used."""
         return self.policy.checks
 
-    def _replace(self, **changes: Any) -> Self:
+    # The base class is not used elsewhere.
+    def _replace(self, **changes: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return a changed copy. Fields of the policy, such as ``checks``, may be given like its own."""
         policy = {name: changes.pop(name) for name in StreamPolicy._fields if name in changes}
         if policy:
