@@ -26,6 +26,7 @@ from output_parsers.types.node import Node, OutputParser, RecursiveNode
 from output_parsers.types.records import ObjectNode
 
 from ..models.base import DecisionLimits
+from ..models.conversation import system_count
 from ..models.errors import Strategy
 from ..models.messages import (
     AiMessage,
@@ -153,9 +154,7 @@ class OutputFormat(NamedTuple):
     def _with_examples(
         self, messages: tuple[Message, ...], examples: Sequence[FewShotExample]
     ) -> tuple[Message, ...]:
-        start = 0
-        while start < len(messages) and isinstance(messages[start], SystemMessage):
-            start += 1
+        start = system_count(messages)
         if start == len(messages):  # there are only system messages
             start = 0
         example_messages: list[Message] = []

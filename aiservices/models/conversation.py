@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import blake2b
-from itertools import pairwise
 from operator import is_
 from typing import Any, Literal, NamedTuple
 
@@ -105,6 +104,14 @@ def arguments_text(arguments: str) -> str:
     value = arguments_object(arguments)
     is_unchanged = arguments and not (value.keys() == {"arguments"} and value["arguments"] == arguments)
     return arguments if is_unchanged and arguments.lstrip()[:1] == "{" else to_json(value).decode()
+
+
+def system_count(messages: Sequence[Message]) -> int:
+    """Return how many system messages are at the start of a conversation."""
+    for index, message in enumerate(messages):
+        if not isinstance(message, SystemMessage):
+            return index
+    return len(messages)
 
 
 # --- Preparation ---
@@ -242,13 +249,17 @@ def prepare(messages: Sequence[Message], rules: ConversationRules, provider: str
     prepared: list[Message] = []
     for one in rounds:
         prepared += one.messages(rules, provider, is_last=one is rounds[-1])
-    prepared = _with_system_placed(prepared, rules)
-    return _with_users_merged(prepared) if rules.merges_users else prepared
+    return _in_order(prepared, rules)
 
 
-def _with_system_placed(messages: list[Message], rules: ConversationRules) -> list[Message]:
-    """Return messages with system messages only where the API accepts them, and the user's as the first."""
-    begin = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), len(messages))
+def _in_order(
+    messages: Sequence[Message], rules: ConversationRules, *, has_begun: bool = False
+) -> list[Message]:
+    """Return messages with system messages only where the API accepts them, and the user's where it must be.
+
+    With ``has_begun``, they continue a conversation.
+    """
+    begin = 0 if has_begun else system_count(messages)
     system = [message for message in messages[:begin] if message.text.strip()]
     if rules.system == "one" and len(system) > 1:
         system = [SystemMessage("\n\n".join([message.text for message in system]))]
@@ -259,9 +270,9 @@ def _with_system_placed(messages: list[Message], rules: ConversationRules) -> li
         else message
         for index, message in enumerate(others)
     ]
-    if rules.starts_with_user and placed and not isinstance(placed[0], UserMessage):
+    if rules.starts_with_user and not has_begun and placed and not isinstance(placed[0], UserMessage):
         placed.insert(0, UserMessage(_NO_BEGINNING))
-    return system + placed
+    return system + (_with_users_merged(placed) if rules.merges_users else placed)
 
 
 def _with_users_merged(messages: list[Message]) -> list[Message]:
@@ -293,23 +304,6 @@ def _merged(first: UserMessage, second: UserMessage) -> UserMessage:
     if all(isinstance(part, str) for part in parts):
         return UserMessage("\n\n".join(map(str, parts)), name)
     return replace(_user_message(parts), name=name)
-
-
-def _is_in_order(messages: Sequence[Message], rules: ConversationRules, *, has_begun: bool) -> bool:
-    """Return True if system messages and users are where the API accepts them."""
-    kinds = list(map(type, messages))
-    if not has_begun:
-        begin = next((index for index, kind in enumerate(kinds) if kind is not SystemMessage), len(kinds))
-        del kinds[:begin]
-        if begin > 1 and rules.system == "one":
-            return False
-        if rules.starts_with_user and kinds and kinds[0] is not UserMessage:
-            return False
-    if rules.system != "anywhere" and SystemMessage in kinds:
-        return False
-    return not rules.merges_users or all(
-        one is not UserMessage or following is not UserMessage for one, following in pairwise(kinds)
-    )
 
 
 def _has_paired_calls(messages: Sequence[Message], rules: ConversationRules, used_ids: set[str]) -> bool:
@@ -441,8 +435,10 @@ class ConversationWriter:
 
         With ``has_begun``, an answer of the model continues a conversation.
         """
-        if self._checks_order and not _is_in_order(messages, self._rules, has_begun=has_begun):
-            return False
+        if self._checks_order:
+            ordered = _in_order(messages, self._rules, has_begun=has_begun)
+            if len(ordered) != len(messages) or not all(map(is_, ordered, messages)):
+                return False
         return _has_paired_calls(messages, self._rules, used_ids)
 
     def encode(self, message: Message) -> tuple[str, str, bytes]:

@@ -161,9 +161,13 @@ class OpenAiChatModel(OpenAiModel):
 
     @classmethod
     def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
-        image_models = "" if endpoint.preset is None else endpoint.preset.image_models
+        image_models = endpoint.preset.image_models
         makes_images = image_models != "" and image_models in model
-        return replace(endpoint.capabilities, image_output=True) if makes_images else endpoint.capabilities
+        return (
+            replace(endpoint.preset.capabilities, image_output=True)
+            if makes_images
+            else endpoint.preset.capabilities
+        )
 
 
 class OpenAiResponsesModel(OpenAiModel):
@@ -194,4 +198,8 @@ class OpenAiResponsesModel(OpenAiModel):
     def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
         # OpenAI's models call the tool image_generation
         makes_images = endpoint.address.startswith("https://api.openai.com")
-        return replace(endpoint.capabilities, image_output=True) if makes_images else endpoint.capabilities
+        return (
+            replace(endpoint.preset.capabilities, image_output=True)
+            if makes_images
+            else endpoint.preset.capabilities
+        )

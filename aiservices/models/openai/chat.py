@@ -9,7 +9,14 @@ from urllib.parse import quote
 
 from pydantic_core import to_json
 
-from ..conversation import ConversationRules, ConversationWriter, arguments_text, prepare, safe_name
+from ..conversation import (
+    ConversationRules,
+    ConversationWriter,
+    arguments_text,
+    prepare,
+    safe_name,
+    system_count,
+)
 from ..errors import ModelError, Remedy
 from ..http.api import (
     ApiDialect,
@@ -128,11 +135,11 @@ class ChatDialect(ApiDialect):
             "service_tier": options.service_tier,
             "response_format": answer_format(settings.response_format),
             "modalities": ("image", "text") if isinstance(settings.response_format, ImageFormat) else None,
-            **self._endpoint.extra_body,
+            **self._endpoint.preset.extra_body,
             **tool_members(
                 settings.tooling,
                 options.server_tools or (),
-                self._endpoint.conversation,
+                self._endpoint.preset.conversation,
                 sends_parallel=sends_parallel,
             ),
         }
@@ -145,11 +152,11 @@ class ChatDialect(ApiDialect):
             members,
             {
                 "messages": _ChatWriter(self._endpoint, self._provider)
-                if options.cache is None or not self._endpoint.cache_marks
+                if options.cache is None or not self._endpoint.preset.cache_marks
                 else _MarkingWriter(self._endpoint, self._provider, options.cache)
             },
             options.extra_body,
-            merged=tuple(self._endpoint.extra_body),
+            merged=tuple(self._endpoint.preset.extra_body),
         )
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
@@ -229,8 +236,8 @@ class _ChatWriter(ConversationWriter):
     """
 
     def __init__(self, endpoint: Endpoint, provider: str) -> None:
-        variant = f"{endpoint.returned} {endpoint.requires_reasoning}"
-        super().__init__(endpoint.conversation, provider, self._values, variant=variant)
+        variant = f"{endpoint.preset.returned} {endpoint.preset.requires_reasoning}"
+        super().__init__(endpoint.preset.conversation, provider, self._values, variant=variant)
         self._endpoint = endpoint
 
     def _values(self, message: Message) -> tuple[str, tuple[JsonObject]]:
@@ -255,8 +262,8 @@ class _ChatWriter(ConversationWriter):
             members = {**members, "content": message.text or None, "tool_calls": self._calls(message)}
         parts = message.parts_for(self._provider)
         if parts is not None:
-            members |= _returned_members(parts[0], members, self._endpoint.returned)
-        if self._endpoint.requires_reasoning and message.tool_calls:
+            members |= _returned_members(parts[0], members, self._endpoint.preset.returned)
+        if self._endpoint.preset.requires_reasoning and message.tool_calls:
             members.setdefault("reasoning_content", "")
         return members
 
@@ -291,11 +298,10 @@ class _MarkingWriter(_ChatWriter):
     def __call__(self, messages: Sequence[Message]) -> bytes:
         if not self.follows_rules(messages, set()):
             messages = prepare(messages, self._rules, self._provider)
-        count = len(messages)
-        system = next((i for i, one in enumerate(messages) if not isinstance(one, SystemMessage)), count)
+        ends = (system_count(messages) - 1, len(messages) - 1)
         return b"[%s]" % b",".join(
             [
-                self._marked(message) if index in (system - 1, count - 1) else self.encode(message)[2]
+                self._marked(message) if index in ends else self.encode(message)[2]
                 for index, message in enumerate(messages)
             ]
         )

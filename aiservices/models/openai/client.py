@@ -19,8 +19,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from ..base import Capabilities
-from ..conversation import ConversationRules
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelConnectionError
 from ..http.base import (
     ApiKey,
@@ -41,14 +39,19 @@ if TYPE_CHECKING:
 # "openai", "azure", "ollama", or the name of a preset.
 Provider: TypeAlias = str
 
-_KEY_ADVICE = {
-    "openai": "set OPENAI_API_KEY or pass api_key",
-    "azure": "set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN, or pass api_key",
-    "ollama": "pass the api_key that the server asks for",
+_COMPATIBLE = Preset(base_url="https://api.openai.com/v1", key_variable="OPENAI_API_KEY")
+# OpenAI's own models, which limit the ids of calls.
+_OPENAI = replace(
+    _COMPATIBLE,
+    capabilities=replace(_COMPATIBLE.capabilities, strict_schema=True),
+    conversation=replace(CHAT_RULES, call_ids="(?s).{1,40}", call_id_length=40),
+)
+# The providers that are not in PRESETS.
+_OTHERS = {
+    "openai": _COMPATIBLE,
+    "azure": _OPENAI,
+    "ollama": Preset(base_url="", returned=("reasoning",)),
 }
-
-
-_OPENAI_RULES = replace(CHAT_RULES, call_ids="(?s).{1,40}", call_id_length=40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +61,21 @@ class Endpoint:
     Attributes:
         provider: The kind of server.
         base_url: The base URL of the requests; "" if the SDK client finds it itself, as for Azure.
+        preset: What is known of the service.
         azure: True if the path of a request must name the Azure deployment.
-        is_openai: True if the server runs OpenAI's own models, with OpenAI's own parameters.
-        preset: What is known of a service with a preset; None for other servers.
         address_setting: The parameter or environment variable that has or can have the URL, for messages.
     """
 
     provider: Provider
     base_url: str
+    preset: Preset
     azure: bool = False
-    is_openai: bool = False
-    preset: Preset | None = None
     address_setting: str = "base_url"
+
+    @property
+    def is_openai(self) -> bool:
+        """True if the server runs OpenAI's own models, with OpenAI's own parameters."""
+        return self.preset is _OPENAI
 
     @property
     def address(self) -> str:
@@ -79,57 +85,15 @@ class Endpoint:
     @property
     def key_advice(self) -> str:
         """Advice on how to set the API key, for use in error messages."""
-        if self.preset is None:
-            return _KEY_ADVICE[self.provider]
+        if self.provider == "azure":
+            return "set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN, or pass api_key"
         variable = self.preset.key_variable
-        return (
-            "pass the api_key that the server asks for"
-            if variable is None
-            else (f"set {variable} or pass api_key")
-        )
+        return f"set {variable} or pass api_key" if variable else "pass the api_key that the server asks for"
 
     @property
     def start_advice(self) -> str:
         """Advice on how to start the server, for error messages; "" if no advice is known."""
         return "start Ollama with `ollama serve`" if self.address_setting == "OLLAMA_HOST" else ""
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The features that the models of this server usually support, such as tool calls."""
-        if self.preset is not None:
-            return self.preset.capabilities
-        return Capabilities(
-            json_schema=True, strict_schema=self.is_openai, json_mode=True, tools=True, logprobs=20
-        )
-
-    @property
-    def returned(self) -> tuple[str, ...]:
-        """The names of message fields, such as ``reasoning``, that later requests must send back."""
-        if self.preset is not None:
-            return self.preset.returned
-        return ("reasoning",) if self.provider == "ollama" else ()
-
-    @property
-    def requires_reasoning(self) -> bool:
-        """True if the server needs the model's reasoning to accept earlier tool calls."""
-        return self.preset is not None and self.preset.requires_reasoning
-
-    @property
-    def cache_marks(self) -> bool:
-        """True if the server caches a prompt only up to messages marked with ``cache_control``."""
-        return self.preset is not None and self.preset.cache_marks
-
-    @property
-    def conversation(self) -> ConversationRules:
-        """What the server requires of the messages of a request."""
-        if self.preset is not None:
-            return self.preset.conversation
-        return _OPENAI_RULES if self.is_openai else CHAT_RULES
-
-    @property
-    def extra_body(self) -> Mapping[str, object]:
-        """The JSON fields that are added to every request to this server."""
-        return {} if self.preset is None else self.preset.extra_body
 
     @classmethod
     def of_provider(cls, provider: Provider, base_url: str | None) -> Endpoint:
@@ -137,32 +101,33 @@ class Endpoint:
 
         Raises DefinitionError if the URL is invalid.
         """
+        preset = _OTHERS.get(provider) or PRESETS.get(provider)
+        if preset is None:
+            names = ", ".join(sorted((*_OTHERS, *PRESETS)))
+            raise _definition_error(provider, f"the provider must be one of {names}")
         if base_url:
             check_url(base_url, "base_url", provider)
         if provider == "azure":
-            return cls(provider, base_url or "", azure="/deployments" not in (base_url or ""), is_openai=True)
-        if provider not in _KEY_ADVICE:
-            return cls._of_preset(provider, base_url)
+            return cls._of_azure(base_url or "")
         if not base_url and provider == "ollama":
             base_url = _ollama_url(os.environ.get("OLLAMA_HOST", ""))
-            return cls(provider, base_url, address_setting="OLLAMA_HOST")
+            return cls(provider, base_url, preset, address_setting="OLLAMA_HOST")
+        setting = "base_url"
         if not base_url:
-            base_url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-            check_url(base_url, "OPENAI_BASE_URL", provider)
-        return cls(provider, base_url, is_openai=_is_openai_host(base_url))
+            setting = preset_variable(provider, "BASE_URL")
+            base_url = os.environ.get(setting) or preset.base_url
+            check_url(base_url, setting, provider)
+        if provider == "openai":
+            return cls._of_openai(base_url)
+        return cls(provider, base_url, preset, address_setting=setting)
 
     @classmethod
-    def _of_preset(cls, provider: Provider, base_url: str | None) -> Endpoint:
-        preset = PRESETS.get(provider)
-        if preset is None:
-            names = ", ".join(sorted((*_KEY_ADVICE, *PRESETS)))
-            raise _definition_error(provider, f"the provider must be one of {names}")
-        if base_url:
-            return cls(provider, base_url, preset=preset)
-        setting = preset_variable(provider, "BASE_URL")
-        base_url = os.environ.get(setting) or preset.base_url
-        check_url(base_url, setting, provider)
-        return cls(provider, base_url, preset=preset, address_setting=setting)
+    def _of_azure(cls, base_url: str) -> Endpoint:
+        return cls("azure", base_url, _OPENAI, azure="/deployments" not in base_url)
+
+    @classmethod
+    def _of_openai(cls, base_url: str) -> Endpoint:
+        return cls("openai", base_url, _OPENAI if _is_openai_host(base_url) else _COMPATIBLE)
 
     @classmethod
     def of_client(cls, client: object) -> Endpoint:
@@ -170,9 +135,8 @@ class Endpoint:
         from openai import AsyncAzureOpenAI, AzureOpenAI
 
         base_url = str(getattr(client, "base_url", ""))
-        if isinstance(client, AzureOpenAI | AsyncAzureOpenAI):
-            return cls("azure", base_url, azure="/deployments" not in base_url, is_openai=True)
-        return cls("openai", base_url, is_openai=_is_openai_host(base_url))
+        is_azure = isinstance(client, AzureOpenAI | AsyncAzureOpenAI)
+        return cls._of_azure(base_url) if is_azure else cls._of_openai(base_url)
 
 
 def check_url(base_url: str, setting: str, provider: str) -> None:
@@ -241,7 +205,7 @@ def read_credentials(model_name: str, endpoint: Endpoint, api_key: ApiKey | None
     valid key.
     """
     headers = {"content-type": "application/json", "accept": "application/json", "user-agent": "aiservices"}
-    others = _headers_of_environment() if endpoint.preset is None else {}
+    others = _headers_of_environment() if endpoint.provider in _OTHERS else {}
     if callable(api_key):
         return key_function_credentials(
             api_key, {**headers, **others}, "authorization", "Bearer ", model_name
@@ -268,8 +232,6 @@ def _headers_of_environment() -> dict[str, str]:
 
 def _key_of_environment(endpoint: Endpoint) -> str | None:
     """Return the API key from the environment; "none" for a server that may work without a key."""
-    if endpoint.preset is None:
-        return os.environ.get("OPENAI_API_KEY")
     variable = endpoint.preset.key_variable or preset_variable(endpoint.provider, "API_KEY")
     return os.environ.get(variable) or ("none" if endpoint.preset.key_variable is None else None)
 

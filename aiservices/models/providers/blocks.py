@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 from pydantic_core import from_json
 
 from ..base import Capabilities
-from ..conversation import ConversationRules, ConversationWriter
+from ..conversation import ConversationRules, ConversationWriter, system_count
 from ..errors import ModelError, Remedy
 from ..http.api import ApiDialect, CallSettings, refused_options_at
 from ..http.base import Credentials, HttpRequest, display_url
@@ -152,7 +152,7 @@ class BlockDialect(ApiDialect):
         write = ConversationWriter(
             rules or self.rules, self._provider, self._encode, variant=self._variant, content=self.content
         )
-        return lambda messages: write(messages[len(leading_system(messages)) :])
+        return lambda messages: write(messages[system_count(messages) :])
 
     def _encode(self, message: Message) -> tuple[str, Sequence[object]]:
         """Return the role of a message and its blocks."""
@@ -197,12 +197,7 @@ class BlockDialect(ApiDialect):
 
 def leading_system(messages: Sequence[Message]) -> list[str]:
     """Return the texts of the system messages at the start of a conversation."""
-    texts = []
-    for message in messages:
-        if not isinstance(message, SystemMessage):
-            break
-        texts.append(message.text)
-    return texts
+    return [message.text for message in messages[: system_count(messages)]]
 
 
 def called_tools(messages: Sequence[Message]) -> list[str]:
