@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ..interface.parameters import ToolDefinitionError
+from ..models.conversation import with_unique_ids
 from ..models.errors import (
     AttemptPurpose,
     BudgetExceededError,
@@ -160,7 +161,7 @@ def _request_round(
             yield from early.discard()
         return ToolLoopResult(final_reply, response.output_format)
     state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
-    message = _with_unique_ids(response.reply.message, messages)
+    message = with_unique_ids(response.reply.message, _used_ids(messages))
     messages.append(message)
     return (yield from _run_round(message, toolbox, invocation, messages_sent, early))
 
@@ -193,7 +194,7 @@ class EarlyCalls:
                 continue
             message = AiMessage("", (*self._calls, part.call))
             # An id that the calls before it, or earlier rounds, have is replaced, as in the whole reply.
-            calls = _with_unique_ids(message, self._invocation.state.tool_messages).tool_calls
+            calls = with_unique_ids(message, _used_ids(self._invocation.state.tool_messages)).tool_calls
             self._calls.append(calls[-1])
             if self._may_start(part.index):
                 self._started.append(calls[-1])
@@ -287,24 +288,8 @@ def _final_reply(response: ModelResponse) -> ChatReply | None:
     return replace(reply, message=replace(reply.message, tool_calls=answer_calls))
 
 
-def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessage:
-    """Return a model's message in which each tool call has a unique id.
-
-    Some servers send no ids, or the same ids in every reply.
-    """
-    used, calls = set(), []
-    for earlier_message in earlier:
-        if isinstance(earlier_message, ToolMessage):
-            used.add(earlier_message.call_id)
-    for call in message.tool_calls:
-        call_id, number = call.id, len(used)
-        while not call_id or call_id in used:
-            number += 1
-            call_id = f"call_{number}"
-        used.add(call_id)
-        calls.append(call if call_id == call.id else replace(call, id=call_id))
-    unique = tuple(calls)
-    return message if unique == message.tool_calls else replace(message, tool_calls=unique)
+def _used_ids(messages: Sequence[Message]) -> set[str]:
+    return {message.call_id for message in messages if isinstance(message, ToolMessage)}
 
 
 def _run_round(

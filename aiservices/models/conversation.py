@@ -123,6 +123,24 @@ def is_empty(message: AiMessage) -> bool:
     return is_blank and not message.tool_calls and not message.contents
 
 
+def with_unique_ids(answer: AiMessage, used_ids: set[str]) -> AiMessage:
+    """Return an answer whose tool calls have ids that are not in ``used_ids``, and add them there.
+
+    Some servers send no ids, or the same ids in every reply. The provider state of a changed answer does not
+    fit it any more.
+    """
+    calls = []
+    for call in answer.tool_calls:
+        call_id, number = call.id, len(used_ids)
+        while not call_id or call_id in used_ids:
+            number += 1
+            call_id = f"call_{number}"
+        used_ids.add(call_id)
+        calls.append(call if call_id == call.id else replace(call, id=call_id))
+    unique = tuple(calls)
+    return answer if unique == answer.tool_calls else replace(answer, tool_calls=unique)
+
+
 class _Round:
     """Answers of the model with their tool calls, the results, and the messages after them.
 
@@ -141,15 +159,11 @@ class _Round:
 
     def add_answer(self, answer: AiMessage, used_ids: set[str]) -> None:
         """Add an answer with tool calls; calls with the id of another call get an id of their own."""
-        calls = []
-        for call in answer.tool_calls:
-            new_id = _unused_id(call.id, used_ids)
-            used_ids.add(new_id)
-            calls.append(call if new_id == call.id else replace(call, id=new_id))
-            self.waiting.append((call.id, calls[-1]))
-        if tuple(calls) != answer.tool_calls:  # its provider state does not fit any more
-            answer = replace(answer, tool_calls=tuple(calls), state=None)
-        self.answers.append(answer)
+        unique = with_unique_ids(answer, used_ids)
+        self.answers.append(unique)
+        self.waiting += [
+            (call.id, new) for call, new in zip(answer.tool_calls, unique.tool_calls, strict=True)
+        ]
 
     def add(self, message: Message) -> None:
         """Add a message after the answers; a result of a tool that was not called becomes the user's."""
@@ -196,14 +210,6 @@ class _Round:
             if media := _media(result):
                 parts += [f"From the result of the tool {result.name}:", *media]
         return parts
-
-
-def _unused_id(call_id: str, used_ids: set[str]) -> str:
-    new_id, number = call_id, len(used_ids)
-    while not new_id or new_id in used_ids:
-        number += 1
-        new_id = f"{call_id or 'call'}_{number}"
-    return new_id
 
 
 def _media(message: ToolMessage) -> list[Media]:
