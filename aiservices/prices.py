@@ -109,7 +109,7 @@ class PublishedPrices(Prices):
     without a price for input or output is not a key.
 
     Args:
-        provider: The name of the provider in genai-prices, such as "openai", "azure" or "anthropic".
+        provider: The name of the provider in genai-prices, such as "openai" or "azure".
             The same model has different prices at different providers.
 
     Raises MissingExtraError without the extra, and DefinitionError for an unknown provider.

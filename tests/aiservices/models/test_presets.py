@@ -139,6 +139,19 @@ def test_the_code_names_the_services_only_in_their_table() -> None:
     assert others == []
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "gemini", "bedrock", "google-vertex"])
+def test_the_code_names_a_provider_only_in_five_files(provider: str) -> None:
+    folders = (PACKAGE, PACKAGE.parent / "output_parsers")
+    files = {
+        path.name
+        for folder in folders
+        for path in folder.rglob("*.py")
+        if path.name != "__init__.py" and f'"{provider}"' in path.read_text("utf-8")
+    }
+    its_module = {"google-vertex": "gemini"}.get(provider, provider) + ".py"
+    assert files <= {its_module, "presets.py", "profiles.py", "batch_services.py", "bedrock.py"}
+
+
 def test_a_function_can_be_registered_for_the_models_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(REGISTERED, "acme", FakeChatModel.named)  # so that it is removed after the test
     monkeypatch.setitem(PRESETS, "acme", PRESETS["vllm"])
