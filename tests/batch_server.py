@@ -77,6 +77,7 @@ class BatchServer:
         self.paid: Counter[str] = Counter()
         self.direct: list[str] = []
         self.cancelled: list[str] = []
+        self.requests = 0
         outer = self
 
         class Handler(_Handler):
@@ -225,6 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         with self.owner.lock:
+            self.owner.requests += 1
             outcome = self._route(parts.path, query, body)
         if outcome is None:
             self.close_connection = True
