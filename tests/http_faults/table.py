@@ -445,7 +445,7 @@ FAULTS = [
     Fault("identity", coded("identity", bytes), VALUE),
     Fault("an unknown coding", coded("utf-8", bytes), VALUE),
     Fault("an unknown coding of an error", refuse("400 Bad", "Content-Encoding: utf-8"), BAD),
-    Fault("a gzip bomb", coded("gzip", lambda data: gzip.compress(b" " * TOO_MUCH, 1)), INVALID),
+    Fault("a gzip bomb", coded("gzip", lambda data: gzip.compress(b'{"a": "' + b"x" * TOO_MUCH, 1)), INVALID),
     # --- redirects ---
     Fault("307 on the same server", in_turn(redirect("/other"), REPLY), VALUE, requests=2),
     Fault("308 on the same server", in_turn(redirect("/other", "308 R"), REPLY), VALUE, requests=2),
@@ -635,7 +635,9 @@ FAULTS = [
         VALUE,
     ),
     Fault(
-        "more than a reply may have", json_body(b" " * TOO_MUCH, framing="chunked", chunk=1 << 16), INVALID
+        "more than a reply may have",
+        json_body(b'{"a": "' + b"x" * TOO_MUCH, framing="chunked", chunk=1 << 16),
+        INVALID,
     ),
     Fault("deeply nested JSON", json_body(b'{"a": ' + b"[" * 100_000), INVALID),
     # --- token counts ---

@@ -16,7 +16,6 @@ from typing import Any, TypedDict, TypeVar, Unpack, get_origin, overload
 from weakref import finalize
 
 import httpx2
-from httpx2 import ServerSentEvent
 from pydantic import ValidationError
 from pydantic_core import to_json
 from typing_extensions import TypeForm
@@ -60,7 +59,8 @@ from ...models.errors import (
     TruncatedError,
     hide_library_frames,
 )
-from ...models.http.base import PerLoop
+from ...models.http.base import PerLoop, ReplyTooLargeError
+from ...models.http.replies import ServerSentEvent, SseDecoder
 from ...models.messages import ChatReply, ReplyDelta, ToolCall
 from ...remote.codec import JsonObject, attempts_from_json, read_result
 from ...remote.contract import RESUME_PATH, Contract, EventName, Method, contract_of
@@ -72,7 +72,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _DEFAULT_TIMEOUT = 600.0  # seconds; a call may make several slow requests to models
-_MAX_EVENT_BYTES = 64 * 1024 * 1024  # a value that contains files is one event
 _JSON_HEADERS = {"Content-Type": "application/json", "Accept": f"application/json, {PROBLEM_MEDIA_TYPE}"}
 _EVENT_HEADERS = {"Content-Type": "application/json", "Accept": f"text/event-stream, {PROBLEM_MEDIA_TYPE}"}
 _TRANSIENT_ERRORS = (httpx2.NetworkError, httpx2.ProxyError, httpx2.RemoteProtocolError)
@@ -339,19 +338,14 @@ class Transport:
         """Send an HTTP request and yield the server-sent events of the response, or raise AiServiceError."""
         with (
             self._http_errors(qualname),
-            self._blocking_client().sse(
-                self._base_url + path,
-                method="POST",
-                content=body,
-                params=_DELTAS_QUERY if deltas else None,
-                headers=self._event_headers,
-                max_event_size=_MAX_EVENT_BYTES,
-            ) as source,
+            self._blocking_client().stream(**self._event_request(path, body, deltas=deltas)) as response,
         ):
-            if not source.response.is_success:
-                source.response.read()
-                self._check_status(source.response, qualname)
-            yield from source
+            if not response.is_success:
+                response.read()
+                self._check_status(response, qualname)
+            decoder = self._event_decoder(response, qualname)
+            for chunk in response.iter_bytes():
+                yield from decoder.events(chunk)
 
     async def aevents(
         self, qualname: str, path: str, body: str, *, deltas: bool
@@ -359,19 +353,32 @@ class Transport:
         """Send an HTTP request asynchronously and yield its server-sent events, or raise AiServiceError."""
         http = await self._async_client()
         with self._http_errors(qualname):
-            async with http.sse(
-                self._base_url + path,
-                method="POST",
-                content=body,
-                params=_DELTAS_QUERY if deltas else None,
-                headers=self._event_headers,
-                max_event_size=_MAX_EVENT_BYTES,
-            ) as source:
-                if not source.response.is_success:
-                    await source.response.aread()
-                    self._check_status(source.response, qualname)
-                async for event in source:
-                    yield event
+            async with http.stream(**self._event_request(path, body, deltas=deltas)) as response:
+                if not response.is_success:
+                    await response.aread()
+                    self._check_status(response, qualname)
+                decoder = self._event_decoder(response, qualname)
+                async for chunk in response.aiter_bytes():
+                    for event in decoder.events(chunk):
+                        yield event
+
+    def _event_request(self, path: str, body: str, *, deltas: bool) -> dict[str, Any]:
+        return {
+            "method": "POST",
+            "url": self._base_url + path,
+            "content": body,
+            "params": _DELTAS_QUERY if deltas else None,
+            "headers": self._event_headers,
+        }
+
+    def _event_decoder(self, response: httpx2.Response, qualname: str) -> SseDecoder:
+        content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != "text/event-stream":
+            raise InvalidReplyError(
+                f"{qualname}: {self._base_url} answered with {content_type or 'no content type'} instead of "
+                "text/event-stream; check the address and that the service runs"
+            )
+        return SseDecoder()
 
     def _blocking_client(self) -> httpx2.Client:
         if self._http is None:
@@ -392,12 +399,14 @@ class Transport:
 
     @contextmanager
     def _http_errors(self, qualname: str) -> Generator[None, None, None]:
-        """Convert httpx2 exceptions in a ``with`` block to ModelTimeoutError or ModelConnectionError."""
+        """Convert exceptions of the HTTP client in a ``with`` block to errors of models."""
         try:
             yield
         except httpx2.TimeoutException as error:
             message = f"{qualname}: {self._base_url} did not answer {self._timeout_text}"
             raise ModelTimeoutError(message, retryable=True) from error
+        except ReplyTooLargeError as error:
+            raise InvalidReplyError(f"{qualname}: an event of {self._base_url} is too large") from error
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             message = (
                 f"{qualname}: {self._base_url} cannot be reached, or the connection broke: "
@@ -432,7 +441,7 @@ class RemoteEventDecoder:
     def decode(self, event: ServerSentEvent) -> Iterator[Any]:
         """Yield the items in a server-sent event, or raise the error that the event reports."""
         try:
-            yield from self._decode(event.event, event.data)
+            yield from self._decode(event.name, event.data.decode(errors="replace"))
         # The error of an error event must not be converted to InvalidReplyError below.
         except AiServiceError:
             raise

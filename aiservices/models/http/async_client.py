@@ -28,20 +28,21 @@ from .base import (
     MAX_CACHED_PATHS,
     MAX_CONNECTIONS,
     MAX_ERROR_BYTES,
-    MAX_REDIRECTS,
     MAX_REPLY_BYTES,
     READ_SECONDS,
     AsyncSigner,
-    BaseUrl,
+    Attempts,
+    BaseHttpClient,
+    BodyDecoder,
     Credentials,
+    Headers,
     HttpRequest,
     ProxyError,
     ReplyTooLargeError,
-    Secrets,
     Signer,
     StatusError,
+    decode_body,
     find_proxy,
-    redirect_url,
     ssl_context,
     validate_headers,
 )
@@ -72,6 +73,8 @@ class AiohttpResponse:
         self.content = content
         self.status_code = raw.status
         self.headers: Mapping[str, str] = raw.headers
+        if raw.status >= 300:  # errors are read from all values of a header
+            self.headers = Headers(b"%b:%b" % header for header in raw.raw_headers)
 
     @property
     def text(self) -> str:
@@ -80,7 +83,9 @@ class AiohttpResponse:
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
         """Yield the pieces of the HTTP response body as they arrive."""
-        return self._raw.content.iter_any()
+        pieces = self._raw.content.iter_any()
+        codings = _codings(self._raw)
+        return _decoded(pieces, BodyDecoder(codings)) if codings else pieces
 
     async def aclose(self) -> None:
         """Keep the HTTP connection open for other requests if the whole body was read, else close it."""
@@ -98,7 +103,7 @@ class AiohttpResponse:
                 await on_close()
 
 
-class AsyncHttpClient:
+class AsyncHttpClient(BaseHttpClient):
     """An asynchronous HTTP client for one base URL and one event loop.
 
     Raises TransportError if the environment sets a proxy that cannot be used, or if HTTP does not allow a
@@ -110,27 +115,21 @@ class AsyncHttpClient:
     """
 
     def __init__(self, base_url: str, credentials: Credentials) -> None:
+        super().__init__(base_url, credentials)
         self.failures: tuple[type[Exception], ...] = _FAILURES
-        self.headers = credentials.headers
         self._sign = credentials.async_sign or _in_thread(credentials.sign)
-        self._base = BaseUrl.parse(base_url, credentials.headers)
-        self._secrets = Secrets((*credentials.secrets, *self._base.secrets))
         self._proxy = find_proxy(self._base.url(""))
         self._session = ClientSession(
             connector=TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=ssl_context()),
             cookie_jar=DummyCookieJar(),  # a cookie of one conversation must not be sent with another
             timeout=_DEFAULT_TIMEOUT,
+            auto_decompress=False,  # it does not know all that servers send
             max_line_size=_MAX_HEADER_LINE,
             max_field_size=_MAX_HEADER_LINE,
         )
         self._urls: dict[str, URL] = {}
         self._active = 0  # requests whose response is not read to its end
         self._closing = False
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Strings that error messages and logs must not contain, such as API keys."""
-        return self._secrets.texts()
 
     async def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
@@ -162,27 +161,16 @@ class AsyncHttpClient:
             timeouts = _DEFAULT_TIMEOUT
             if not (timeout is None and deadline is None):
                 timeouts = _timeout(timeout, deadline, unread=unread)
-            redirects = 0
-            signature: Mapping[str, str] = {}
-            unauthorized: StatusError | None = None
+            attempts, signed = Attempts(), headers
             while True:
-                signed = headers
                 if self._sign is not None:  # last, since a signature may cover the URL and the other headers
-                    previous, signature = signature, await self._sign(str(url), request.body, headers)
-                    if unauthorized is not None and signature == previous:
-                        raise unauthorized
-                    signed = {**headers, **validate_headers(signature)}
-                    self._secrets.add_headers(signature)
+                    signature = await self._sign(str(url), request.body, headers)
+                    signed = self._sign_headers(attempts, headers, signature)
                 response = await self._send(url, request, signed, timeouts, unread=unread)
                 if response.status_code < 300:
                     break
-                if response.status_code == 401 and self._sign is not None and unauthorized is None:
-                    unauthorized = StatusError(response)  # a token may have expired: another one is asked for
-                    continue
-                if redirects == MAX_REDIRECTS:
-                    raise StatusError(response)
-                redirects += 1
-                url = URL(redirect_url(str(url), response), encoded=True)
+                next_url = attempts.next_url(str(url), response, signs=self._sign is not None)
+                url = URL(next_url, encoded=True)
         except BaseException:
             await self._end_request()
             raise
@@ -259,18 +247,33 @@ def _in_thread(sign: Signer | None) -> AsyncSigner | None:
 
 async def _body(response: ClientResponse) -> bytes:
     """Read the body of an HTTP response, but only the beginning of a long error response."""
-    length = response.content_length
-    if length is not None and length <= MAX_ERROR_BYTES and hdrs.CONTENT_ENCODING not in response.headers:
+    length, codings, is_error = response.content_length, _codings(response), response.status >= 300
+    if length is not None and length <= MAX_ERROR_BYTES and not (codings or is_error):
         return await response.read()  # which is faster
     pieces, size = [], 0
-    async for piece in response.content.iter_any():
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_ERROR_BYTES and response.status >= 300:
-            break
-        if size > MAX_REPLY_BYTES:
-            raise ReplyTooLargeError
-    return b"".join(pieces)
+    try:
+        async for piece in response.content.iter_any():
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_ERROR_BYTES and is_error:
+                break
+            if size > MAX_REPLY_BYTES:
+                raise ReplyTooLargeError
+    except (ClientError, OSError):
+        if not is_error:
+            raise  # an error has its status, whatever happens to its body
+    body = b"".join(pieces)
+    return decode_body(response.status, codings, body) if codings else body
+
+
+def _codings(response: ClientResponse) -> str:
+    return ",".join(response.headers.getall(hdrs.CONTENT_ENCODING, ()))
+
+
+async def _decoded(pieces: AsyncIterator[bytes], decoder: BodyDecoder) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield decoder.decode(piece)
+    decoder.end()
 
 
 async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:

@@ -10,6 +10,7 @@ import os
 import re
 import ssl
 import sys
+import zlib
 from base64 import b64encode
 from collections.abc import (
     AsyncGenerator,
@@ -49,6 +50,9 @@ DRAIN_SECONDS = 0.02  # the end of a body follows its last event at once, or it 
 _REDIRECTS = (307, 308)  # the other redirects require a GET request, which does not call a model
 _PORTS = {"http": 80, "https": 443}
 _URL_CHARACTERS = "/%:@!$&'()*+,;=~?"  # "%" is safe because the parts may be percent-encoded already
+_DEFLATE, _GZIP = zlib.MAX_WBITS, zlib.MAX_WBITS + 16  # numbers of zlib
+_FORMATS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _DEFLATE}
+_UNSUPPORTED_CODINGS = ("br", "zstd", "compress", "x-compress")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
 _FORBIDDEN_IN_HEADERS = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
@@ -223,6 +227,9 @@ class Headers(Mapping[str, str]):
 
     Args:
         lines: The lines of the response. The values of repeated headers are joined by commas.
+
+    Attributes:
+        codings: The content codings of the body, such as "gzip"; "" if there are none.
     """
 
     def __init__(self, lines: Iterable[bytes]) -> None:
@@ -231,6 +238,7 @@ class Headers(Mapping[str, str]):
             name, _, value = line.decode("latin-1").partition(":")
             name, value = name.strip().lower(), value.strip()
             self._headers[name] = f"{self._headers[name]}, {value}" if name in self._headers else value
+        self.codings = self._headers.get("content-encoding", "")
 
     def __getitem__(self, name: str) -> str:
         return self._headers[name.lower()]
@@ -297,6 +305,98 @@ class ProxyError(OSError):
     """
 
 
+class ContentCodingError(OSError):
+    """Raised when the compressed body of a response is damaged or incomplete, or cannot be decoded."""
+
+
+class BodyDecoder:
+    """Decodes the body of an HTTP response piece by piece.
+
+    Codings with unknown names are ignored: some servers write names of character sets there.
+
+    Args:
+        codings: The content codings, as in the header, in the order in which the server applied them.
+    """
+
+    def __init__(self, codings: str) -> None:
+        names = [name.strip().lower() for name in codings.split(",")]
+        for name in names:
+            if name in _UNSUPPORTED_CODINGS:
+                raise ContentCodingError(f"the response has the coding {name}, which was not requested")
+        self._inflaters = [_Inflater(_FORMATS[name]) for name in reversed(names) if name in _FORMATS]
+
+    def decode(self, piece: bytes) -> bytes:
+        """Decode a piece of the body. Raises ContentCodingError, or ReplyTooLargeError."""
+        for inflater in self._inflaters:
+            piece = inflater.decode(piece)
+        return piece
+
+    def end(self) -> None:
+        """Raise ContentCodingError if the body has ended too early."""
+        if not all(inflater.is_complete for inflater in self._inflaters):
+            raise ContentCodingError(f"the compressed response {ENDED_EARLY}")
+
+
+class _Inflater:
+    """Decompresses gzip files, with any number of members, or the two forms of deflate.
+
+    Other bytes after the end are ignored.
+
+    Attributes:
+        is_complete: True if the compressed data could end here.
+    """
+
+    def __init__(self, window: int) -> None:
+        self.is_complete = False
+        self._window = window
+        self._start = b""  # of deflate, until the form is known
+        self._decoder = zlib.decompressobj(window)
+
+    def decode(self, data: bytes) -> bytes:
+        if self._window == _DEFLATE and len(self._start) < 2:
+            self._start = data = self._start + data
+            if len(data) < 2:
+                return b""
+            if data[0] & 15 != 8 or int.from_bytes(data[:2], "big") % 31:  # it has no header of zlib
+                self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)
+        pieces: list[bytes] = []
+        left = MAX_REPLY_BYTES
+        while data and not (self._decoder.eof and self._window == _DEFLATE):
+            if self._decoder.eof:
+                self._decoder = zlib.decompressobj(self._window)
+            try:
+                piece = self._decoder.decompress(data, left + 1)
+            except zlib.error:
+                if self.is_complete:  # what follows is not another member
+                    break
+                raise ContentCodingError("the compressed response is damaged") from None
+            pieces.append(piece)
+            left -= len(piece)
+            if left < 0:
+                raise ReplyTooLargeError
+            if piece or self._decoder.eof:
+                self.is_complete = self._decoder.eof
+            data = self._decoder.unconsumed_tail or self._decoder.unused_data
+        return b"".join(pieces)
+
+
+def decode_body(status: int, codings: str, body: bytes) -> bytes:
+    """Decode the body of a complete HTTP response; of an error, as far as possible.
+
+    Raises ContentCodingError, or ReplyTooLargeError.
+    """
+    try:
+        decoder = BodyDecoder(codings)
+        content = decoder.decode(body)
+        if status < 300:
+            decoder.end()
+        return content
+    except (ContentCodingError, ReplyTooLargeError):
+        if status < 300:
+            raise
+        return b""
+
+
 @dataclass(frozen=True, slots=True)
 class BaseUrl:
     """The base URL of a server, with the HTTP headers that every request to the server has.
@@ -359,7 +459,61 @@ def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def redirect_url(url: str, response: HttpResponse) -> str:
+class BaseHttpClient:
+    """The parts of an HTTP client that are the same for blocking and asynchronous calls.
+
+    Attributes:
+        headers: Sent with every request.
+    """
+
+    def __init__(self, base_url: str, credentials: Credentials) -> None:
+        self.headers = credentials.headers
+        self._base = BaseUrl.parse(base_url, credentials.headers)
+        self._secrets = Secrets((*credentials.secrets, *self._base.secrets))
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Strings that error messages and logs must not contain, such as API keys."""
+        return self._secrets.texts()
+
+    def _sign_headers(
+        self, attempts: Attempts, headers: Mapping[str, str], signature: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """Return the headers of a request with its signature; raise StatusError if it was refused before."""
+        attempts.check_signature(signature)
+        self._secrets.add_headers(signature)
+        return {**headers, **validate_headers(signature)}
+
+
+class Attempts:
+    """What follows the error statuses of one request: redirects, and other credentials after a 401."""
+
+    _redirects = 0
+    _signature: Mapping[str, str] = _NO_HEADERS
+    _was_refused = False
+    _refusal: StatusError | None = None  # of the last signature
+
+    def check_signature(self, signature: Mapping[str, str]) -> None:
+        """Raise the error of the last response if the server refused the same signature."""
+        if self._refusal is not None and signature == self._signature:
+            raise self._refusal
+        self._refusal, self._signature = None, signature
+
+    def next_url(self, url: str, response: HttpResponse, *, signs: bool) -> str:
+        """Return the URL of the next request after an error status; raise StatusError if there is none.
+
+        ``signs`` means that the client can get other credentials: a token may have expired.
+        """
+        if response.status_code == 401 and signs and not self._was_refused:
+            self._was_refused, self._refusal = True, StatusError(response)
+            return url
+        if self._redirects == MAX_REDIRECTS:
+            raise StatusError(response)
+        self._redirects += 1
+        return _redirect_url(url, response)
+
+
+def _redirect_url(url: str, response: HttpResponse) -> str:
     """Return the URL of a redirect on the same server; raise StatusError for other responses.
 
     A redirect to another server is not followed, because the prompt and the key would be sent there. Raises

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, Self, TypeVar
@@ -36,6 +37,7 @@ from .replies import (
     EventStreamReader,
     StreamReader,
     UnsupportedRequestError,
+    WholeReplyReader,
 )
 
 if TYPE_CHECKING:
@@ -320,16 +322,16 @@ class HttpChatModel(PickledByArguments):
         except call.client.failures as error:
             raise call.failure(error) from error
         try:
-            reader = call.stream_reader(response)
+            call.start_stream(response)
             try:
                 for chunk in response.iter_bytes():
-                    for delta in call.feed(reader, chunk):
+                    for delta in call.feed(chunk):
                         yield delta
-                    if reader.done:  # a server may keep the connection open after the end of the reply
+                    if call.reader.done:  # a server may keep the connection open after the end of the reply
                         break
             except call.client.failures as error:
-                call.raise_unless_finished(reader, error)
-            for delta in call.end(reader):
+                call.raise_unless_finished(error)
+            for delta in call.end():
                 yield delta
         finally:
             response.close()
@@ -342,16 +344,16 @@ class HttpChatModel(PickledByArguments):
         except call.client.failures as error:
             raise call.failure(error) from error
         try:
-            reader = call.stream_reader(response)
+            call.start_stream(response)
             try:
                 async for chunk in response.aiter_bytes():
-                    for delta in call.feed(reader, chunk):
+                    for delta in call.feed(chunk):
                         yield delta
-                    if reader.done:
+                    if call.reader.done:
                         break
             except call.client.failures as error:
-                call.raise_unless_finished(reader, error)
-            for delta in call.end(reader):
+                call.raise_unless_finished(error)
+            for delta in call.end():
                 yield delta
         finally:
             await response.aclose()
@@ -520,6 +522,10 @@ class _Call(Generic[R]):
         request: The HTTP request.
         deadline: When the reply must be complete, in the time of ``time.monotonic()``, or None.
         logs: True if requests and replies are logged.
+        reader: Parses the stream, if the reply is streamed.
+        headers: The headers of the streamed response.
+        start: The first bytes of a stream, as long as they are too few to know what the server sends; None
+            once it is known.
     """
 
     model: HttpChatModel
@@ -528,6 +534,9 @@ class _Call(Generic[R]):
     request: HttpRequest
     deadline: float | None
     logs: bool
+    reader: StreamReader = field(init=False, repr=False)
+    headers: Mapping[str, str] = field(init=False, repr=False)
+    start: bytes | None = None
 
     def post(self, *, unread: bool) -> R:
         """Send the HTTP request and return the response.
@@ -544,33 +553,57 @@ class _Call(Generic[R]):
         try:
             return self.model._dialect.read_reply(body, response.headers, self.settings)
         except REPLY_ERRORS as error:
+            if not body.strip():
+                raise self._errors().empty_reply() from None
             raise self._unusable(error, body) from error
 
-    def stream_reader(self, response: HttpResponse) -> StreamReader:
-        """Return a parser that converts a streamed HTTP response to parts of the model's reply."""
+    def start_stream(self, response: HttpResponse) -> None:
+        """Create the parser that converts a streamed HTTP response to parts of the model's reply."""
         if self.logs or header_listener.get() is not None:
             self._note_response(response, b"")
         try:
-            reader = self.model._dialect.stream_reader(response.headers, self.settings)
+            self.reader = self.model._dialect.stream_reader(response.headers, self.settings)
         except REPLY_ERRORS as error:
             raise self._errors().unusable_reply(error, b"") from error
-        if self.settings.options.raw_events and isinstance(reader, EventStreamReader):
-            reader.keeps_events = True
-        return reader
+        if isinstance(self.reader, EventStreamReader):
+            self.reader.keeps_events = bool(self.settings.options.raw_events)
+            self.headers, self.start = response.headers, b""
 
-    def feed(self, reader: StreamReader, chunk: bytes) -> list[ReplyDelta]:
+    def feed(self, chunk: bytes) -> list[ReplyDelta]:
         """Parse a chunk of a streamed HTTP response, and return the new parts of the model's reply."""
         if self.logs:
             self.log("chunk of a stream %s", chunk.decode(errors="replace"))
         try:
-            return reader.feed(chunk)
+            if self.start is not None:
+                chunk = self._choose_reader(self.start + chunk)
+            return self.reader.feed(chunk)
         except ReplyTooLargeError as error:
             raise self._errors().from_exception(error) from None
         except REPLY_ERRORS as error:
             raise self._unusable(error, chunk) from error
 
-    def end(self, reader: StreamReader) -> list[ReplyDelta]:
+    def _choose_reader(self, start: bytes) -> bytes:
+        """Replace the parser if the server sends a whole reply instead of a stream of events.
+
+        ``start`` are the first bytes of the response. Returns those to parse, none if they are too few.
+        """
+        is_bom = codecs.BOM_UTF8.startswith(start)
+        text = b"" if is_bom else start.removeprefix(codecs.BOM_UTF8).lstrip()
+        if not text:
+            self.start = start.strip()
+            return b""
+        self.start = None
+        reader, headers = self.reader, self.headers
+        if isinstance(reader, EventStreamReader) and reader.sends_whole_reply(
+            text, headers.get("content-type", "")
+        ):
+            read = self.model._dialect.read_reply
+            self.reader = WholeReplyReader(lambda body: read(body, headers, self.settings))
+        return start
+
+    def end(self) -> list[ReplyDelta]:
         """Return the last parts of the model's reply after the end of the streamed HTTP response."""
+        reader = self.reader
         try:
             return reader.end()
         except BrokenStreamError:
@@ -578,11 +611,11 @@ class _Call(Generic[R]):
         except REPLY_ERRORS as error:
             raise self._errors().unusable_reply(error, reader.body) from error
 
-    def raise_unless_finished(self, reader: StreamReader, error: Exception) -> None:
+    def raise_unless_finished(self, error: Exception) -> None:
         """Raise a ModelError for a broken connection if the streamed reply is not complete."""
-        if not reader.finished:
+        if not self.reader.finished:
             failure = self.failure(error)
-            failure.body = reader.text
+            failure.body = self.reader.text
             raise failure from error
 
     def failure(self, error: Exception) -> ModelError:

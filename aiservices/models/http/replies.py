@@ -7,7 +7,10 @@ this package's ModelError exceptions.
 
 from __future__ import annotations
 
+import codecs
+import json
 import math
+import re
 import socket
 import ssl
 import time
@@ -48,16 +51,18 @@ from .base import (
 JsonObject = dict[str, Any]  # the members of a provider's JSON are only known at run time
 
 
-def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
+def parse_object(
+    raw: bytes, source: str = "the body", repair: Callable[[bytes], bytes] | None = None
+) -> JsonObject:
     """Parse a provider's JSON object, or raise an exception if it is invalid or contains an error.
 
     Raises UnreadableReplyError, or ReportedError if the object is an error. ``source`` describes the bytes in
-    error messages.
+    error messages. ``repair`` changes bytes that are not valid JSON.
     """
     try:
         data = from_json(raw)
     except ValueError:
-        raise UnreadableReplyError(f"{source} is not JSON") from None
+        data = _parse_invalid_unicode(raw if repair is None else repair(raw), source)
     if not isinstance(data, dict):
         raise UnreadableReplyError(f"{source} is not a JSON object")
     if data.get("error"):  # some servers send an error with the status 200
@@ -65,6 +70,19 @@ def parse_object(raw: bytes, source: str = "the body") -> JsonObject:
     if data.get("object") == "error":  # the format of vLLM
         raise ReportedError(data)
     return data
+
+
+def _parse_invalid_unicode(raw: bytes, source: str) -> object:
+    """Parse JSON with a byte order mark, invalid UTF-8, half surrogate pairs or raw control characters.
+
+    What is not valid Unicode becomes replacement characters.
+    """
+    try:
+        data = json.loads(raw.decode("utf-8-sig", errors="replace"), strict=False)
+    except (ValueError, RecursionError):
+        raise UnreadableReplyError(f"{source} is not JSON") from None
+    text = json.dumps(data, ensure_ascii=False)
+    return from_json(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def is_json_object(text: str) -> bool:
@@ -87,57 +105,88 @@ class EventDecoder(Protocol):
         ...
 
 
-class SseDecoder:
-    """Splits a stream of server-sent events (SSE) into the data of each event.
+class ServerSentEvent(NamedTuple):
+    """A server-sent event: its name, which is "" if it has none, and its data."""
 
-    Bytes without a line end are only collected, so a line that arrives in many pieces costs no more than one
-    that arrives whole. Raises ReplyTooLargeError for an event that is larger than any reply of a model.
+    name: str
+    data: bytes
+
+
+class SseDecoder:
+    """Splits a stream of server-sent events (SSE) into events, as the HTML standard says.
+
+    Lines end with CR, LF or both, and a byte order mark at the start is skipped. Events without data are
+    dropped. Bytes without a line end are only collected, so a line that arrives in many pieces costs no more
+    than one that arrives whole. Raises ReplyTooLargeError for an event that is larger than any reply.
     """
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._data: list[bytes] = []
+        self._name = b""
         self._size = 0  # the total size of the pieces and the data
+        self._at_start = True
+        self._after_cr = False  # a line feed belongs to the carriage return before it
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
-        line_end = chunk.find(b"\n")
-        if line_end < 0:  # joining the pieces here would take quadratic time
-            self._pieces.append(chunk)
-            self._grow(len(chunk))
-            return []
+        """Decode a chunk of a byte stream, and return the data of all events that are now complete."""
         # most chunks are exactly one event of one line, which needs no splitting
         if (
-            line_end == len(chunk) - 2
-            and chunk.startswith(b"data: ")
-            and b"\r" not in chunk
+            chunk.startswith(b"data: ")
+            and chunk.find(b"\n") == len(chunk) - 2
             and chunk.endswith(b"\n")
-            and not (self._pieces or self._data)
+            and b"\r" not in chunk
+            and not (self._pieces or self._data or self._after_cr)
         ):
-            return [chunk[6:line_end]]
-        if self._pieces:
+            return [chunk[6:-2]] if len(chunk) > 8 else []
+        return [event.data for event in self.events(chunk)]
+
+    def end(self) -> list[bytes]:
+        """Return the data of the last event if the stream ended without a blank line."""
+        return [event.data for event in self.events(b"\n\n")]
+
+    def events(self, chunk: bytes) -> list[ServerSentEvent]:
+        """Decode a chunk of a byte stream, and return all events that are now complete."""
+        if self._at_start:
             chunk = b"".join([*self._pieces, chunk])
-        lines = chunk.split(b"\n")
+            self._pieces = []
+            if len(chunk) < 3 and codecs.BOM_UTF8.startswith(chunk):
+                self._pieces = [chunk]
+                return []
+            self._at_start = False
+            chunk = chunk.removeprefix(codecs.BOM_UTF8)
+        if self._after_cr and chunk:
+            self._after_cr = False
+            chunk = chunk.removeprefix(b"\n")
+        if b"\r" in chunk:
+            self._after_cr = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if b"\n" not in chunk:  # joining the pieces here would take quadratic time
+            if chunk:
+                self._pieces.append(chunk)
+                self._grow(len(chunk))
+            return []
+        lines = b"".join([*self._pieces, chunk]).split(b"\n")
         last = lines.pop()
         self._pieces = [last] if last else []
         return self._events(lines)
 
-    def end(self) -> list[bytes]:
-        """Return the data of the last server-sent event if the stream ended without a blank line."""
-        line, self._pieces = b"".join(self._pieces), []
-        return self._events([line, b""])
-
-    def _events(self, lines: list[bytes]) -> list[bytes]:
-        events: list[bytes] = []
+    def _events(self, lines: list[bytes]) -> list[ServerSentEvent]:
+        events: list[ServerSentEvent] = []
         data = self._data
-        for raw in lines:
-            line = raw[:-1] if raw.endswith(b"\r") else raw
-            # the names of events and comments are skipped: all APIs repeat the name in the data
+        for line in lines:
             if line.startswith(b"data:"):
                 data.append(line[6:] if line.startswith(b"data: ") else line[5:])
                 self._grow(len(line))
-            elif not line and data:
-                events.append(data[0] if len(data) == 1 else b"\n".join(data))
-                data.clear()
+            elif line.startswith(b"event:"):
+                self._name = line[6:].removeprefix(b" ")
+            elif not line:
+                if data:
+                    joined = data[0] if len(data) == 1 else b"\n".join(data)
+                    if joined.strip():
+                        events.append(ServerSentEvent(self._name.decode(errors="replace"), joined))
+                    data.clear()
+                self._name = b""
                 self._size = 0
         return events
 
@@ -188,6 +237,11 @@ class StreamReader(ABC):
         """
 
 
+# halves of a surrogate pair, whose backslash is not escaped, at the end and the start of a JSON string
+_ENDS_WITH_HIGH = re.compile(rb"(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2})\"")
+_STARTS_WITH_LOW = re.compile(rb"\"(?=\\u[dD][c-fC-F][0-9a-fA-F]{2})")
+
+
 class EventStreamReader(StreamReader):
     """Base class of parsers for streamed replies that are sent as JSON events.
 
@@ -199,6 +253,7 @@ class EventStreamReader(StreamReader):
         self.keeps_events = False
         self._decoder = SseDecoder() if decoder is None else decoder
         self._texts: list[str] = []
+        self._high_surrogate = b""  # the first half of a character whose second half is in a later event
 
     @property
     def text(self) -> str:
@@ -220,23 +275,40 @@ class EventStreamReader(StreamReader):
 
     def end(self) -> list[ReplyDelta]:
         deltas: list[ReplyDelta] = []
-        if not self.finished:  # the blank line after the last event may be missing
-            try:
-                deltas = self._read_events(self._decoder.end())
-            except UnreadableReplyError:
-                raise BrokenStreamError from None  # the stream broke in the middle of an event
+        try:
+            deltas = self._read_events(
+                self._decoder.end()
+            )  # the blank line after the last event may be missing
+        except UnreadableReplyError:
+            pass  # the stream broke in the middle of an event
         if not self.finished:
             raise BrokenStreamError
         return [*deltas, *self._last_deltas()]
+
+    def sends_whole_reply(self, start: bytes, content_type: str) -> bool:
+        """Return True if the server ignores ``stream=True`` and sends a whole reply, or a page.
+
+        Args:
+            start: The first bytes of the response, which are not white space.
+            content_type: The content type, which is wrong for some servers.
+        """
+        if not isinstance(self._decoder, SseDecoder):
+            return "json" in content_type or start.startswith((b'{"', b"{ ", b"{\n"))
+        if start.startswith((b"{", b"[", b"<", b'"')):
+            return True
+        # comments and the names of fields begin like this
+        return "event-stream" not in content_type and not start.startswith((b":", b"d", b"e", b"i", b"r"))
 
     def _read_events(self, events: list[bytes]) -> list[ReplyDelta]:
         deltas: list[ReplyDelta] = []
         for event in events:
             if event.startswith(b"[DONE]"):  # OpenAI's end of a stream; JSON cannot begin like this
                 self.done = True
+            if self.done:
                 break
+            data = parse_object(event, "one of its events", self._join_surrogates)
             try:
-                delta = self._read_event(parse_object(event, "one of its events"))
+                delta = self._read_event(data) if data else None
             except (AttributeError, KeyError, TypeError):
                 raise UnreadableReplyError("one of its events has an unexpected shape") from None
             if self.keeps_events:
@@ -244,6 +316,19 @@ class EventStreamReader(StreamReader):
             if delta is not None:
                 deltas.append(delta)
         return deltas
+
+    def _join_surrogates(self, event: bytes) -> bytes:
+        """Move half a surrogate pair at the end of a text to the event with the other half."""
+        if self._high_surrogate:
+            event = _STARTS_WITH_LOW.sub(
+                b'"%b' % self._high_surrogate.replace(b"\\", b"\\\\"), event, count=1
+            )
+            self._high_surrogate = b""
+        match = _ENDS_WITH_HIGH.search(event)
+        if match is None:
+            return event
+        self._high_surrogate = match[1]
+        return event[: match.start(1)] + event[match.end(1) :]
 
 
 class WholeReplyReader(StreamReader):
@@ -309,6 +394,8 @@ def _bytes_of(token: JsonObject) -> bytes:
 
 _MIN_SECRET_LENGTH = 8  # a shorter key ("ollama") protects nothing and may be an ordinary word of a message
 _MAX_QUOTED = 300
+_ERROR_STATUS = re.compile(r"[45][0-9][0-9]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # they could forge lines of a log
 # the texts of our blocking client, aiohttp and httpx2 for a body that ends too early
 _CUT_SHORT = (
     ENDED_EARLY,
@@ -389,7 +476,7 @@ def read_error_details(headers: Mapping[str, str], body: str) -> ErrorDetails:
     message, codes = _message_and_codes(body)
     return ErrorDetails(
         message,
-        next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), None),
+        next((int(code) for code in codes if _ERROR_STATUS.fullmatch(code)), None),
         next((_STATUS_OF_CODE[code] for code in codes if code in _STATUS_OF_CODE), None),
         "insufficient_quota" in codes,
         headers.get("x-request-id"),
@@ -417,8 +504,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     The headers have milliseconds, seconds or a date.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) / unit
+        try:  # a header that comes twice has a list of numbers
+            seconds = max(map(float, headers.get(name, "").split(","))) / unit
         except ValueError:
             continue
         if math.isfinite(seconds) and seconds >= 0:
@@ -481,6 +568,10 @@ class ErrorMapper:
         return ModelTimeoutError(
             self._message("the reply was not complete before the timeout; ask for less"), retryable=True
         )
+
+    def empty_reply(self) -> ModelConnectionError:
+        """Return the error for an HTTP response that has a success status but no body."""
+        return ModelConnectionError(self._message("the reply is empty; try again"), retryable=True)
 
     def broken_stream(self, text: str) -> ModelConnectionError:
         """Return the error for a streamed reply that ended too early.
@@ -597,7 +688,7 @@ class ErrorMapper:
         )
 
     def _message(self, text: str) -> str:
-        return f"{self.label}: {self.redacted(text)}"
+        return f"{self.label}: {_CONTROL_CHARACTERS.sub(' ', self.redacted(text))}"
 
     def redacted(self, text: str) -> str:
         """Return text with secrets, such as the API key, replaced by ``[redacted]``."""

@@ -28,27 +28,26 @@ from .base import (
     IDLE_SECONDS,
     MAX_CACHED_PATHS,
     MAX_ERROR_BYTES,
-    MAX_REDIRECTS,
     MAX_REPLY_BYTES,
     READ_SECONDS,
-    BaseUrl,
+    Attempts,
+    BaseHttpClient,
+    BodyDecoder,
     Credentials,
     DeadlineError,
     Headers,
     HttpRequest,
     ProxyError,
     ReplyTooLargeError,
-    Secrets,
     StatusError,
     TransportError,
     certificates,
+    decode_body,
     find_proxy,
-    redirect_url,
     validate_headers,
 )
 
 _MAX_IDLE_CONNECTIONS = 100  # more threads may send at once; their connections are closed afterwards
-_HEAD_ENDS = (b"\r\n", b"\n")
 _SUCCESS = (b"HTTP/1.1 2", b"HTTP/1.0 2")
 # depending on the version, "SSL certificate problem: X" or "SSL certificate OpenSSL verify result: X (18)"
 _VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
@@ -109,19 +108,28 @@ class StreamedResponse:
         connection = self._connection
         if connection is None:
             return b""
-        while not connection.done:  # the pieces stay where they are, because there is a limit for them
-            connection.wait()
+        try:
+            while not connection.done:  # the pieces stay where they are, because there is a limit for them
+                connection.wait()
+        except (OSError, ReplyTooLargeError):
+            if self.status_code < 300:
+                raise  # an error has its status, whatever happens to its body
         content = b"".join(connection.body.take())
         self.close()
-        return content
+        codings = self.headers.codings
+        return decode_body(self.status_code, codings, content) if codings else content
 
     def iter_bytes(self) -> Iterator[bytes]:
         """Yield the pieces of the HTTP response body as they arrive."""
-        connection = self._connection
+        connection, codings = self._connection, self.headers.codings
+        decoder = BodyDecoder(codings) if codings else None
         while connection is not None:
-            yield from connection.body.take()
+            pieces = connection.body.take()
+            yield from pieces if decoder is None else map(decoder.decode, pieces)
             if connection.done:
                 self.close()
+                if decoder is not None:
+                    decoder.end()
                 return
             connection.wait()
 
@@ -145,7 +153,7 @@ class StreamedResponse:
             self._client._release(self._client._idle_streams, connection)
 
 
-class SyncHttpClient:
+class SyncHttpClient(BaseHttpClient):
     """A blocking HTTP client that sends POST requests to one base URL with libcurl.
 
     Threads share its connections; a forked process opens its own. Raises TransportError if the environment
@@ -157,11 +165,9 @@ class SyncHttpClient:
     """
 
     def __init__(self, base_url: str, credentials: Credentials) -> None:
+        super().__init__(base_url, credentials)
         self.failures: tuple[type[Exception], ...] = _FAILURES
-        self.headers = credentials.headers
         self._sign = credentials.sign
-        self._base = BaseUrl.parse(base_url, credentials.headers)
-        self._secrets = Secrets((*credentials.secrets, *self._base.secrets))
         self._lines = _header_lines(self._base.headers)
         self._options = _connection_options(self._base.url(""))
         self._urls: dict[str, str] = {}
@@ -170,11 +176,6 @@ class SyncHttpClient:
         self._idle_streams: deque[_StreamConnection] = deque()
         self._closed = False
         _CLIENTS.add(self)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Strings that error messages and logs must not contain, such as API keys."""
-        return self._secrets.texts()
 
     def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
@@ -200,27 +201,16 @@ class SyncHttpClient:
             headers = {**headers, **validate_headers(request.headers)}
             lines = _header_lines(headers)
         send = self._start_stream if unread else self._send
-        redirects = 0
-        signature: Mapping[str, str] = {}
-        unauthorized: StatusError | None = None
+        attempts = Attempts()
         while True:
             if self._sign is not None:  # last, since a signature may cover the URL and the other headers
-                previous, signature = signature, self._sign(url, request.body, headers)
-                if unauthorized is not None and signature == previous:
-                    raise unauthorized
-                lines = _header_lines({**headers, **validate_headers(signature)})
-                self._secrets.add_headers(signature)
+                signature = self._sign(url, request.body, headers)
+                lines = _header_lines(self._sign_headers(attempts, headers, signature))
             response = send(url, lines, request.body, timeout, deadline)
             if response.status_code < 300:
                 return response
             error = WholeResponse(response.status_code, response.headers, response.content)
-            if response.status_code == 401 and self._sign is not None and unauthorized is None:
-                unauthorized = StatusError(error)  # a token may have expired, so another one is asked for
-                continue
-            if redirects == MAX_REDIRECTS:
-                raise StatusError(error)
-            redirects += 1
-            url = redirect_url(url, error)
+            url = attempts.next_url(url, error, signs=self._sign is not None)
 
     def close(self) -> None:
         """Close all idle HTTP connections now, and each busy connection when its request ends."""
@@ -382,32 +372,34 @@ class _Connection:
         curl.setopt(pycurl.NOPROGRESS, not is_main)
         try:
             curl.perform()
+            self.done = True
+            self._used_at = time.monotonic()
+            self._socket = curl.getinfo(pycurl.ACTIVESOCKET)
+            head = self.head()
         except pycurl.error as error:
-            if deadline is not None and time.monotonic() >= deadline:
-                raise DeadlineError from None
-            code, message = cast("tuple[int, str]", error.args)
-            raise _error(code, message, self) from None
-        self.done = True
-        self._used_at = time.monotonic()
-        self._socket = curl.getinfo(pycurl.ACTIVESOCKET)
-        head = self.head()
+            head = self.head()
+            if head is None or head[0] < 300:  # an error has its status, whatever happens to its body
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise DeadlineError from None
+                code, message = cast("tuple[int, str]", error.args)
+                raise _error(code, message, self) from None
         if head is None:
             raise CurlError("the response has no headers")
-        return WholeResponse(*head, b"".join(self.body.take()))
+        status, headers = head
+        content = b"".join(self.body.take())
+        if headers.codings:
+            content = decode_body(status, headers.codings, content)
+        return WholeResponse(status, headers, content)
 
     def head(self) -> tuple[int, Headers] | None:
         """Return the status and the headers of the HTTP response, or None if they have not all arrived."""
-        head = self._head
-        if not head or head[-1] not in _HEAD_ENDS:
-            return None
-        start = len(head) - 1
-        while start >= 0 and not head[start].startswith(b"HTTP/"):
-            start -= 1
-        if start < 0:
-            return None
-        status = int(head[start].split(None, 2)[1])
-        # an interim response, such as 100 Continue, precedes the final one
-        return (status, Headers(head[start + 1 : -1])) if status >= 200 else None
+        lines, start = self._head, 0
+        while (end := _blank_line(lines, start)) is not None:
+            status = int(lines[start].split(None, 2)[1])
+            if status >= 200:  # the lines after the blank one are trailers
+                return status, Headers(lines[start + 1 : end])
+            start = end + 1  # an interim response, such as 100 Continue, precedes the final one
+        return None
 
     def info(self, key: int) -> int:
         """Return a number that libcurl reports about the last HTTP request, such as a proxy's status code."""
@@ -562,6 +554,16 @@ class _Poll:
         return [(number, flag) for numbers, flag in zip(ready, flags, strict=True) for number in numbers]
 
 
+def _blank_line(lines: list[bytes], start: int) -> int | None:
+    """Return the index of the blank line that ends the headers; None if it has not arrived."""
+    for line_end in (b"\r\n", b"\n"):
+        try:
+            return lines.index(line_end, start)
+        except ValueError:
+            pass
+    return None
+
+
 def _is_readable(descriptor: int) -> bool:
     """Return True if a socket has data to read or is closed, so that it cannot be reused for a request."""
     try:
@@ -595,7 +597,7 @@ def _connection_options(url: str) -> dict[int, object]:
         pycurl.POST: 1,
         pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
         pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
-        pycurl.ACCEPT_ENCODING: "gzip, deflate",
+        pycurl.HTTP_CONTENT_DECODING: 0,
         pycurl.PROXY: find_proxy(url) or "",  # not None: libcurl would read the environment itself
         pycurl.NOSIGNAL: 1,
         pycurl.PATH_AS_IS: 1,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TypeAlias
 from urllib.parse import quote
 
@@ -34,7 +33,6 @@ from ..http.replies import (
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
-    WholeReplyReader,
     is_json_object,
     parse_object,
     read_logprobs,
@@ -163,10 +161,7 @@ class ChatDialect(ApiDialect):
         return read_chat_completion(body, self._provider, tuple(settings.notes))
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        notes = tuple(settings.notes)
-        if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(partial(read_chat_completion, provider=self._provider, notes=notes))
-        return ChatStreamReader(self._provider, notes)
+        return ChatStreamReader(self._provider, tuple(settings.notes))
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()

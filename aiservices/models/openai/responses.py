@@ -24,7 +24,6 @@ from ..http.replies import (
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
-    WholeReplyReader,
     parse_object,
     read_logprobs,
     read_media,
@@ -137,10 +136,7 @@ class ResponsesDialect(ApiDialect):
         return read_response(body, self._provider, tuple(settings.notes))
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        notes = tuple(settings.notes)
-        if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(partial(read_response, provider=self._provider, notes=notes))
-        return ResponseStreamReader(self._provider, notes)
+        return ResponseStreamReader(self._provider, tuple(settings.notes))
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
         text = (error.body or str(error)).lower()

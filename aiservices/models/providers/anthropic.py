@@ -574,7 +574,7 @@ class MessageStreamReader(BlockStreamReader):
 
     @property
     def finished(self) -> bool:
-        return self.done
+        return self.done or self._message.get("stop_reason") is not None
 
     def _last_deltas(self) -> list[ReplyDelta]:
         return [ReplyDelta(reply=self._make_reply({**self._message, "content": self._complete_blocks()}))]

@@ -657,7 +657,7 @@ def _event_json(headers: Mapping[str, str], payload: bytes) -> bytes:
             message = headers.get(":error-message", "")
         code = str(_STATUS_OF_EXCEPTION.get(kind, 500))
         return to_json({"error": {"message": f"{kind}: {message}", "code": code}})
-    return to_json({headers.get(":event-type", ""): from_json(payload)})
+    return b"{%b:%b}" % (to_json(headers.get(":event-type", "")), payload)
 
 
 class ConverseStreamReader(BlockStreamReader):

@@ -23,7 +23,6 @@ from ..http.replies import (
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
-    WholeReplyReader,
     parse_object,
 )
 from ..media import Media
@@ -119,8 +118,6 @@ class BlockDialect(ApiDialect):
         return self._reply(settings, headers, parse_object(body), body)
 
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
-        if "json" in headers.get("content-type", ""):
-            return WholeReplyReader(partial(self.read_reply, headers=headers, settings=settings))
         return self._event_reader(partial(self._reply, settings, headers))
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:

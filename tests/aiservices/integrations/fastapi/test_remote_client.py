@@ -136,13 +136,38 @@ def test_a_stream_that_is_cut_off_raises_an_error() -> None:
 
 def test_a_response_without_events_raises_an_error() -> None:
     desk = client(Desk, "http://nowhere", http=client_with_response(lambda: Response("{}")))
-    with pytest.raises(ModelConnectionError) as caught:
+    with pytest.raises(InvalidReplyError) as caught:
         list(desk.tell("it"))
     assert str(caught.value) == (
-        "Desk.tell: http://nowhere cannot be reached, or the connection broke: SSEError; "
+        "Desk.tell: http://nowhere answered with no content type instead of text/event-stream; "
         "check the address and that the service runs"
     )
     assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: ":\n\n" + text.replace("\n\n", "\n\ndata:\n\nevent: text\n\n"),
+        lambda text: text.replace("data: ", "id: 1\ndata:"),
+    ],
+)
+def test_events_are_read_as_the_standard_says(change: Callable[[str], str]) -> None:
+    events = change('event: text\ndata: "Grüße, "\n\nevent: text\ndata: "you"\n\nevent: end\ndata: null\n\n')
+    desk = client(Desk, "http://nowhere", http=client_with_events(events))
+    assert list(desk.tell("it")) == ["Grüße, ", "you"]
+
+
+def test_an_event_that_is_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiservices.models.http.replies.MAX_REPLY_BYTES", 1000)
+    events = f"event: text\ndata: {'x' * 2000}\n\n"
+    desk = client(Desk, "http://nowhere", http=client_with_events(events))
+    with pytest.raises(InvalidReplyError) as caught:
+        list(desk.tell("it"))
+    assert str(caught.value) == "Desk.tell: an event of http://nowhere is too large"
 
 
 @pytest.mark.parametrize(

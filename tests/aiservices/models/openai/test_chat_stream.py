@@ -379,14 +379,13 @@ def test_a_whole_reply_to_a_stream_request_is_read(loopback: Loopback, model: Op
     assert last.reply.message == AiMessage("Hi", reasoning="Hm")
 
 
-def test_a_page_instead_of_a_stream_is_an_early_end(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_a_page_instead_of_a_stream_is_an_invalid_reply(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(raw_reply(b"<html></html>", content_type="text/html"))
-    with pytest.raises(ModelConnectionError) as caught:
+    with pytest.raises(InvalidReplyError) as caught:
         list(model.stream(HELLO))
     assert str(caught.value) == (
-        f"openai:m at {loopback.base_url}: the stream ended after 0 characters, before the reply was "
-        "complete; "
-        "try again"
+        f"openai:m at {loopback.base_url}: the reply is not a chat completion: the body is not JSON; "
+        "check base_url. It begins: '<html></html>'"
     )
 
 

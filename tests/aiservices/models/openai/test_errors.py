@@ -224,7 +224,6 @@ def test_a_wait_until_a_date_is_counted_from_now(loopback: Loopback, model: Open
     ("sent", "expected_text"),
     [
         (b"<html>Welcome</html>", NO_JSON + "'<html>Welcome</html>'"),
-        (b"", NO_JSON + "''"),
         (b"\xff", NO_JSON + "'\ufffd'"),
         (b"x" * 400, NO_JSON + f"'{'x' * 300}…'"),
         (
@@ -263,6 +262,14 @@ def test_a_reply_that_is_not_a_completion_is_an_invalid_reply(
     assert type(caught) is InvalidReplyError
     assert caught.body == sent.decode(errors="replace")
     assert not caught.retryable
+
+
+def test_a_reply_without_a_body_may_be_requested_again(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(raw_reply(b""))
+    caught = failure(model)
+    assert str(caught) == f"openai:gpt-x at {loopback.base_url}: the reply is empty; try again"
+    assert type(caught) is ModelConnectionError
+    assert caught.retryable
 
 
 def test_an_error_with_a_good_status_is_still_an_error(loopback: Loopback, model: OpenAiChatModel) -> None:

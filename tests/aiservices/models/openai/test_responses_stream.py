@@ -449,11 +449,13 @@ def test_events_that_are_not_a_response_are_an_invalid_reply(
     )
 
 
-def test_a_page_instead_of_a_stream_is_an_early_end(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_a_page_instead_of_a_stream_is_an_invalid_reply(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
     loopback.reply(raw_reply(b"<html></html>", content_type="text/html"))
-    with pytest.raises(ModelConnectionError) as caught:
+    with pytest.raises(InvalidReplyError) as caught:
         list(model.stream(HELLO))
-    assert caught.value.body == ""
+    assert caught.value.body == "<html></html>"
 
 
 def test_closing_a_stream_early_closes_its_connection(

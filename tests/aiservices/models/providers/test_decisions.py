@@ -574,7 +574,7 @@ def test_answers_of_openai_are_checked(loopback: Loopback, answers: list[Any], m
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"answers": null}', b'{"answers": ["q1"]}'])
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"answers": null}', b'{"answers": ["q1"]}'])
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_reply_of_another_kind_is_an_error(loopback: Loopback, provider: Provider, body: bytes) -> None:
     loopback.reply(raw_reply(body))
