@@ -74,7 +74,14 @@ def writing(model: ScriptedChatModel) -> FastAPI:
     return web
 
 
-@pytest.mark.parametrize(("chunks", "shown"), [(1, "One "), (2, "One two "), (9, "One two three.")])
+@pytest.mark.parametrize(
+    ("chunks", "shown"),
+    [
+        pytest.param(1, "One ", marks=pytest.mark.peers),
+        (2, "One two "),
+        pytest.param(9, "One two three.", marks=pytest.mark.peers),
+    ],
+)
 def test_a_browser_whose_stream_breaks_calls_the_model_once(
     chunks: int, shown: str, serve: Callable[[Any], str]
 ) -> None:
@@ -104,6 +111,7 @@ def test_no_request_that_continues_a_stream_calls_the_model(verb: str, last_id: 
     assert model.requests == []
 
 
+@pytest.mark.peers
 def test_an_error_before_the_first_event_is_not_tried_again_by_a_browser(serve: Callable[[Any], str]) -> None:
     model = ScriptedChatModel([RuntimeError("down")] * 5)
     url = serve(writing(model))
