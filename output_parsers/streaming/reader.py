@@ -288,6 +288,7 @@ class ItemReader(Generic[T]):
         on_error: ItemPolicy = ItemPolicy.RAISE,
         *,
         leniency: Leniency = Leniency.SAFE,
+        envelope: str | None = None,
     ) -> None:
         """Create a reader for the list in one reply, which arrives in chunks of text.
 
@@ -295,8 +296,10 @@ class ItemReader(Generic[T]):
             item: The type of the items, or its parser.
             on_error: What to do with an item that does not fit.
             leniency: How far the text may differ from exact JSON.
+            envelope: The key of the object around the list that was requested, if any.
         """
         parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
+        self._envelope = envelope
         self._node: Node[T] = parser.node
         self._fast_reader = parser.fast_reader
         self._on_error = on_error
@@ -389,7 +392,7 @@ class ItemReader(Generic[T]):
             if (
                 not isinstance(inner, Container)
                 or inner.bracket == "{"
-                or may_have_key(self._node, inner.key)
+                or (inner.key != self._envelope and may_have_key(self._node, inner.key))
             ):
                 return
             candidate = inner
@@ -541,7 +544,7 @@ class ItemListParser(TypeParser[list[Any]]):
 
     def reader(self) -> ItemReader[Any]:
         """Return a reader that parses list items one by one while the reply is streamed."""
-        return ItemReader(self._item, self._policy, leniency=self.leniency)
+        return ItemReader(self._item, self._policy, leniency=self.leniency, envelope=self._field)
 
     def parse(self, text: str, leniency: Leniency | None = None) -> list[Any]:
         """Parse a complete reply, and return its list items.
@@ -556,7 +559,7 @@ class ItemListParser(TypeParser[list[Any]]):
         Raises OutputParsingError if the text does not fit.
         """
         leniency = self.leniency if leniency is None else leniency
-        reader = ItemReader(self._item, self._policy, leniency=leniency)
+        reader = ItemReader(self._item, self._policy, leniency=leniency, envelope=self._field)
         try:
             items = reader.feed(text)
             return Reading([*items, *reader.finish()])

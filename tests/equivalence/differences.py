@@ -84,7 +84,7 @@ CHANGED_TWICE = {
 ON_PURPOSE = [
     Rule(
         "An Iterator[str] yields the text as it arrives, and not the items of a list.",
-        "(Async)?Iterator",
+        "(.*, )?(Async)?Iterator",
         lambda case: case.form == list[str],
         ("how-to/structured-answers.md", "yields text as the model writes it"),
     ),

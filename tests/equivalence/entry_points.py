@@ -10,7 +10,7 @@ import inspect
 import json
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -188,7 +188,19 @@ def _async_stream(world: World, service: Any) -> Outcome:
     return world.wait(watch())
 
 
+def _iterator(world: World, service: Any) -> Outcome:
+    return of_value(list(service.each("it")))
+
+
+def _async_iterator(world: World, service: Any) -> Outcome:
+    async def gather() -> list[Any]:
+        return [item async for item in service.each_awaited("it")]
+
+    return of_value(world.wait(gather()))
+
+
 CALLS = {"blocking": _blocking, "async": _async, "Stream": _stream, "AsyncStream": _async_stream}
+ITEM_CALLS = {"Iterator": _iterator, "AsyncIterator": _async_iterator}
 
 
 def add_kinds(
@@ -196,9 +208,10 @@ def add_kinds(
     service_of: Callable[[World, Case], Any],
     applies: Condition = lambda case: True,
     wrap: Callable[[Call], Call] = lambda call: call,
+    calls: Mapping[str, Callable[[World, Any], Outcome]] = CALLS,
 ) -> None:
-    """Register the four kinds of calls of a service as entry points."""
-    for kind, call in CALLS.items():
+    """Register the kinds of calls of a service as entry points."""
+    for kind, call in calls.items():
 
         def run(world: World, case: Case, call: Any = call) -> Outcome:
             return call(world, service_of(world, case))
@@ -220,17 +233,7 @@ for _strategy in (Strategy.JSON_SCHEMA, Strategy.JSON_MODE, Strategy.OUTPUT_TOOL
     add_kinds(_strategy, partial(_service_with, strategy=_strategy), has_strategies)
 
 
-@entry_point("Iterator", is_list)
-def _iterator(world: World, case: Case) -> Outcome:
-    return of_value(list(world.service(case, Items).each("it")))
-
-
-@entry_point("AsyncIterator", is_list)
-def _async_iterator(world: World, case: Case) -> Outcome:
-    async def gather() -> list[Any]:
-        return [item async for item in world.service(case, Items).each_awaited("it")]
-
-    return of_value(world.wait(gather()))
+add_kinds("", lambda world, case: world.service(case, Items), is_list, calls=ITEM_CALLS)
 
 
 # --- Other objects that ask a model
@@ -299,12 +302,13 @@ def _tool_parameter(world: World, case: Case) -> Outcome:
 # --- The APIs of providers, over HTTP
 
 
-def _service_at(world: World, case: Case, *, dialect: str, strategy: Strategy) -> Any:
+def _service_at(world: World, case: Case, *, dialect: str, strategy: Strategy, interface: Any = Whole) -> Any:
     server = world.once("dialects", lambda: DialectServer(world))
     server.case, server.dialect = case, DIALECTS[dialect]
     settings: Any = {} if parser_for(case.form).plain_text else {"strategy": strategy}
-    key = ("dialect", id(case.form), dialect, strategy)
-    return world.once(key, lambda: create(Whole[case.form], server.model(dialect), retry=None, **settings))
+    form = case.form.__args__[0] if interface is Items else case.form
+    key = ("dialect", id(case.form), dialect, strategy, interface)
+    return world.once(key, lambda: create(interface[form], server.model(dialect), retry=None, **settings))
 
 
 def _ends_in(dialect: str) -> Condition:
@@ -331,6 +335,12 @@ for _dialect, _strategies in {
             f"{_dialect}, {_strategy}",
             partial(_service_at, dialect=_dialect, strategy=_strategy),
             _ends_in(_dialect) if _strategy is Strategy.PROMPT else is_exact,
+        )
+        add_kinds(
+            f"{_dialect}, {_strategy}",
+            partial(_service_at, dialect=_dialect, strategy=_strategy, interface=Items),
+            lambda case: is_exact(case) and is_list(case),
+            calls=ITEM_CALLS,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
@@ -192,3 +193,15 @@ def test_cost_is_linear_in_the_items() -> None:
 
     item = json.dumps({"name": "a" * 20, "years": 1})
     assert growth(read, f", {item}", f"[{item}", "]", short=20_000) <= MAX_GROWTH
+
+
+@dataclass
+class Measure:
+    value: int
+
+
+@pytest.mark.parametrize("text", ['{"value": [{"value": 7}, {"value": 8}]}', '{"value": 7}\n{"value": 8}'])
+def test_the_requested_envelope_is_not_an_item_even_if_items_have_its_key(text: str) -> None:
+    reader = ItemReader(Measure, envelope="value")
+    items = [item for letter in text for item in reader.feed(letter)]
+    assert items + reader.finish() == [Measure(7), Measure(8)]
