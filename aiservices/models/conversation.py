@@ -448,10 +448,11 @@ class ConversationWriter:
         return _has_paired_calls(messages, self._rules, used_ids)
 
     def encode(self, message: Message) -> tuple[str, str, bytes]:
-        """Return a key, the role and the joined JSON values of a message, which keeps them."""
+        """Return a key, the role and the joined JSON values of a message, which keeps all but large ones."""
         role, values = self._encode(message)
         entry = self._key, role, to_json(values)[1:-1]
-        object.__setattr__(message, "encoded", entry)
+        if len(entry[2]) < _MAX_KEPT_SIZE:
+            object.__setattr__(message, "encoded", entry)
         return entry
 
     def _split(self, messages: Sequence[Message]) -> tuple[_Beginning, Sequence[Message]]:

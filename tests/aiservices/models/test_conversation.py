@@ -337,6 +337,14 @@ def test_the_kept_json_is_not_a_part_of_a_message() -> None:
     assert repr(message) == "UserMessage(text='Hi', name=None, contents=())"
 
 
+def test_a_message_does_not_keep_a_large_file() -> None:
+    write = ConversationWriter(CHAT_RULES, "p", encode)
+    small, large = UserMessage("x"), UserMessage("x" * 2**20)
+    for message in (small, large):
+        write((message,))
+    assert [hasattr(message, "encoded") for message in (small, large)] == [True, False]
+
+
 # --- Strict servers ---
 
 
