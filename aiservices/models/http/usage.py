@@ -68,6 +68,11 @@ def _odd_count(count: object) -> int:
         return 0
 
 
+def finish_reasons(**words: str) -> dict[str, FinishReason]:
+    """Return the finish reasons by the words of an API: ``stop="end_turn eos"`` gives two words for STOP."""
+    return {word: FinishReason(reason) for reason, text in words.items() for word in text.split()}
+
+
 def read_finish_reason(
     word: object, reasons: Mapping[str, FinishReason], message: AiMessage | None = None
 ) -> FinishReason:

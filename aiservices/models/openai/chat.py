@@ -37,12 +37,11 @@ from ..http.replies import (
     parse_object,
     read_logprobs,
 )
-from ..http.usage import UsageFields, read_finish_reason, read_usage
+from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
     ChatReply,
-    FinishReason,
     Message,
     ReplyDelta,
     SystemMessage,
@@ -66,33 +65,15 @@ _PLAIN_MEMBERS = frozenset(
 _STATE_ERRORS = ("reasoning_details", "reasoning_content", "extra_content", "thinking_blocks", "thought_sig")
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 # Gateways pass on the words of the services behind them.
-FINISH_REASONS = {
-    "stop": FinishReason.STOP,
-    "length": FinishReason.LENGTH,
-    "tool_calls": FinishReason.TOOL_CALLS,
-    "function_call": FinishReason.TOOL_CALLS,
-    "content_filter": FinishReason.CONTENT_FILTER,
-    "eos": FinishReason.STOP,
-    "eos_token": FinishReason.STOP,
-    "end_turn": FinishReason.STOP,
-    "stop_sequence": FinishReason.STOP,
-    "tool_use": FinishReason.TOOL_CALLS,
-    "model_length": FinishReason.LENGTH,
-    "max_tokens": FinishReason.LENGTH,
-    "model_context_window_exceeded": FinishReason.LENGTH,
-    "time_limit": FinishReason.LENGTH,
-    "repetition_truncation": FinishReason.LENGTH,
-    "sensitive": FinishReason.CONTENT_FILTER,
-    "safety": FinishReason.CONTENT_FILTER,
-    "recitation": FinishReason.CONTENT_FILTER,
-    "prohibited_content": FinishReason.CONTENT_FILTER,
-    "guardrail_intervened": FinishReason.CONTENT_FILTER,
-    "refusal": FinishReason.CONTENT_FILTER,
-    "abort": FinishReason.MALFORMED,  # the answer is incomplete, and a second request may succeed
-    "error": FinishReason.MALFORMED,
-    "network_error": FinishReason.MALFORMED,
-    "insufficient_system_resource": FinishReason.MALFORMED,
-}
+FINISH_REASONS = finish_reasons(
+    stop="stop eos eos_token end_turn stop_sequence",
+    tool_calls="tool_calls function_call tool_use",
+    length="length model_length max_tokens model_context_window_exceeded time_limit repetition_truncation",
+    content_filter="content_filter sensitive safety recitation prohibited_content guardrail_intervened "
+    "refusal",
+    # the answer is incomplete, and a second request may succeed
+    malformed="abort error network_error insufficient_system_resource",
+)
 USAGE = UsageFields(
     ("prompt_tokens",),
     ("completion_tokens",),

@@ -28,7 +28,7 @@ from ..http.replies import (
     read_logprobs,
     read_media,
 )
-from ..http.usage import UsageFields, read_finish_reason, read_usage
+from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
@@ -59,10 +59,7 @@ _STATE_ERRORS = (
     "encrypted content could not be verified",
 )
 _UNFINISHED = ("queued", "in_progress", "cancelled")
-INCOMPLETE_REASONS = {
-    "max_output_tokens": FinishReason.LENGTH,
-    "content_filter": FinishReason.CONTENT_FILTER,
-}
+INCOMPLETE_REASONS = finish_reasons(length="max_output_tokens", content_filter="content_filter")
 USAGE = UsageFields(
     ("input_tokens",),
     ("output_tokens",),

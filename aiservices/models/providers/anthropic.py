@@ -27,12 +27,11 @@ from ..http.replies import (
     UnsupportedRequestError,
     read_error_details,
 )
-from ..http.usage import UsageFields, counts_of, read_finish_reason, read_usage
+from ..http.usage import UsageFields, counts_of, finish_reasons, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
     ChatReply,
-    FinishReason,
     Message,
     ReplyDelta,
     ServerToolRun,
@@ -61,15 +60,13 @@ _THINKING_BUDGETS: dict[ReasoningEffort, int] = {
     "xhigh": 24_576,
     "max": 32_000,
 }
-FINISH_REASONS = {
-    "end_turn": FinishReason.STOP,
-    "stop_sequence": FinishReason.STOP,
-    "max_tokens": FinishReason.LENGTH,
-    "model_context_window_exceeded": FinishReason.LENGTH,
-    "tool_use": FinishReason.TOOL_CALLS,
-    "refusal": FinishReason.CONTENT_FILTER,
-    "pause_turn": FinishReason.PAUSED,
-}
+FINISH_REASONS = finish_reasons(
+    stop="end_turn stop_sequence",
+    length="max_tokens model_context_window_exceeded",
+    tool_calls="tool_use",
+    content_filter="refusal",
+    paused="pause_turn",
+)
 USAGE = UsageFields(
     # the first one does not include the others
     ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),

@@ -39,12 +39,11 @@ from ..http.replies import (
     UnsupportedRequestError,
     read_error_details,
 )
-from ..http.usage import UsageFields, read_finish_reason, read_usage
+from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
     ChatReply,
-    FinishReason,
     Message,
     ReplyDelta,
     ServerToolRun,
@@ -70,17 +69,13 @@ _KEY_ADVICE = (
     "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or install botocore, "
     "which finds credentials in profiles and roles"
 )
-FINISH_REASONS = {
-    "end_turn": FinishReason.STOP,
-    "stop_sequence": FinishReason.STOP,
-    "max_tokens": FinishReason.LENGTH,
-    "model_context_window_exceeded": FinishReason.LENGTH,
-    "tool_use": FinishReason.TOOL_CALLS,
-    "guardrail_intervened": FinishReason.CONTENT_FILTER,
-    "content_filtered": FinishReason.CONTENT_FILTER,
-    "malformed_tool_use": FinishReason.MALFORMED,
-    "malformed_model_output": FinishReason.MALFORMED,
-}
+FINISH_REASONS = finish_reasons(
+    stop="end_turn stop_sequence",
+    length="max_tokens model_context_window_exceeded",
+    tool_calls="tool_use",
+    content_filter="guardrail_intervened content_filtered",
+    malformed="malformed_tool_use malformed_model_output",
+)
 USAGE = UsageFields(
     # the first one does not include the others
     ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),

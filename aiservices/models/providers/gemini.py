@@ -29,7 +29,7 @@ from ..http.replies import (
     read_error_details,
     read_media,
 )
-from ..http.usage import UsageFields, counts_of, read_finish_reason, read_usage
+from ..http.usage import UsageFields, counts_of, finish_reasons, read_finish_reason, read_usage
 from ..media import Media
 from ..messages import (
     AiMessage,
@@ -67,27 +67,15 @@ _THINKING_BUDGETS: dict[ReasoningEffort, int] = {
     "xhigh": 24_576,
     "max": 24_576,
 }
-FINISH_REASONS = {
-    "stop": FinishReason.STOP,
-    "max_tokens": FinishReason.LENGTH,
-    "continuation": FinishReason.PAUSED,
-    "safety": FinishReason.CONTENT_FILTER,
-    "recitation": FinishReason.CONTENT_FILTER,
-    "blocklist": FinishReason.CONTENT_FILTER,
-    "prohibited_content": FinishReason.CONTENT_FILTER,
-    "spii": FinishReason.CONTENT_FILTER,
-    "model_armor": FinishReason.CONTENT_FILTER,
-    "language": FinishReason.CONTENT_FILTER,
-    "image_safety": FinishReason.CONTENT_FILTER,
-    "image_prohibited_content": FinishReason.CONTENT_FILTER,
-    "image_recitation": FinishReason.CONTENT_FILTER,
-    "image_other": FinishReason.CONTENT_FILTER,
-    "malformed_function_call": FinishReason.MALFORMED,
-    "unexpected_tool_call": FinishReason.MALFORMED,
-    "too_many_tool_calls": FinishReason.MALFORMED,
-    "missing_thought_signature": FinishReason.MALFORMED,
-    "malformed_response": FinishReason.MALFORMED,
-}
+FINISH_REASONS = finish_reasons(
+    stop="stop",
+    length="max_tokens",
+    paused="continuation",
+    content_filter="safety recitation blocklist prohibited_content spii model_armor language image_safety "
+    "image_prohibited_content image_recitation image_other",
+    malformed="malformed_function_call unexpected_tool_call too_many_tool_calls missing_thought_signature "
+    "malformed_response",
+)
 USAGE = UsageFields(
     ("promptTokenCount", "toolUsePromptTokenCount"),
     ("candidatesTokenCount", "thoughtsTokenCount"),
