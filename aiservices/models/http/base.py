@@ -282,6 +282,18 @@ class TransportError(OSError):
     """Raised when a request cannot be sent because of a header, a proxy or a TLS certificate."""
 
 
+class CurlError(OSError):
+    """Raised when an HTTP request or response of the blocking client fails; the cause may be more specific.
+
+    A class of its own, because the handler of a signal may raise any OSError during a request.
+    """
+
+    @property
+    def origin(self) -> BaseException:
+        """The most specific exception for the failure, such as a ConnectionRefusedError."""
+        return self.__cause__ or self
+
+
 class StatusError(Exception):
     """Raised when the server replied with an error status; ``response`` is the complete HTTP response."""
 

@@ -20,6 +20,7 @@ from .api import ApiDialect, CallSettings, RequestWriter
 from .base import (
     AsyncResponse,
     Credentials,
+    CurlError,
     HttpRequest,
     HttpResponse,
     PerLoop,
@@ -301,7 +302,7 @@ class HttpChatModel(PickledByArguments):
             response = call.post(unread=False)
             body = response.content
         except call.client.failures as error:
-            raise call.failure(error) from error
+            raise call.failure(error) from _origin(error)
         return call.read(response, body)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
@@ -310,7 +311,7 @@ class HttpChatModel(PickledByArguments):
         try:
             response = await call.post(unread=False)
         except call.client.failures as error:
-            raise call.failure(error) from error
+            raise call.failure(error) from _origin(error)
         return call.read(response, response.content)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
@@ -320,7 +321,7 @@ class HttpChatModel(PickledByArguments):
             response = call.post(unread=True)
         # read only after an exception, because the SDK must search for its exception types
         except call.client.failures as error:
-            raise call.failure(error) from error
+            raise call.failure(error) from _origin(error)
         try:
             call.start_stream(response)
             try:
@@ -342,7 +343,7 @@ class HttpChatModel(PickledByArguments):
         try:
             response = await call.post(unread=True)
         except call.client.failures as error:
-            raise call.failure(error) from error
+            raise call.failure(error) from _origin(error)
         try:
             call.start_stream(response)
             try:
@@ -380,7 +381,7 @@ class HttpChatModel(PickledByArguments):
             finally:
                 await response.aclose()
         except client.failures as error:
-            raise self._errors_for(client).from_exception(error) from error
+            raise self._errors_for(client).from_exception(error) from _origin(error)
 
     def reply_from(
         self, request: ChatRequest, status: int, body: bytes, headers: Mapping[str, str] = _NO_HEADERS
@@ -394,7 +395,7 @@ class HttpChatModel(PickledByArguments):
         call = _Call(self, _NoClient(), prepared.settings, http_request, None, logs=False)
         if status >= 300:
             error = StatusError(response)
-            raise call.failure(error) from error
+            raise call.failure(error) from _origin(error)
         return call.read(response, body)
 
     def usage_from(self, body: bytes) -> Usage | None:
@@ -616,7 +617,7 @@ class _Call(Generic[R]):
         if not self.reader.finished:
             failure = self.failure(error)
             failure.body = self.reader.text
-            raise failure from error
+            raise failure from _origin(error)
 
     def failure(self, error: Exception) -> ModelError:
         """Convert an exception of the HTTP client to a ModelError about this model."""
@@ -701,6 +702,10 @@ class _NoClient:
     ) -> Never:
         """Raise AssertionError, because a stored response needs no request."""
         raise AssertionError("a stored response needs no request")
+
+
+def _origin(error: Exception) -> BaseException:
+    return error.origin if isinstance(error, CurlError) else error
 
 
 def _loggable(headers: Mapping[str, object]) -> dict[str, str]:

@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
-from math import ceil
-from typing import Final, NamedTuple, TypeVar, cast
+from math import ceil, lcm
+from typing import Final, NamedTuple, SupportsIndex, TypeVar, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -33,7 +34,9 @@ from .base import (
     Attempts,
     BaseHttpClient,
     BodyDecoder,
+    ContentCodingError,
     Credentials,
+    CurlError,
     DeadlineError,
     Headers,
     HttpRequest,
@@ -54,12 +57,16 @@ _VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
 _SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for this option of libcurl
 
 
-class CurlError(OSError):
-    """Raised with libcurl's message when an HTTP request or response fails."""
-
-
 C = TypeVar("C", bound="_Connection")
-_FAILURES: Final = (StatusError, ReplyTooLargeError, OSError)
+# not all of OSError: the handler of a signal may raise a TimeoutError of its own
+_FAILURES: Final = (
+    StatusError,
+    ReplyTooLargeError,
+    CurlError,
+    DeadlineError,
+    TransportError,
+    ContentCodingError,
+)
 
 
 class WholeResponse(NamedTuple):
@@ -111,10 +118,10 @@ class StreamedResponse:
         try:
             while not connection.done:  # the pieces stay where they are, because there is a limit for them
                 connection.wait()
-        except (OSError, ReplyTooLargeError):
+        except _FAILURES:
             if self.status_code < 300:
                 raise  # an error has its status, whatever happens to its body
-        content = b"".join(connection.body.take())
+        content = b"".join(connection.take())
         self.close()
         codings = self.headers.codings
         return decode_body(self.status_code, codings, content) if codings else content
@@ -124,7 +131,7 @@ class StreamedResponse:
         connection, codings = self._connection, self.headers.codings
         decoder = BodyDecoder(codings) if codings else None
         while connection is not None:
-            pieces = connection.body.take()
+            pieces = connection.take()
             yield from pieces if decoder is None else map(decoder.decode, pieces)
             if connection.done:
                 self.close()
@@ -146,7 +153,7 @@ class StreamedResponse:
             connection.deadline = time.monotonic() + DRAIN_SECONDS
             while not (connection.done or connection.closed):
                 connection.wait()
-        except (OSError, ReplyTooLargeError):
+        except _FAILURES:
             pass
         finally:
             self._connection = None
@@ -204,7 +211,10 @@ class SyncHttpClient(BaseHttpClient):
         attempts = Attempts()
         while True:
             if self._sign is not None:  # last, since a signature may cover the URL and the other headers
-                signature = self._sign(url, request.body, headers)
+                try:
+                    signature = self._sign(url, request.body, headers)
+                except OSError as error:  # it may ask another server for a token
+                    raise CurlError(str(error)) from error
                 lines = _header_lines(self._sign_headers(attempts, headers, signature))
             response = send(url, lines, request.body, timeout, deadline)
             if response.status_code < 300:
@@ -278,41 +288,56 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_connections)
 
 
-class _Body:
-    """A buffer for the pieces of an HTTP response body that have arrived but are not read yet."""
+def _collect(
+    pieces: list[bytes], head: list[bytes], interrupts: list[BaseException]
+) -> Generator[int, bytes, None]:
+    """Add the pieces of a body to a list, and yield the length of each, or 0 to make libcurl stop.
 
-    __slots__ = ("_head", "_pieces", "_size")
+    The end of a long error is dropped, because no message needs it. ``head`` are the lines of the headers.
+    """
+    size = accepted = 0
+    try:
+        while True:
+            piece = yield accepted
+            size = size + len(piece) if pieces else len(piece)
+            accepted = len(piece) if size <= MAX_REPLY_BYTES else 0
+            if size <= MAX_ERROR_BYTES or any(line.startswith(_SUCCESS) for line in head):
+                pieces.append(piece)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        interrupts.append(error)
+    raise KeyboardInterrupt
 
-    def __init__(self, head: list[bytes]) -> None:
-        self._head = head
-        self._pieces: list[bytes] = []
-        self._size = 0
 
-    def add(self, piece: bytes) -> int:
-        """Store a piece of the response body, and return the length of the piece.
+def _progress(interrupts: list[BaseException]) -> Generator[int, None, None]:
+    """Yield 0, so that Python handles signals such as Ctrl-C while libcurl waits."""
+    try:
+        while True:
+            yield 0
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        interrupts.append(error)
+    raise KeyboardInterrupt
 
-        Returns 0 to make libcurl abort the download.
 
-        The end of a long error is dropped, because no message needs it.
-        """
-        self._size += len(piece)
-        if self._size > MAX_REPLY_BYTES:
-            return 0
-        if self._size <= MAX_ERROR_BYTES or any(line.startswith(_SUCCESS) for line in self._head):
-            self._pieces.append(piece)
-        return len(piece)
+class _Index:
+    """An integer that a function returns."""
 
-    def take(self) -> list[bytes]:
-        """Return the pieces of the response body that have arrived, and remove them from the buffer."""
-        pieces, self._pieces, self._size = self._pieces, [], 0
-        return pieces
+    __slots__ = ("__index__",)
+
+    __index__: Callable[[], int]
 
 
 class _Connection:
     """A reusable libcurl connection to a server, and the state of its current HTTP request.
 
+    pycurl prints and drops the exceptions of callbacks, except KeyboardInterrupt. The handler of a signal may
+    raise any exception, at the start of a function, before its ``try`` block. So the callbacks are generators
+    that continue inside of one, and keep the exception for the caller.
+
     Attributes:
-        body: The part of the response body that has arrived and is not read yet.
         done: True if the whole response has arrived.
         closed: True if the connection cannot be used any more.
         url: The URL of the request.
@@ -321,7 +346,8 @@ class _Connection:
 
     def __init__(self, options: Mapping[int, object]) -> None:
         self._head: list[bytes] = []
-        self.body = _Body(self._head)
+        self._pieces: list[bytes] = []
+        self._interrupts: list[BaseException] = []
         self.done = self.closed = False
         self.url = ""
         self.has_proxy = bool(options[pycurl.PROXY])
@@ -331,6 +357,16 @@ class _Connection:
         self._curl = pycurl.Curl()
         for option, value in options.items():
             self._curl.setopt(option, value)
+        # the callbacks do not refer to this object, which is therefore freed as soon as it is unused
+        collect, progress = _collect(self._pieces, self._head, self._interrupts), _progress(self._interrupts)
+        next(collect)
+        next(progress)
+        self._curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
+        self._curl.setopt(pycurl.WRITEFUNCTION, collect.send)
+        # it has four arguments, which the least common multiple of 0 ignores
+        index = _Index()
+        index.__index__ = progress.__next__
+        self._curl.setopt(pycurl.XFERINFOFUNCTION, partial(lcm, cast("SupportsIndex", index)))
 
     def prepare(self, url: str, lines: list[bytes], body: bytes, timeout: float | None) -> None:
         """Set the URL, headers, body and connection timeout of the next HTTP request on this connection."""
@@ -340,8 +376,8 @@ class _Connection:
             is_old = time.monotonic() - self._used_at >= IDLE_SECONDS or _is_readable(self._socket)
             curl.setopt(pycurl.FRESH_CONNECT, is_old)
         self.done = False
-        self._head = []
-        self.body = _Body(self._head)
+        self._head.clear()
+        self._pieces.clear()
         if url != self.url:
             self.url = url
             curl.setopt(pycurl.URL, url)
@@ -351,9 +387,6 @@ class _Connection:
         # libcurl takes 0 for no limit
         connect_timeout = max(1, ceil(1000 * (CONNECT_SECONDS if timeout is None else timeout)))
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, connect_timeout)
-        # these callbacks do not refer to this object, which is therefore freed as soon as it is unused
-        curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
-        curl.setopt(pycurl.WRITEFUNCTION, self.body.add)
         # libcurl repeats a request when a reused connection breaks, so the model may be billed twice. It
         # cannot repeat a body that it reads from a function.
         curl.setopt(pycurl.READFUNCTION, BytesIO(body).read)
@@ -370,26 +403,39 @@ class _Connection:
         # Python handles Ctrl-C when its main thread runs Python code, so libcurl must call some there
         is_main = threading.get_ident() == threading.main_thread().ident
         curl.setopt(pycurl.NOPROGRESS, not is_main)
+        failure: pycurl.error | None = None
         try:
             curl.perform()
+        except KeyboardInterrupt:
+            if not self._interrupts:
+                raise
+        except pycurl.error as error:
+            failure = error
+        if self._interrupts:
+            raise self._interrupts.pop()
+        head = self.head()
+        if failure is None:
             self.done = True
             self._used_at = time.monotonic()
             self._socket = curl.getinfo(pycurl.ACTIVESOCKET)
-            head = self.head()
-        except pycurl.error as error:
-            head = self.head()
-            if head is None or head[0] < 300:  # an error has its status, whatever happens to its body
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise DeadlineError from None
-                code, message = cast("tuple[int, str]", error.args)
-                raise _error(code, message, self) from None
+        elif head is None or head[0] < 300:  # an error has its status, whatever happens to its body
+            if deadline is not None and time.monotonic() >= deadline:
+                raise DeadlineError
+            code, message = cast("tuple[int, str]", failure.args)
+            raise _error(code, message, self)
         if head is None:
             raise CurlError("the response has no headers")
         status, headers = head
-        content = b"".join(self.body.take())
+        content = b"".join(self.take())
         if headers.codings:
             content = decode_body(status, headers.codings, content)
         return WholeResponse(status, headers, content)
+
+    def take(self) -> list[bytes]:
+        """Return the pieces of the response body that have arrived, and remove them from the buffer."""
+        pieces = self._pieces.copy()
+        self._pieces.clear()
+        return pieces
 
     def head(self) -> tuple[int, Headers] | None:
         """Return the status and the headers of the HTTP response, or None if they have not all arrived."""
@@ -476,7 +522,9 @@ class _StreamConnection(_Connection):
                     return
                 now = time.monotonic()
                 if now >= until:
-                    raise DeadlineError if until == self.deadline else TimeoutError
+                    if until == self.deadline:
+                        raise DeadlineError
+                    raise _error(pycurl.E_OPERATION_TIMEDOUT, "no data arrived", self)
                 self._act(pycurl.SOCKET_TIMEOUT, 0)
         except BaseException:
             self.close()
@@ -492,7 +540,14 @@ class _StreamConnection(_Connection):
             return
         if descriptor == pycurl.SOCKET_TIMEOUT:
             self._timer_at = None
-        _, running = self._multi.socket_action(descriptor, events)
+        try:
+            _, running = self._multi.socket_action(descriptor, events)
+        except KeyboardInterrupt:
+            if not self._interrupts:
+                raise
+            running = 0
+        if self._interrupts:
+            raise self._interrupts.pop()
         if self._timer:
             milliseconds = self._timer.pop()
             self._timer_at = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
@@ -576,10 +631,6 @@ def _is_readable(descriptor: int) -> bool:
         return True
 
 
-def _ignore_progress(*_: object) -> None:
-    """Do nothing; libcurl calls this function during a request so that Python can handle Ctrl-C."""
-
-
 def _header_lines(headers: Mapping[str, str]) -> list[bytes]:
     """Convert HTTP headers to the list of lines that libcurl expects."""
     lines = [
@@ -601,7 +652,6 @@ def _connection_options(url: str) -> dict[int, object]:
         pycurl.PROXY: find_proxy(url) or "",  # not None: libcurl would read the environment itself
         pycurl.NOSIGNAL: 1,
         pycurl.PATH_AS_IS: 1,
-        pycurl.XFERINFOFUNCTION: _ignore_progress,
         # a model may think for minutes, in which a connection that broke would not be noticed
         pycurl.TCP_KEEPALIVE: 1,
         _SUPPRESS_CONNECT_HEADERS: 1,
@@ -616,8 +666,18 @@ def _connection_options(url: str) -> dict[int, object]:
 
 
 def _error(code: int, message: str, connection: _Connection) -> Exception:
+    """Convert a libcurl error to one of the failures of the client, with its cause."""
+    cause = _cause(code, message, connection)
+    if isinstance(cause, _FAILURES):
+        return cause
+    error = CurlError(message)
+    error.__cause__ = cause
+    return error
+
+
+def _cause(code: int, message: str, connection: _Connection) -> Exception:
     """Convert a libcurl error to a Python exception, such as TimeoutError or ``ssl.SSLError``."""
-    if code == pycurl.E_WRITE_ERROR:  # only _Body.add writes
+    if code == pycurl.E_WRITE_ERROR:  # only _collect writes
         return ReplyTooLargeError()
     tunnel_status = connection.info(pycurl.HTTP_CONNECTCODE)
     if tunnel_status >= 300:

@@ -1,0 +1,111 @@
+"""An exception of a signal handler leaves a call at once, without another request."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pytest
+from faulty_server import BODY, Action, FaultyServer, chunked_response, send
+from loopback import MAX_WAIT
+
+from aiservices import create
+from aiservices.models.openai import OpenAiChatModel
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timers of signals")
+
+
+class Interruption(Exception):
+    """What the handler of a signal raises, as those of time limits and task queues do."""
+
+
+class Desk(Protocol):
+    def ask(self, question: str) -> str: ...
+
+    def tell(self, question: str) -> Iterator[str]: ...
+
+
+def tell(desk: Desk) -> str:
+    return "".join(desk.tell("Hello"))
+
+
+CALLS: list[Callable[[Desk], str]] = [lambda desk: desk.ask("Hello"), tell]
+
+
+@contextmanager
+def handler_of(error: BaseException) -> Iterator[None]:
+    """Let the handler of a signal raise an error."""
+
+    def handle(*_: object) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def desk_at(server: FaultyServer) -> Any:
+    return create(Desk, OpenAiChatModel("m", base_url=server.base_url, api_key="sk-test-0123456789"))
+
+
+def hang(connection: socket.socket) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    while connection.recv(65536):
+        pass
+
+
+def send_without_end(connection: socket.socket) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    connection.sendall(chunked_response(end=b""))
+    end = time.monotonic() + MAX_WAIT
+    while time.monotonic() < end:
+        connection.sendall(b"100\r\n" + b" " * 256 + b"\r\n")
+
+
+@pytest.mark.parametrize(
+    "error", [Interruption(), TimeoutError("late"), OSError("late"), KeyboardInterrupt()]
+)
+@pytest.mark.parametrize("call", CALLS, ids=["blocking", "iterator"])
+@pytest.mark.parametrize("action", [hang, send_without_end])
+def test_an_exception_of_a_signal_handler_is_raised_at_once(
+    action: Action, call: Callable[[Desk], str], error: BaseException, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with FaultyServer(action) as server:
+        desk = desk_at(server)
+        start = time.monotonic()
+        with pytest.raises(type(error)) as caught, handler_of(error):
+            call(desk)
+        assert caught.value is error
+        assert time.monotonic() - start < MAX_WAIT / 4
+        assert len(server.requests) == 1
+    assert capfd.readouterr().err == ""  # pycurl prints the exceptions of callbacks
+
+
+def test_a_signal_at_any_time_ends_the_call_or_comes_too_late(capfd: pytest.CaptureFixture[str]) -> None:
+    ended = 0
+    chance = random.Random(0)
+    body = BODY.replace(b"Hi", b"x" * 300_000)
+    chunks = [body[start : start + 1000] for start in range(0, len(body), 1000)]
+    with FaultyServer(send(chunked_response(*chunks))) as server:
+        desk = desk_at(server)
+        for _ in range(100):
+            before, text = len(server.requests), ""
+            try:
+                with handler_of(Interruption()):
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0003, 0.006))
+                    text = desk.ask("Hello")
+            except Interruption:
+                ended += 1
+            assert text in ("", "x" * 300_000)
+            assert len(server.requests) - before <= 1
+        assert desk.ask("Hello") == "x" * 300_000
+    assert ended > 5
+    assert capfd.readouterr().err == ""
