@@ -404,14 +404,14 @@ FAULTS = [
     Fault("a reset after the response", Http(end="reset"), VALUE),
     Fault("Connection: close", Http(headers=["Connection: close"], end="close"), VALUE),
     Fault("Connection: close, but the connection stays open", Http(headers=["Connection: close"]), VALUE),
-    Fault("silence", stall(REPLY, 10**9), TIMEOUT, timeout=0.3),
+    Fault("silence", stall(REPLY, 10**9), TIMEOUT, timeout=1.0),
     Fault(
         "silence after the headers",
         stall(Http(length=lambda size: size + 1, body=b""), 0),
         TIMEOUT,
-        timeout=0.3,
+        timeout=1.0,
     ),
-    Fault("silence in the body", stall(REPLY, 200), TIMEOUT, timeout=0.3),
+    Fault("silence in the body", stall(REPLY, 200), TIMEOUT, timeout=1.0),
     # --- codings ---
     Fault("gzip", coded("gzip", gzip.compress), VALUE),
     Fault("gzip in chunks", coded("gzip", gzip.compress, framing="chunked", chunk=10), VALUE),

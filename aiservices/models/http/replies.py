@@ -61,7 +61,9 @@ def parse_object(
     """
     try:
         data = from_json(raw)
-    except ValueError:
+    except ValueError as error:
+        if "recursion" in str(error):  # the other parser would need the whole stack
+            raise UnreadableReplyError(f"{source} is nested too deeply") from None
         data = _parse_invalid_unicode(raw if repair is None else repair(raw), source)
     if not isinstance(data, dict):
         raise UnreadableReplyError(f"{source} is not a JSON object")

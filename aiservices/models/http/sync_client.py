@@ -213,8 +213,8 @@ class SyncHttpClient(BaseHttpClient):
             if self._sign is not None:  # last, since a signature may cover the URL and the other headers
                 try:
                     signature = self._sign(url, request.body, headers)
-                except OSError as error:  # it may ask another server for a token
-                    raise CurlError(str(error)) from error
+                except OSError as failure:  # it may ask another server for a token
+                    raise CurlError(str(failure)) from failure
                 lines = _header_lines(self._sign_headers(attempts, headers, signature))
             response = send(url, lines, request.body, timeout, deadline)
             if response.status_code < 300:
