@@ -10,7 +10,7 @@ import inspect
 import json
 import pickle
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -781,15 +781,13 @@ def _polars_row(world: World, case: Case) -> object:
 # --- MCP in both directions: a service whose tools are the methods of another one
 
 
-def _mcp_client(world: World) -> tuple[Any, dict[int, str]]:
-    """Return McpTools of a server with a method for each type, and the names of the methods."""
-    forms = {id(case.form): case.form for case in table.CASES}
-    names = {key: f"give_{number}" for number, key in enumerate(forms)}
+def _mcp_client(world: World, forms: Sequence[Any]) -> Any:
+    """Return McpTools of a server with a method for each type: give_0, give_1 …"""
 
     def body(namespace: dict[str, Any]) -> None:
         namespace["__module__"] = __name__
-        for key, name in names.items():
-            namespace[name] = _method(name, forms[key])
+        for number, form in enumerate(forms):
+            namespace[f"give_{number}"] = _method(f"give_{number}", form)
 
     interface: Any = new_class("Desk", (Protocol,), exec_body=body)
     desk = create(interface, MODEL, retry=None)
@@ -798,7 +796,7 @@ def _mcp_client(world: World) -> tuple[Any, dict[int, str]]:
     served = Served(web)
     served.start()
     world.resources.callback(served.stop)
-    return world.resources.enter_context(McpTools.http(f"{served.url}/mcp")), names
+    return world.resources.enter_context(McpTools.http(f"{served.url}/mcp"))
 
 
 def _method(name: str, form: Any) -> Any:
@@ -814,9 +812,13 @@ def _method(name: str, form: Any) -> Any:
 
 @entry_point("McpTools", _is_scripted)
 def _mcp_tools(world: World, case: Case) -> Outcome:
-    tools, names = world.once("mcp client", lambda: _mcp_client(world))
+    forms = {id(one.form): one.form for one in table.CASES}
+    server, method = divmod(list(forms).index(id(case.form)), 25)  # each call lists the tools of a server
+    types = list(forms.values())[server * 25 : server * 25 + 25]
+    tools = world.once(("mcp client", server), lambda: _mcp_client(world, types))
     SCRIPT.case = case
-    SCRIPT.first.append(ChatReply(AiMessage("", (ToolCall("c1", names[id(case.form)], '{"what": "it"}'),))))
+    call = ToolCall("c1", f"give_{method}", '{"what": "it"}')
+    SCRIPT.first.append(ChatReply(AiMessage("", (call,))))
     asks = create(Whole[str], MODEL, tools=[tools], retry=None)
     (run,) = asks.blocking("it").tool_runs
     kinds = [kind for kind in KINDS if kind.title in run.text]

@@ -26,6 +26,7 @@ READERS = (
     "|(json_schema|json_mode|output_tool), (blocking|Stream)|remote client, Stream|MCP tool|map_rows"
     "|(chat|responses|anthropic|gemini|bedrock), prompt, (blocking|Stream)"
 )
+pytestmark = pytest.mark.timeout(600)  # some tests run thousands of cases
 SHARE = 45  # the sample has one case of so many at each entry point, other ones at the next
 
 
