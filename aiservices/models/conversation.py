@@ -35,8 +35,9 @@ class ConversationRules:
         tool_names: The names of tools that it accepts, as a regular expression.
         call_ids: The ids of tool calls that it accepts, as a regular expression.
         call_id_length: The length of an id that replaces another one.
-        system: Where system messages may be: "anywhere", at the "start", only "one" at the start, or also
-            "before answers" and at the end. Others are sent as messages of the user.
+        system: Where system messages may be: "anywhere", "one" at the start, or "apart" from the other
+            messages (those at the start); "before answers" is the same, but also between the user and an
+            answer or the end. Others are sent as messages of the user.
         answers_with_state: True if an answer without text and calls is accepted with its provider state.
         answer_images: Where images that a model made may be: in its "own" messages (with their provider
             state), in "any" message of a model, or in "none". Others are sent as a message of the user.
@@ -50,7 +51,7 @@ class ConversationRules:
     tool_names: str = "[a-zA-Z0-9_-]{1,64}"
     call_ids: str = "(?s).+"
     call_id_length: int = 64
-    system: Literal["anywhere", "start", "one", "before answers"] = "anywhere"
+    system: Literal["anywhere", "one", "apart", "before answers"] = "anywhere"
     answers_with_state: bool = True
     answer_images: Literal["own", "any", "none"] = "none"
     result_media: bool = True
@@ -265,20 +266,24 @@ def _in_order(
 
     With ``has_begun``, they continue a conversation.
     """
-    begin = 0 if has_begun else system_count(messages)
+    begin = 0 if has_begun or rules.system in ("apart", "before answers") else system_count(messages)
     system = [message for message in messages[:begin] if message.text.strip()]
     if rules.system == "one" and len(system) > 1:
         system = [SystemMessage("\n\n".join([message.text for message in system]))]
-    others = messages[begin:]
-    placed = [
-        UserMessage(message.text)
-        if isinstance(message, SystemMessage) and not _takes_system(others, index, rules)
-        else message
-        for index, message in enumerate(others)
-    ]
+    placed = _with_user_texts(messages[begin:], rules)
     if rules.starts_with_user and not has_begun and placed and not isinstance(placed[0], UserMessage):
         placed.insert(0, UserMessage(_NO_BEGINNING))
     return system + (_with_users_merged(placed) if rules.merges_users else placed)
+
+
+def _with_user_texts(messages: Sequence[Message], rules: ConversationRules) -> list[Message]:
+    """Return messages in which the user sends the texts of system messages that the API does not take."""
+    return [
+        UserMessage(message.text)
+        if isinstance(message, SystemMessage) and not _takes_system(messages, index, rules)
+        else message
+        for index, message in enumerate(messages)
+    ]
 
 
 def _with_users_merged(messages: list[Message]) -> list[Message]:
@@ -296,8 +301,8 @@ def _with_users_merged(messages: list[Message]) -> list[Message]:
 def _takes_system(messages: Sequence[Message], index: int, rules: ConversationRules) -> bool:
     if rules.system != "before answers":
         return rules.system == "anywhere"
-    following = messages[index + 1] if index + 1 < len(messages) else None
-    return following is None or isinstance(following, AiMessage)
+    is_before_answer = index + 1 == len(messages) or isinstance(messages[index + 1], AiMessage)
+    return is_before_answer and index > 0 and not isinstance(messages[index - 1], AiMessage)
 
 
 def _merged(first: UserMessage, second: UserMessage) -> UserMessage:

@@ -224,7 +224,7 @@ class AnthropicDialect(BlockDialect):
     api = "anthropic"
     api_name = "Anthropic's API"
     reply_name = "message of the Messages API"
-    rules = ConversationRules(call_ids="[a-zA-Z0-9_-]{1,64}", system="start", starts_with_user=True)
+    rules = ConversationRules(call_ids="[a-zA-Z0-9_-]{1,64}", system="apart", starts_with_user=True)
     state_errors = (
         "invalid `signature` in `thinking` block",
         "bound to a different conversation",

@@ -285,7 +285,7 @@ class ConverseDialect(BlockDialect):
     api = "bedrock"
     api_name = "the Converse API"
     reply_name = "response of the Converse API"
-    rules = ConversationRules(call_ids="[a-zA-Z0-9_-]{1,64}", system="start")
+    rules = ConversationRules(call_ids="[a-zA-Z0-9_-]{1,64}", system="apart")
     state_errors = ("signature", "`thinking` or `redacted_thinking`", "cannot be modified")
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:

@@ -266,7 +266,7 @@ class GeminiDialect(BlockDialect):
     reply_name = "response of generateContent"
     rules = ConversationRules(
         tool_names="[a-zA-Z_][a-zA-Z0-9_-]{0,63}",
-        system="start",
+        system="apart",
         answer_images="any",
         starts_with_user=True,
     )

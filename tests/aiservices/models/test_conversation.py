@@ -215,11 +215,15 @@ def test_a_conversation_that_begins_with_the_model_gets_a_message_of_the_user() 
 def test_system_messages_before_answers_stay_and_others_become_the_users() -> None:
     rules = ConversationRules(system="before answers")
     system = SystemMessage("Be brief.")
-    assert prepared(QUESTION, system, ANSWER, system, QUESTION, system, rules=rules) == [
+    messages = [QUESTION, system, ANSWER, system, ANSWER, system, QUESTION, system]
+    as_user = UserMessage("Be brief.")
+    assert prepared(*messages, rules=rules) == [
         QUESTION,
         system,
         ANSWER,
-        UserMessage("Be brief."),
+        as_user,
+        ANSWER,
+        as_user,
         QUESTION,
         system,
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from provider_rules import CHECKS
+from provider_rules import CHECKS, STATES
 
 from aiservices import AiMessage, Image, SystemMessage, ToolCall, ToolMessage, UserMessage
 from aiservices.models.messages import Message, message_from_dict, message_to_dict
@@ -82,7 +82,7 @@ def with_state(draw: st.DrawFn, message: AiMessage) -> AiMessage:
                 {"type": "function_call", "call_id": call.id, "name": "f", "arguments": "{}"}
                 for call in calls
             ]
-    made = replace(message, tool_calls=calls).with_state(provider, "m", parts)
+    made = replace(message, tool_calls=calls).with_state(STATES[provider], "m", parts)
     return replace(made, text="edited") if draw(st.integers(0, 3)) == 0 else made
 
 
@@ -101,6 +101,31 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     return [*messages, UserMessage(draw(TEXTS))]
 
 
+@st.composite
+def damaged_conversations(draw: st.DrawFn) -> list[Message]:
+    """Return a conversation with messages that are missing, twice, moved, empty, or have ids of others."""
+    messages = draw(conversations())
+    for _ in range(draw(st.integers(1, 4))):
+        index, other = (draw(st.integers(0, len(messages) - 1)) for _ in range(2))
+        message = messages[index]
+        match draw(st.sampled_from(["missing", "twice", "moved", "empty", "same ids", "no ids"])):
+            case "missing" if len(messages) > 1:
+                del messages[index]
+            case "twice":
+                messages.insert(index, message)
+            case "moved":
+                messages.insert(other, messages.pop(index))
+            case "empty":
+                messages.insert(index, AiMessage(draw(st.sampled_from(["", " \n"]))))
+            case "same ids" | "no ids" as kind if isinstance(message, AiMessage):
+                new_id = "call" if kind == "same ids" else ""
+                calls = tuple(replace(call, id=new_id) for call in message.tool_calls)
+                messages[index] = replace(message, tool_calls=calls)
+            case _:
+                pass
+    return [*messages, UserMessage(draw(TEXTS))]
+
+
 EXAMPLES = [100, pytest.param(2_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
 
 
@@ -108,7 +133,7 @@ EXAMPLES = [100, pytest.param(2_000, marks=[pytest.mark.slow, pytest.mark.timeou
 @pytest.mark.parametrize("api", CHECKS)
 def test_a_request_follows_the_rules_of_its_api(api: str, examples: int) -> None:
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(conversations())
+    @given(conversations() | damaged_conversations())
     def check(messages: list[Message]) -> None:
         stored = [json.dumps(message_to_dict(message)) for message in messages]
         CHECKS[api]([message_from_dict(json.loads(text)) for text in stored])
