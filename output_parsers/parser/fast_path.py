@@ -24,7 +24,7 @@ from ..types.constraints import ConstrainedNode
 from ..types.containers import DictNode, ListNode, TupleNode, UnionNode
 from ..types.node import Node, walk
 from ..types.records import ObjectNode
-from ..types.scalars import EXACT_FORMATS, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
+from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
 
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
 _FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')
@@ -82,7 +82,10 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
         for name, keys_per_item in per_item:
             keys += keys_per_item * len(getattr(value, name))
         if count_others is not None:
-            keys += count_others(value)
+            try:
+                keys += count_others(value)
+            except ValueError:
+                return NOT_EXACT
         # If strings contain colons too, count only the colons that end a key.
         if text.count(":") == keys or len(_KEY_END.findall(text)) == keys:
             return value
@@ -182,6 +185,7 @@ _SCALARS: dict[type[Node[object]], str] = {
     FloatNode: "float",
     BoolNode: "bool",
     NoneNode: "none",
+    AnyNode: "any",
 }
 _TEMPORAL_FORMATS = {"date": "date", "time": "time", "datetime": "date-time"}  # by pydantic-core's names
 _SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset"}
@@ -217,8 +221,10 @@ def core_schema_of(node: Node[object]) -> CoreSchema:
     if type(node) is TemporalNode:
         return _temporal_schema(node.format)
     if type(node) is UnionNode:
-        (option,) = (option for option in node.options if not isinstance(option, NoneNode))
-        return {"type": "nullable", "schema": core_schema_of(option)}
+        options = [option for option in node.options if not isinstance(option, NoneNode)]
+        schemas = list(map(core_schema_of, options))
+        schema = schemas[0] if len(schemas) == 1 else {"type": "union", "choices": schemas}
+        return schema if len(options) == len(node.options) else {"type": "nullable", "schema": schema}
     if type(node) is ObjectNode:
         return _record_schema(node)
     raise TypeError(f"no pydantic-core schema is built for {type(node).__name__}")

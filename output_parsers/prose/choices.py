@@ -18,7 +18,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from ..lazy_regex import lazy_regex
@@ -115,7 +115,13 @@ class ChoiceMatcher(Generic[T]):
     @cached_property
     def _mention_pattern(self) -> re.Pattern[str]:
         keys = [key for key in self._by_key if key and key not in self._standalone]
-        options = "|".join(map(_mention_of, sorted(keys, key=len, reverse=True))) or r"(?!)"
+        mentions = map(_mention_of, sorted(keys, key=len, reverse=True))
+        # each guard is written once for many keys, because compiling it is slow
+        groups = groupby(mentions, key=lambda mention: (mention[0], mention[2]))
+        options = "|".join(
+            f"{start}(?:{'|'.join(key for _, key, _ in group)}){end}" for (start, end), group in groups
+        )
+        options = options or r"(?!)"
         return re.compile(rf"{_NOT_BEFORE}(?:{options}){_NOT_AFTER}")
 
     def _mentions(self, folded: str) -> list[_Mention[T]]:
@@ -216,7 +222,12 @@ class ChoiceMatcher(Generic[T]):
 
     def _nothing_found(self, folded: str) -> str:
         for key in self._by_key:
-            if key and key not in self._standalone and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", folded):
+            if (
+                key in folded
+                and key
+                and key not in self._standalone
+                and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", folded)
+            ):
                 return f"{_UNCLEAR}: “{key}” is part of another word or sign"
         return "the text names none of them"
 
@@ -240,17 +251,20 @@ def _stands_alone(folded: str, mention: _Mention[T]) -> bool:
     return before in tuple("([{\"'`*“‘") or _AFTER_LETTER.match(after) is not None
 
 
-def _mention_of(key: str) -> str:
-    """Return a regular expression that matches the label or another spelling of a choice in a sentence."""
+def _mention_of(key: str) -> tuple[str, str, str]:
+    """Return regular expressions for the label or another spelling of a choice in a sentence.
+
+    The first one is about what stands before it, the last one about what stands behind it.
+    """
     # The word "no" before another word is not an answer, as in "no problem".
     pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
     if _RUN_CHARACTER.search(key):
-        return pattern
+        return "", pattern, ""
     start = rf"(?<![^\W{_RUNS}])" if key[0].isalnum() else ""
     end = rf"(?![^\W{_RUNS}])" if key[-1].isalnum() else ""
     if key == "no":
         end += r"(?!\.?[ \t]++\d)(?![ \t]++\w)"
-    return f"{start}{pattern}{end}"
+    return start, pattern, end
 
 
 def normalize(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from enum import Enum, Flag
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from ..prose.choices import Choice, ChoiceMatcher, NoMatch, normalize
@@ -88,7 +89,12 @@ class ChoiceNode(Node[T]):
 
     def _by_text(self, text: str) -> Choice[T] | None:
         """Return the allowed choice whose JSON value is the given string, or None."""
-        return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
+        return self._choices_by_text.get(text)
+
+    @cached_property
+    def _choices_by_text(self) -> dict[str, Choice[T]]:
+        texts = ((_json_of(choice), choice) for choice in reversed(self.choices.choices))
+        return {text: choice for text, choice in texts if isinstance(text, str)}
 
     def _non_text_choice(self, text: str) -> Choice[T] | None:
         """Return the number, boolean or null choice that a prompt shows as the given text, or None."""

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain
+from itertools import chain, combinations, starmap
 from typing import Any, NamedTuple, Union
 
 from ..json.scanner import parse_json_string, read_exact
@@ -32,11 +32,11 @@ from ..result.reading import (
     dump_json,
     strict_equal,
 )
-from .choices import ChoiceNode
+from .choices import BoolNode, ChoiceNode
 from .constraints import ConstrainedNode
-from .node import Definitions, JsonSchema, Node, RecursiveNode
+from .node import Definitions, JsonSchema, Node, RecursiveNode, walk
 from .records import ObjectNode
-from .scalars import AnyNode, NoneNode, TextNode
+from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
 from .target import Target, type_name
 
 Build = Callable[[Target], Node[object]]
@@ -286,6 +286,8 @@ class DictNode(Node[dict[Any, Any]]):
 
         JSON keys are always strings, so reading a number from digits is not recorded as a coercion.
         """
+        if type(self.key) is TextNode:
+            return key
         for data in _key_readings(key):
             scratch = Cursor(Leniency.SAFE, cursor.path)  # its coercions are checked and thrown away
             try:
@@ -311,6 +313,8 @@ class DictNode(Node[dict[Any, Any]]):
         return data if isinstance(data, str) else dump_json(data)
 
     def count_keys(self, value: Any) -> int:
+        if self.value.fixed_keys() == 0:
+            return len(value)
         return len(value) + sum(map(self.value.count_keys, value.values()))
 
 
@@ -374,9 +378,13 @@ class UnionNode(Node[object]):
     def __init__(self, options: tuple[Node[object], ...], tag: str | None) -> None:
         self.options = options
         self._declared_tag = tag
-        rest = [option for option in options if not isinstance(option, NoneNode)]
-        # pydantic tries the members in its own order, which does not matter for a single member and None
-        self.exact = len(rest) == 1 and len(options) == 2
+
+    @cached_property
+    def exact(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
+        # pydantic tries the members in its own order, which does not matter if at most one of them fits
+        rest = [option for option in self.options if not isinstance(option, NoneNode)]
+        pairs = combinations(rest, 2)
+        return (len(rest), len(self.options)) == (1, 2) or all(starmap(_are_told_apart, pairs))
 
     # These are cached because unions inside unions would compute them again and again.
     @cached_property
@@ -425,9 +433,13 @@ class UnionNode(Node[object]):
         return " | ".join(self.part_hints(enclosing))
 
     def read(self, data: Json, cursor: Cursor) -> object:
-        if not isinstance(data, (dict, list)) and not self._has_unions:
-            return self._read(data, cursor)
-        return self._read_once(self._read, data, cursor)
+        repeats = self._contains_unions if isinstance(data, (dict, list)) else self._has_unions
+        return self._read_once(self._read, data, cursor) if repeats else self._read(data, cursor)
+
+    @cached_property
+    def _contains_unions(self) -> bool:
+        """True if a member of this union contains a union, at any depth."""
+        return any(isinstance(part, UnionNode) for option in self.options for part in walk(option))
 
     @cached_property
     def _has_unions(self) -> bool:
@@ -453,7 +465,21 @@ class UnionNode(Node[object]):
 
     def _read(self, data: Json, cursor: Cursor) -> object:
         options = self.options_by_tag(data, cursor) or self.options
-        return self._best(options, data, cursor, lambda option: option.read(data, cursor))
+        likely = self._options_by_type.get(type(data), ())
+        if isinstance(data, dict) and len(likely) > 1:
+            likely = tuple(option for option in likely if _may_have_keys(option, data))
+        if len(options) < len(self.options):
+            likely = ()
+        return self._best(options, data, cursor, lambda option: option.read(data, cursor), likely)
+
+    @cached_property
+    def _options_by_type(self) -> dict[type, tuple[Node[object], ...]]:
+        """The members that may read a value of each JSON type without a conversion."""
+        kinds = [(option, _json_types(option)) for option in self.options]
+        return {
+            kind: tuple(option for option, accepted in kinds if accepted is None or kind in accepted)
+            for kind in (str, int, Decimal, bool, type(None), list, dict)
+        }
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         return (
@@ -471,13 +497,20 @@ class UnionNode(Node[object]):
         data: Json,
         cursor: Cursor,
         read: Callable[[Node[object]], object],
+        likely: tuple[Node[object], ...] = (),
     ) -> object:
-        """Try each member of a union type, and return the value that needs the fewest conversions."""
+        """Try each member of a union type, and return the value that needs the fewest conversions.
+
+        The ``likely`` members are tried first. If one of them needs no conversion, the others are not tried.
+        """
         before = len(cursor.coercions)
         fits: list[_Fit] = []
         failures: list[ValidationFailure] = []
         ambiguities: list[tuple[int, Ambiguity]] = []  # each with the number of coercions before it
-        for option in options:
+        unlikely = tuple(option for option in options if option not in likely) if likely else options
+        for position, option in enumerate(chain(likely, unlikely)):
+            if position == len(likely) and any(not fit.coercions for fit in fits):
+                break
             try:
                 value = read(option)
             except Ambiguity as error:
@@ -493,7 +526,9 @@ class UnionNode(Node[object]):
                 raise ambiguity
         if not fits:
             raise self._nearest(failures, cursor)
-        best = _choose(fits, data, cursor)
+        if len(fits) > 1 and likely:
+            fits.sort(key=lambda fit: options.index(fit.option))
+        best = _choose(fits, data, cursor) if len(fits) > 1 else fits[0]
         cursor.coercions.extend(best.coercions)
         return best.value
 
@@ -551,9 +586,24 @@ class UnionNode(Node[object]):
                 return data
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
+    def fixed_keys(self) -> int | None:
+        return 0 if all(option.fixed_keys() == 0 for option in self.options) else None
+
     def count_keys(self, value: object) -> int:
+        if value is None:
+            return 0
+        for python_type, option in self._options_with_keys:
+            if python_type is None or isinstance(value, python_type):
+                return option.count_keys(value)
+        return 0
+
+    @cached_property
+    def _options_with_keys(self) -> list[tuple[Any, Node[object]]]:
+        """The members whose values have keys, each with the class of its values; None for a single member."""
         rest = [option for option in self.options if not isinstance(option, NoneNode)]
-        return 0 if value is None else rest[0].count_keys(value)
+        if len(rest) == 1:
+            return [(None, rest[0])]
+        return [(_value_class(option), option) for option in rest if option.fixed_keys() != 0]
 
 
 def _outcome(
@@ -568,6 +618,79 @@ def _outcome(
     coercions = cursor.coercions[before:]
     del cursor.coercions[before:]
     return value, coercions
+
+
+# The JSON types that a node reads without a conversion. Other nodes may read all types.
+_JSON_TYPES: dict[type[Node[Any]], frozenset[type]] = {
+    TextNode: frozenset((str,)),
+    IntNode: frozenset((int,)),
+    FloatNode: frozenset((int, Decimal)),
+    BoolNode: frozenset((bool,)),
+    NoneNode: frozenset((type(None),)),
+    TemporalNode: frozenset((str,)),
+    ListNode: frozenset((list,)),
+    TupleNode: frozenset((list,)),
+    DictNode: frozenset((dict,)),
+    ObjectNode: frozenset((dict,)),
+}
+
+
+def _json_types(node: Node[object]) -> frozenset[type] | None:
+    """Return the JSON types that a node may read without a conversion; None if it may read all of them."""
+    if type(node) is RecursiveNode:
+        return None if node.node is None else _json_types(node.node)
+    if type(node) is ConstrainedNode:
+        return None if node.converts else _json_types(node.inner)
+    if type(node) is ChoiceNode:
+        return frozenset((str,)) if node.exact else None
+    if isinstance(node, FloatNode) and not node.finite:  # it reads "NaN"
+        return None
+    return _JSON_TYPES.get(type(node))
+
+
+def _may_have_keys(node: Node[object], data: dict[str, Json]) -> bool:
+    """Return True unless a record lacks a required key of the data, or does not know one of the keys."""
+    record = _as_object(node)
+    if record is None or type(record) is not ObjectNode:
+        return True
+    has_required = all(
+        any(key in data for key in field.keys) for field in record.spec.fields if field.required
+    )
+    return has_required and (record.spec.extra == "allow" or record.declared_keys >= data.keys())
+
+
+def _are_told_apart(one: Node[object], other: Node[object]) -> bool:
+    """Return True if pydantic-core certainly chooses the right one of two members of a union.
+
+    They read different JSON types, or records of which one requires a key that the other does not know.
+    """
+    kinds = _json_types(one), _json_types(other)
+    if kinds[0] is None or kinds[1] is None:
+        return False
+    # of int and float, pydantic-core chooses the int for a number without a fraction, as _choose does
+    if kinds[0].isdisjoint(kinds[1]) or {type(one), type(other)} == {IntNode, FloatNode}:
+        return type(one) is not ObjectNode or type(other) is not ObjectNode
+    return _records_are_told_apart(one, other) if type(one) is type(other) is ObjectNode else False
+
+
+def _records_are_told_apart(one: Any, other: Any) -> bool:
+    # records of other kinds count their keys while they are created, also if the other member is chosen
+    if not all(node.spec.adapter is not None or node.spec.plain_dataclass for node in (one, other)):
+        return False
+    return any(
+        field.required and other.declared_keys.isdisjoint(field.keys) for field in one.spec.fields
+    ) or any(field.required and one.declared_keys.isdisjoint(field.keys) for field in other.spec.fields)
+
+
+def _value_class(node: Node[object]) -> Any:
+    """Return the class of the values that a node reads from exact JSON."""
+    while isinstance(node, (RecursiveNode, ConstrainedNode)):
+        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    if isinstance(node, ObjectNode):
+        return node.spec.cls
+    if isinstance(node, (DictNode, TupleNode)):
+        return dict if isinstance(node, DictNode) else tuple
+    return node.make if isinstance(node, ListNode) else object
 
 
 def _nesting_in(node: Node[object]) -> int:

@@ -11,7 +11,7 @@ import dataclasses
 import re
 import types
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import cached_property
 from typing import (
     Annotated,
@@ -556,6 +556,11 @@ class ObjectNode(Node[object]):
         return self.spec.exact
 
     @property
+    def declared_keys(self) -> Set[str]:
+        """The keys of all fields, with their other names."""
+        return self._by_key.keys()
+
+    @property
     def parts(self) -> tuple[Node[object], ...]:
         return tuple(self.nodes.values())
 
@@ -860,7 +865,7 @@ class ObjectNode(Node[object]):
 
     @cached_property
     def _nodes_with_parts(self) -> list[tuple[str, Node[object]]]:
-        return [(name, node) for name, node in self.nodes.items() if node.parts]
+        return [(name, node) for name, node in self.nodes.items() if node.fixed_keys() != 0]
 
 
 def _is_similar(key: str, name: str) -> bool:

@@ -400,6 +400,7 @@ class AnyNode(Node[object]):
     """Reads any JSON value; numbers become int or float."""
 
     kind = "JSON"
+    exact = True
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {}
@@ -409,15 +410,42 @@ class AnyNode(Node[object]):
 
     def read(self, data: Json, cursor: Cursor) -> object:
         if isinstance(data, dict):
-            return {key: self.read(value, cursor.child(key)) for key, value in data.items()}
+            return {
+                key: value if type(value) in _NEEDS_NO_READING else self.read(value, cursor.child(key))
+                for key, value in data.items()
+            }
         if isinstance(data, list):
-            return [self.read(value, cursor.child(index)) for index, value in enumerate(data)]
+            return [
+                value if type(value) in _NEEDS_NO_READING else self.read(value, cursor.child(index))
+                for index, value in enumerate(data)
+            ]
         if isinstance(data, Decimal):
             return FloatNode().convert(data, cursor)
         return data
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         raise cursor.failure("expected JSON", text)
+
+    def fixed_keys(self) -> int | None:
+        return None
+
+    def count_keys(self, value: object) -> int:
+        if type(value) in _NEEDS_NO_READING:
+            return 0
+        count, waiting = 0, [value]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, dict):
+                count += len(part)
+                waiting.extend(item for item in part.values() if type(item) not in _NEEDS_NO_READING)
+            elif isinstance(part, list):
+                waiting.extend(item for item in part if type(item) not in _NEEDS_NO_READING)
+            elif isinstance(part, float) and not math.isfinite(part):  # pydantic-core reads 1e400 as infinity
+                raise ValueError("a number that is not finite")
+        return count
+
+
+_NEEDS_NO_READING = frozenset((str, int, bool, type(None)))
 
 
 _PLAIN: dict[Any, Callable[[], Node[object]]] = {

@@ -88,7 +88,7 @@ S = TypeVar("S")
 
 DEFAULT_MAX_BODY_SIZE = 5 * 1024 * 1024
 MAX_HEADERS_SIZE = 32 * 1024
-_LARGE_BODY = 64 * 1024  # larger bodies are read in a thread, because the event loop would stop meanwhile
+_LARGE_BODY = 4 * 1024  # larger bodies are read in a thread, because the event loop would stop meanwhile
 _DESCRIPTION_PATH = "/services.json"
 _CLIENT_CLOSED_REQUEST = 499  # the status of nginx for it; only logs and middleware see the response
 # Prefix of server arguments in an endpoint's signature, so that a method may have a parameter named

@@ -82,7 +82,7 @@ from .connection import content_block, prompt_messages
 McpRequest: TypeAlias = ServerRequestContext[Any, Any]
 
 LOGGER = logging.getLogger("aiservices.integrations.mcp")
-_LARGE_TEXT = 64 * 1024  # larger arguments are read in a thread, because the event loop would stop meanwhile
+_LARGE_TEXT = 4 * 1024  # larger arguments are read in a thread, because the event loop would stop meanwhile
 _VALUE = "value"  # the field of the envelope around values that are not JSON objects
 _UNFIT = "unfit"  # the field beside it for items that cannot be read
 _APPROVAL = "approval"  # the name of the question in the results that ask for an approval

@@ -36,6 +36,11 @@ class Order(BaseModel):
     pair: tuple[int, str] = (0, "")
 
 
+class Item2(BaseModel):
+    name: str = Field(alias="Name")
+    price: float = 0
+
+
 class Free(BaseModel):
     model_config = ConfigDict(extra="allow")
     a: int
@@ -93,10 +98,16 @@ def read_slowly(tp: Any, text: str) -> Any:
         (Deep, True),
         (list["Item"], False),  # pydantic would look for the name in the wrong place
         (str, False),  # the reply itself
-        (int | str, False),
+        (int | str, True),
+        (list[int | float | str | bool | dict[str, int] | list[int] | None], True),
+        (list[Item | Order], True),
+        (date | str, False),
+        (list[int] | list[str], False),
+        (Item | Item2, False),
+        (int | Literal["a"] | Decimal, False),
         (Decimal, False),
         (date, True),
-        (Any, False),
+        (Any, True),
         (Literal[1, 2], False),  # pydantic takes true for 1
         (dict[int, str], False),
         (Free, False),  # pydantic takes NaN for what is not declared
@@ -251,3 +262,42 @@ def test_an_error_in_a_validator_is_a_problem_of_the_reply() -> None:
         "cannot read the text: $: Strict refuses the values: 'broken', found an object with a "
         "(the text: '{\"a\": 1}')"
     )
+
+
+_MIXED = list[int | float | str | bool | dict[str, int] | list[int] | None]
+
+
+@pytest.mark.parametrize(
+    ("tp", "text"),
+    [
+        (_MIXED, '[1, 1.0, 2e3, "1", true, null, {"a": 1}, {}, [1], [], 123456789012345678901234567890]'),
+        (list[float | str], '[1, 1.5, "1"]'),
+        (list[Item | Order], '[{"Name": "a", "price": 1}, {"items": []}]'),
+        (list[Item | Order], '[{"Name": "a", "price": 1, "tags": ["x"]}]'),
+        (list[date | int], '["2024-05-06", 20240506]'),
+        (
+            dict[str, Any],
+            '{"a": 1.0, "b": [1e5, {"c": "x:"}], "e": -0.0, "f": 0.123456789012345678}',
+        ),
+    ],
+)
+def test_a_union_or_any_json_is_read_as_by_the_nodes(tp: Any, text: str) -> None:
+    value = read_fast(tp, text)
+    assert repr(value) == repr(read_slowly(tp, text))
+
+
+@pytest.mark.parametrize(
+    ("tp", "text"),
+    [
+        (_MIXED, '[{"a": 1, "a": 1}]'),
+        (_MIXED, "[1e400]"),
+        (_MIXED, '[["1"]]'),
+        (list[Item | Order], '[{"Name": "a", "price": 1, "other": 1}]'),
+        (list[Item | Order], '[{"Name": "a", "price": 1, "items": []}]'),
+        (dict[str, Any], '{"a": {"b": 1, "b": 2}}'),
+        (dict[str, Any], '{"a": [1e400]}'),
+        (dict[str, Any], '{"a": NaN}'),
+    ],
+)
+def test_a_union_or_any_json_that_is_not_exact_is_left_to_the_nodes(tp: Any, text: str) -> None:
+    assert read_fast(tp, text) is NOT_EXACT

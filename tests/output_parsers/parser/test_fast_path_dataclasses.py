@@ -318,8 +318,7 @@ def test_a_dataclass_that_cannot_be_created_is_left_to_the_nodes() -> None:
         Tree,
         OfPydantic,
         Holder,
-        make_dataclass("WithAny", [("a", Any)]),
-        make_dataclass("WithUnion", [("a", int | str)]),
+        make_dataclass("WithUnion", [("a", bytes | str)]),
         make_dataclass("WithMissingHook", [("a", Mood)]),
     ],
 )

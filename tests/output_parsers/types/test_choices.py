@@ -431,3 +431,9 @@ def test_options_with_quotes_are_json_in_prompts_and_whole_in_replies() -> None:
     assert parser.hint == '"say \\"a\\"" | "line\\nbreak"'
     assert parser.parse('say "a"') == 'say "a"'
     assert parser.parse(parser.write("line\nbreak")) == "line\nbreak"
+
+
+def test_an_enum_with_many_members_is_created_and_read_in_linear_time() -> None:
+    color = enum.Enum("Color", {f"m{i}": f"value {i}" for i in range(3_000)})
+    assert parse(color, "It is value 2987.") is color["m2987"]
+    assert parse(list[color], '["m2999", "value 1"]') == [color["m2999"], color["m1"]]

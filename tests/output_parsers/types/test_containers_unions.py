@@ -15,6 +15,7 @@ from pydantic import BaseModel, Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
 from output_parsers import OutputParsingError, UnsupportedTypeError, parse, parser_for, read
+from output_parsers.result.reading import Cursor, ValidationFailure
 
 T = TypeVar("T")
 
@@ -352,3 +353,39 @@ def test_members_that_contain_the_union_read_each_part_once() -> None:
 def test_the_schema_and_the_hint_show_all_members(tp: Any, schema: dict[str, Any], hint: str) -> None:
     assert parser_for(tp).schema == schema
     assert parser_for(tp).hint == hint
+
+
+class CountingCursor(Cursor):
+    """Counts the messages that are built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages = 0
+
+    def failure(self, message: str, value: object) -> ValidationFailure:
+        self.messages += 1
+        return super().failure(message, value)
+
+
+@pytest.mark.parametrize("data", [1, "x", True, None, Decimal("1.5"), [1], {"b": "x"}])
+def test_a_value_of_the_json_type_of_a_member_is_read_without_building_messages_of_the_others(
+    data: Any,
+) -> None:
+    class First(BaseModel):
+        a: int
+
+    class Second(BaseModel):
+        b: str
+
+    tp: Any = int | str | bool | float | list[int] | First | Second | None
+    cursor = CountingCursor()
+    parser_for(tp).node.read(data, cursor)
+    assert cursor.messages == 0
+
+
+def test_the_time_for_a_list_of_unions_that_the_fast_path_cannot_read_is_linear() -> None:
+    tp = list[int | str | dict[str, int] | list[int]]
+    text = "[" + "1, [], {}, " * 5_000 + '"x"] '
+    value = read(tp, f"```\n{text}")
+    assert len(value.value) == 15_001
+    assert len(value.coercions) == 1
