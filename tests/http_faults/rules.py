@@ -42,9 +42,10 @@ RULES = [
         ASYNC,
     ),
     Rule(
-        "aiohttp refuses responses whose length is given twice, and libcurl reads them",
-        ["the same length twice", "a length with chunks"],
+        "aiohttp refuses responses with two lengths or a space after a header's name, and libcurl reads them",
+        ["the same length twice", "a length with chunks", "a space before the colon"],
         ASYNC,
     ),
+    Rule("aiohttp ignores transfer codings that it does not know", ["an unknown transfer coding"], ASYNC),
     Rule("libcurl ignores a length that is too large for it", ["a length beyond all numbers"], BLOCKING),
 ]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any
 
+from faulty_server import Action, send
+
 from aiservices.models.errors import (
     AuthenticationError,
     BadRequestError,
@@ -23,7 +25,7 @@ from aiservices.models.errors import (
     RateLimitError,
 )
 
-from .dialects import BEDROCK, CHAT, DIALECTS, TEXT, TOKENS, Dialect, Json, json_bytes
+from .dialects import BEDROCK, CHAT, DIALECTS, PIECES, TEXT, TOKENS, Dialect, Json, json_bytes
 from .server import Http, Scene, Serve, drip, error_body, in_turn, raw, refuse, stall
 
 KINDS = ("blocking", "async", "stream", "async stream")
@@ -169,6 +171,27 @@ def each_line(stream: bytes) -> bytes:
 
 def escaped(stream: bytes) -> bytes:
     return stream.replace("🙂".encode(), b"\\ud83d\\ude42")
+
+
+def in_halves(dialect: Dialect) -> list[Json]:
+    """Return the events of a reply, with the first half of the last character in the event before it."""
+    last, before = PIECES[-1], PIECES[-2]
+    events = []
+    for event in dialect.events:
+        text = json.dumps(event, ensure_ascii=False)
+        text = text.replace(f'"{last}"', '"\\\\ude42!"').replace(f'"{before}"', f'"{before}\\\\ud83d"')
+        events.append(json.loads(text))
+    return events
+
+
+def raw_lines(end: bytes) -> Serve:
+    """Return what a server does that ends the lines of its headers in another way."""
+
+    def serve(scene: Scene) -> Sequence[Action]:
+        head, _, body = REPLY.bytes(scene).partition(b"\r\n\r\n")
+        return [send(head.replace(b"\r\n", end) + 2 * end + body)]
+
+    return serve
 
 
 def json_body(body: bytes | Callable[[Scene], bytes], **more: Any) -> Http:
@@ -390,6 +413,17 @@ FAULTS = [
     Fault("a status that is not a number", raw(b"HTTP/1.1 abc\r\n\r\n"), BROKEN),
     Fault("bytes after the response", Http(after=b"HTTP/1.1 500 Surprise\r\n\r\n"), VALUE),
     Fault("a cookie", Http(headers=["Set-Cookie: a=b"]), VALUE),
+    Fault("100 Continue for ever", raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000), BROKEN),
+    Fault("a header over two lines", Http(headers=["X-Folded: a\r\n b"]), VALUE),
+    Fault("a header without a colon", Http(headers=["X-Odd\r\nX-A: b"]), BROKEN),
+    Fault("a space before the colon", Http(headers=["X-Odd : a"]), VALUE),
+    Fault("a header with a NUL", Http(headers=["X-Odd: a\x00b"]), BROKEN),
+    Fault("line ends of LF in the headers", raw_lines(b"\n"), VALUE),
+    Fault(
+        "an unknown transfer coding",
+        Http(headers=["Transfer-Encoding: odd"], framing="none", end="close"),
+        BROKEN,
+    ),
     # --- connections ---
     Fault("a reset before the response", raw(end="reset"), BROKEN),
     Fault("a close before the response", raw(), BROKEN),
@@ -758,6 +792,13 @@ FAULTS = [
         "half a surrogate in an event",
         sse(lambda data: data.replace("🙂".encode(), b"\\ud83d")),
         Value(TEXT.replace("🙂", "\ufffd")),
+        STREAMS,
+        SSE,
+    ),
+    Fault(
+        "a pair of surrogates over two events",
+        Http(lambda scene: scene.dialect.stream(in_halves(scene.dialect)).replace(b"\\\\u", b"\\u")),
+        VALUE,
         STREAMS,
         SSE,
     ),
