@@ -9,6 +9,7 @@ those again that may recover.
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,8 @@ from weakref import WeakKeyDictionary
 from ..models.base import Capabilities, ChatModel
 from ..models.errors import ModelError, Strategy
 from ..models.fallback import CircuitBreaker
-from ..models.requests import JsonSchemaFormat
+from ..models.refusals import message_texts, refusal_text, refused_parameter
+from ..models.requests import ChatRequest, JsonSchemaFormat
 from .budget import Budget
 from .output_format import OutputFormat
 
@@ -28,6 +30,7 @@ _LONGEST_WAIT = 30.0  # seconds between two requests to one model, unless the pr
 _LONGEST_REQUESTED_WAIT = 60.0  # seconds; a provider that asks for more is not asked again
 _SAME_TIME = 0.005  # seconds; models that are ready within it keep their order
 _UNSUPPORTED_STATUS = frozenset((400, 404, 405, 415, 422, 501))
+_INVALID_STATUS = frozenset((400, 422, 501))  # the request itself was not accepted
 _TOO_LONG = ("context_length", "context length", "context window")
 # If the error of a provider contains one of these words, it refuses the strategy, not another part of the
 # request.
@@ -39,11 +42,30 @@ _STRATEGY_WORDS = {
         "structured",
         "strict",
         "text.format",
+        "guided",
+        "json mode",
+        "mime type",
     ),
     Strategy.GRAMMAR: ("response_format", "schema", "grammar"),
     Strategy.OUTPUT_TOOL: ("tool", "function"),
-    Strategy.JSON_MODE: ("response_format", "response format", "json_object", "json mode", "text.format"),
+    Strategy.JSON_MODE: (
+        "response_format",
+        "response format",
+        "json_object",
+        "json mode",
+        "text.format",
+        "mime type",
+    ),
 }
+_TOOL_WORDS = _STRATEGY_WORDS[Strategy.OUTPUT_TOOL]
+
+# An error with one of these words is about something that each strategy sends.
+_OTHER_PARTS = re.compile(
+    r"temperature|top_[pk]|\bseed\b|penalty|logprob|max_\w*tokens|reasoning|effort|service_tier"
+    r"|parallel_tool_calls|\bstop\b|image|audio|video|\bfiles?\b|api.?key|quota|balance|billing|credit|safety"
+    r"|polic[yi]|moderation|content.?filter|too (?:long|large|many)|exceed|tool_call_id|\broles?\b|alternat"
+    r"|signature|thinking|thought|encrypted|model.{0,60}(?:not found|not exist)|(?:unknown|invalid) model"
+)
 
 # Errors with these words are about the schema, not about the strategy.
 _SCHEMA_WORDS = (
@@ -136,12 +158,15 @@ class UnsupportedFeature(NamedTuple):
     Attributes:
         options: The names of the options that are skipped from now on.
         reason: The refusal in the words of the provider.
-        schema_only: True if it refused this one schema, and not schemas in general.
+        method_only: True if it refused this one schema, or a combination with the tools of the method, or did
+            not say what it refused; False if it refused the strategy for all methods.
+        is_named: True if the provider named what it refuses.
     """
 
     options: tuple[str, ...]
     reason: str
-    schema_only: bool
+    method_only: bool
+    is_named: bool = True
 
 
 class ModelRoute:
@@ -170,27 +195,17 @@ class ModelRoute:
         self.model = model
         self.strategies = strategies
         self.rest = rests.get(id(model)) if rests else None
-        self._strict_tools_refused = False
+        self.strict_tools_refused = False
         self._unsupported_schema: Unsupported = {}
         self._unsupported = _unsupported_by(model)
+        # Refusals of calls that failed before a simpler strategy was accepted, by the name of the model.
+        self._unconfirmed: dict[str, tuple[UnsupportedFeature, ...]] = {}
 
     @property
     def capabilities(self) -> Capabilities:
         """The features that a model supports, without strict tool schemas if its provider rejected them."""
         capabilities = self.model.capabilities
-        return replace(capabilities, strict_schema=False) if self._strict_tools_refused else capabilities
-
-    def give_up_strict_tools(self, error: ModelError) -> bool:
-        """Stop using strict tool schemas if the given error shows that the provider rejects them.
-
-        Returns True in that case.
-        """
-        text = _provider_text(error)
-        refused = error.status in _UNSUPPORTED_STATUS and "strict" in text and "tool" in text
-        if not refused or self._strict_tools_refused or not self.model.capabilities.strict_schema:
-            return False
-        self._strict_tools_refused = True
-        return True
+        return replace(capabilities, strict_schema=False) if self.strict_tools_refused else capabilities
 
     def logprobs(self, model_name: str | None) -> int:
         """Return how many alternative tokens to request for each token; 0 if the model cannot return any."""
@@ -227,15 +242,18 @@ class ModelRoute:
         return self.strategies.output_format(*self.best_option(model_name))
 
     def fallback_after(
-        self, refused: StrategyOption, error: ModelError
+        self, refused: StrategyOption, error: ModelError, request: ChatRequest
     ) -> tuple[StrategyOption, UnsupportedFeature] | None:
         """Return the strategy to try after the provider rejected the given one; None if all were tried.
 
         Returns None if the error has another reason, or if there is no simpler option.
         """
-        if not _refuses_strategy(error, refused.strategy):
-            return None
         options, output_format = self.strategies.options, self.strategies.output_format
+        tooling = output_format(refused).tooling
+        has_tools = request.tooling is not None and len(request.tooling.tools) > (tooling is not None)
+        refusal = _strategy_refusal(error, refused.strategy, request, has_tools=has_tools)
+        if refusal is None:
+            return None
         index = options.index(refused)
         # A type that no strict mode can express is sent without "strict" either way: skip the same request.
         simpler = [
@@ -243,18 +261,29 @@ class ModelRoute:
             for option in options[index + 1 :]
             if not _sends_the_same(output_format(refused), output_format(option))
         ]
-        if refused.strict and not _refuses_schema(error) and "strict" not in _provider_text(error):
+        if refused.strict and not refusal.tries_unstrict:
             simpler = [option for option in simpler if option.strategy is not refused.strategy]
         if not simpler:
             return None
         skipped = tuple(option.name for option in options[index : options.index(simpler[0])])
         reason = f"the provider refused {refused.name}: {_one_line(error)}"
-        return simpler[0], UnsupportedFeature(skipped, reason, _refuses_schema(error))
+        return simpler[0], UnsupportedFeature(skipped, reason, refusal.method_only, refusal.is_named)
+
+    def unconfirmed(self, model_name: str | None) -> tuple[UnsupportedFeature, ...]:
+        """Return what the provider refused in a call that failed before a simpler strategy succeeded."""
+        return self._unconfirmed.get(model_name or "", ())
+
+    def set_unconfirmed(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
+        """Note the refusals with which the next call begins, until one of its requests succeeds.
+
+        Only those count in which the provider named what it refuses.
+        """
+        self._unconfirmed[model_name or ""] = tuple(one for one in refusals if one.is_named)
 
     def remember(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
         """Remember the strategies that the provider rejected, for later calls."""
         for refusal in refusals:
-            unsupported = self._unsupported_schema if refusal.schema_only else self._unsupported
+            unsupported = self._unsupported_schema if refusal.method_only else self._unsupported
             options = unsupported.setdefault(model_name or "", {})
             options.update(dict.fromkeys(refusal.options, (refusal.reason, time.monotonic())))
 
@@ -287,7 +316,18 @@ class ModelState:
         self.option = route.strategies.options[0]
         self.failures = 0
         self.ready_at = 0.0
-        self._refusals: list[UnsupportedFeature] = []
+        self._refusals = list(route.unconfirmed(model_name))
+        self._gave_up_strict_tools = False
+        if self._refusals:
+            skipped = {name for refusal in self._refusals for name in refusal.options}
+            options = route.strategies.options
+            self.option = next((option for option in options if option.name not in skipped), options[-1])
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The features that the model supports, without strict tool schemas if it refused them."""
+        capabilities = self.route.capabilities
+        return replace(capabilities, strict_schema=False) if self._gave_up_strict_tools else capabilities
 
     def choose_format(self) -> OutputFormat:
         """Choose the output format (schema, tool or prompt text) of the next model request."""
@@ -298,21 +338,30 @@ class ModelState:
             self.option, reason = self.route.best_option(self.model_name)
         return self.route.strategies.output_format(self.option, reason)
 
-    def use_simpler_strategy(self, error: ModelError, *, offers_tools: bool) -> bool:
+    def use_simpler_strategy(self, error: ModelError, request: ChatRequest, *, offers_tools: bool) -> bool:
         """Switch to a simpler strategy for structured output if the provider rejected the last one."""
-        if offers_tools and self.route.give_up_strict_tools(error):
+        if error.status not in _UNSUPPORTED_STATUS:
+            return False
+        if offers_tools and self.capabilities.strict_schema and _refuses_strict_tools(error, request):
+            self._gave_up_strict_tools = True
             return True
-        fallback = self.route.fallback_after(self.option, error)
+        fallback = self.route.fallback_after(self.option, error, request)
         if fallback is None:
+            if self._refusals:  # the strategy may not have been the reason
+                self.route.set_unconfirmed((), self.model_name)
             return False
         self.option, refusal = fallback
         self._refusals.append(refusal)
+        self.route.set_unconfirmed(self._refusals, self.model_name)
         return True
 
     def succeeded(self) -> None:
         """After a successful request, remember which strategies the provider rejected before."""
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
+            self.route.set_unconfirmed((), self.model_name)
+        if self._gave_up_strict_tools:
+            self.route.strict_tools_refused = True
         if self.route.rest is not None:
             self.route.rest.succeeded()
 
@@ -342,15 +391,13 @@ class ModelFailover:
         self.current = self._models[0] if routes[0].rest is None else self._awake(self._models)[0]
 
     def after_failure(
-        self, error: ModelError, *, may_retry: bool, seconds_left: float | None, offers_tools: bool = False
+        self, error: ModelError, *, may_retry: bool, seconds_left: float | None
     ) -> float | None:
         """Choose the model to ask after a failed request, and return the seconds to wait before.
 
         Returns None if no model can be asked again.
         """
         failed = self.current
-        if failed.use_simpler_strategy(error, offers_tools=offers_tools):
-            return 0.0 if may_retry else None
         now = time.monotonic()
         failed.failures += 1
         models = self._models
@@ -418,34 +465,48 @@ def _unsupported_by(model: ChatModel) -> Unsupported:
         return {}
 
 
-def _provider_text(error: ModelError) -> str:
-    """Return the error text in the provider's HTTP response, in lower case.
+class _Refusal(NamedTuple):
+    """How a provider refused a strategy: see UnsupportedFeature."""
 
-    The exception's message is not searched, because its model name and address could contain the searched
-    words.
+    method_only: bool
+    is_named: bool
+    tries_unstrict: bool
+
+
+def _strategy_refusal(
+    error: ModelError, strategy: Strategy, request: ChatRequest, *, has_tools: bool
+) -> _Refusal | None:
+    """Return how an error refuses a strategy, such as JSON mode; None if it is about something else.
+
+    A request that is invalid for an unnamed reason counts as a refusal, too: whether the strategy was the
+    reason shows in the next request.
     """
-    return (error.body or str(error)).lower()
-
-
-def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
-    """Return True if an error shows that the provider rejects a strategy, such as JSON mode."""
-    if error.status not in _UNSUPPORTED_STATUS:
-        return False
-    text = _provider_text(error)
+    if error.status not in _UNSUPPORTED_STATUS or strategy is Strategy.PROMPT:
+        return None
+    text = refusal_text(error, message_texts(request.messages))
     if any(word in text for word in _TOO_LONG):  # such an error may mention the length of tools or schemas
-        return False
-    return any(word in text for word in _STRATEGY_WORDS.get(strategy, ()))
+        return None
+    is_bad_schema = any(words in text for words in _SCHEMA_WORDS)
+    tries_unstrict = is_bad_schema or "strict" in text
+    if any(word in text for word in _STRATEGY_WORDS[strategy]):
+        names_tools = strategy is not Strategy.OUTPUT_TOOL and any(word in text for word in _TOOL_WORDS)
+        return _Refusal(is_bad_schema or (has_tools and names_tools), True, tries_unstrict)
+    parameter = refused_parameter(error)
+    if error.status not in _INVALID_STATUS or _OTHER_PARTS.search(parameter or text):
+        return None
+    return _Refusal(True, False, tries_unstrict)
 
 
-def refuses_logprobs(error: ModelError) -> bool:
+def _refuses_strict_tools(error: ModelError, request: ChatRequest) -> bool:
+    text = refusal_text(error, message_texts(request.messages))
+    return "strict" in text and "tool" in text
+
+
+def refuses_logprobs(error: ModelError, request: ChatRequest) -> bool:
     """Return True if an error means that log probabilities are not available from the model."""
-    return error.status in _UNSUPPORTED_STATUS and "logprob" in _provider_text(error)
-
-
-def _refuses_schema(error: ModelError) -> bool:
-    """Return True if the provider rejected one particular JSON Schema, but may accept others."""
-    text = _provider_text(error)
-    return any(words in text for words in _SCHEMA_WORDS)
+    return error.status in _UNSUPPORTED_STATUS and "logprob" in refusal_text(
+        error, message_texts(request.messages)
+    )
 
 
 def _one_line(error: ModelError) -> str:

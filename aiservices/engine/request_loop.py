@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from output_parsers.result.errors import OutputParsingError
 
@@ -36,6 +36,7 @@ from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation
 from .streams import AttemptStarted, ReplyFailed, ReplyReceived
 
+_MAX_REMEDIES = 10  # the maximum number of requests with less, for one reply
 _MAX_CONTINUATIONS = 10  # the maximum number of continuations of a paused reply
 _COMPLETE = (FinishReason.STOP, FinishReason.TOOL_CALLS)
 _POLICY, _POLICY_WITH_USAGE = StreamPolicy(), StreamPolicy(counts_usage=True)
@@ -129,6 +130,7 @@ class RequestLoop:
         self._wants_probabilities = invocation.plan.wants_probabilities or options.probabilities
         self._paused: list[ChatReply] = []
         self._is_repeated = False
+        self._remedies = 0
         self._offers_tools = False
 
     def prepare(self) -> ChatRequest:
@@ -137,7 +139,7 @@ class RequestLoop:
         self._model = model = self._failover.current
         self.output_format, self.route, self.name = model.choose_format(), model.route, model.name
         state.output_format, state.route = self.output_format, self.route
-        offered = None if self._toolbox is None else self._toolbox.offered_to(self.route.capabilities)
+        offered = None if self._toolbox is None else self._toolbox.offered_to(model.capabilities)
         tooling = None if offered is None else offered.tooling
         self._offers_tools = tooling is not None
         if request.options.model != model.model_name:  # only the first model has the name of the options
@@ -204,17 +206,39 @@ class RequestLoop:
         state, prepared, seconds = self._state, self._prepared, time.monotonic() - self.started_at
         state.attempts.append(Attempt(self.name, None, error, seconds, self.output_format.strategy))
         yield Emit(ReplyFailed(self.name, error, seconds, request=prepared), streamed=False)
-        if error.remedy and state.may_retry() and self._can_remedy(error):
+        may_change = not state.text_streamed
+        if may_change and error.remedy and self._can_remedy(error):
+            self._continue_after_refusal(error)
             return
-        if not (prepared.logprobs and refuses_logprobs(error)):
-            yield from self.use_next_model(error)
+        if not (prepared.logprobs and refuses_logprobs(error, prepared)):
+            model, offers_tools = self._model, self._offers_tools
+            if may_change and model.use_simpler_strategy(error, prepared, offers_tools=offers_tools):
+                self._continue_after_refusal(error)
+            else:
+                yield from self.use_next_model(error)
             return
         self._refuse_logprobs(f"the provider refused logprobs: {error}")
         if self._invocation.plan.requires_probabilities or not state.may_retry():
             yield from self.use_next_model(self.no_probabilities())
 
+    def _continue_after_refusal(self, error: ModelError) -> None:
+        """Do not count the refused request as an attempt; raise its error if the budget ends here."""
+        state = self._state
+        state.set_purpose(AttemptPurpose.REFUSED, len(state.attempts) - 1)
+        if not state.may_retry():
+            self._give_up(error)
+
+    def _give_up(self, error: ModelError) -> NoReturn:
+        time_is_over = _time_is_over(self._state)
+        if time_is_over is None:
+            raise error
+        raise time_is_over from error
+
     def _can_remedy(self, error: ModelError) -> bool:
         """Return True if the same request can succeed again, or without the state of the provider."""
+        self._remedies += 1
+        if self._remedies > _MAX_REMEDIES:
+            return False
         if error.remedy == "send again":
             return True
         messages = self._prepared.messages
@@ -233,13 +257,9 @@ class RequestLoop:
             error,
             may_retry=state.may_retry(),
             seconds_left=state.seconds_left,
-            offers_tools=self._offers_tools,
         )
         if wait is None:
-            time_is_over = _time_is_over(state)
-            if time_is_over is None:
-                raise error
-            raise time_is_over from error
+            self._give_up(error)
         if wait:
             yield Sleep(wait)
 

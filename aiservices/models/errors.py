@@ -138,11 +138,14 @@ class AttemptPurpose(Enum):
     Attributes:
         ANSWER: To get the answer of the method.
         TOOL_ROUND: The model called tools instead of answering.
+        REFUSED: To get the answer, but the provider refused the strategy or an option, and a simpler request
+            followed.
         SIDE_QUESTION: For something else that the call needs, such as a summary of the conversation.
     """
 
     ANSWER = "answer"
     TOOL_ROUND = "tool round"
+    REFUSED = "refused"
     SIDE_QUESTION = "side question"
 
 

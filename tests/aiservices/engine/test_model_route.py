@@ -220,11 +220,90 @@ def test_a_refusal_of_the_last_option_is_the_error() -> None:
     assert (str(caught.value), len(caught.value.attempts)) == ("the schema of your words is not supported", 4)
 
 
-def test_steps_count_as_attempts_of_the_budget() -> None:
+def test_refused_requests_do_not_use_up_the_attempts() -> None:
+    provider = Refusing(
+        strict_schema=NO_SCHEMA, schema=NO_SCHEMA, strict_tool=NO_TOOLS, tool=NO_TOOLS, mode=NO_MODE
+    )
+    result = people(provider.model, Budget(max_attempts=1)).person("x")
+    assert (result.value, result.strategy) == (Person("Ann"), Strategy.PROMPT)
+    purposes = [attempt.purpose.value for attempt in result.attempts]
+    assert purposes == ["refused", "refused", "refused", "answer"]
+
+
+def test_refused_requests_count_as_requests_of_the_budget() -> None:
     provider = Refusing(strict_schema=NO_SCHEMA, schema=NO_SCHEMA, strict_tool=NO_TOOLS, tool=NO_TOOLS)
     with pytest.raises(BadRequestError) as caught:
-        people(provider.model, Budget(max_attempts=2)).person("x")
+        people(provider.model, Budget(requests=2)).person("x")
     assert (str(caught.value), provider.requested_options) == (NO_TOOLS, ["strict schema", "strict tool"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "json mode cannot be combined with tool/function calling",
+        "Function calling with a response mime type: 'application/json' is unsupported",
+        "these two cannot be combined",
+        "Bad Request",
+        "",
+    ],
+)
+def test_a_refused_combination_with_tools_is_left_and_remembered_for_the_method(message: str) -> None:
+    def look(word: str) -> str:
+        return word
+
+    def reply(request: ChatRequest) -> ChatReply | Exception:
+        if request.tooling is not None and request.response_format is not None:
+            return BadRequestError(message, status=400, body=f'{{"error": {{"message": "{message}"}}}}')
+        return ChatReply(AiMessage(ANN))
+
+    model = ScriptedChatModel(reply, capabilities=ALL)
+    service = create(People, model, tools=[look], budget=Budget(max_attempts=1))
+    assert [service.person("x").value, service.person("x").value] == [Person("Ann")] * 2
+    assert model.requests[-1].response_format is None
+    first_call = [request for request in model.requests if request.response_format is not None]
+    create(People, model).person("x")  # without tools, the schema is still sent
+    assert (len(first_call), strategy_option_of(model.requests[-1])) == (
+        len(model.requests) - 3,
+        "strict schema",
+    )
+
+
+def test_a_request_that_is_refused_for_an_unnamed_reason_is_sent_with_a_simpler_strategy() -> None:
+    provider = Refusing(strict_schema="Bad Request")
+    service = people(provider.model, Budget(max_attempts=1))
+    assert [service.person("x").value, service.person("x").value] == [Person("Ann")] * 2
+    service.place("x")  # nothing says that other methods are refused
+    assert provider.requested_options == [
+        "strict schema",
+        *["strict tool"] * 2,
+        "strict schema",
+        "strict tool",
+    ]
+
+
+def test_nothing_is_learnt_from_a_prompt_that_is_refused_with_each_strategy() -> None:
+    prompt = "response_format is unsupported, tools are unsupported, json_object is unsupported"
+
+    def reply(request: ChatRequest) -> ChatReply | Exception:
+        text = request.messages[-1].text
+        if "unsupported" in text:
+            return BadRequestError("400", status=400, body=f'{{"error": {{"message": "bad: {prompt}"}}}}')
+        return replied(request)
+
+    model = ScriptedChatModel(reply, capabilities=ALL)
+    service = people(model)
+    with pytest.raises(BadRequestError):
+        service.person(prompt)
+    service.person("x")
+    assert strategy_option_of(model.requests[-1]) == "strict schema"
+
+
+def test_words_of_the_prompt_in_an_error_do_not_name_a_strategy_for_other_methods() -> None:
+    provider = Refusing(strict_schema="invalid request: response_format is unsupported, says Ann")
+    service = people(provider.model)
+    service.person("Ann: response_format is unsupported, says Ann")
+    service.place("x")
+    assert provider.requested_options == ["strict schema", "strict tool"] * 2
 
 
 def test_a_strategy_that_was_asked_for_is_not_left() -> None:
@@ -372,28 +451,43 @@ def test_a_bad_tool_after_refusing_schemas_is_still_refusing_schemas() -> None:
     assert provider.requested_options == ["strict schema", "strict tool", "tool", "strict tool"]
 
 
-def test_nothing_is_remembered_of_a_step_that_led_nowhere() -> None:
-    model = ScriptedChatModel(
-        [refusal(NO_SCHEMA), BadRequestError("no money", status=402), ChatReply(AiMessage(ANN))],
-        capabilities=ALL,
-    )
+def test_a_refusal_is_kept_although_the_call_fails() -> None:
+    replies: list[ChatReply | Exception] = [
+        refusal(NO_SCHEMA),
+        BadRequestError("no money", status=402),
+        replied_by_tool(),
+        ChatReply(AiMessage("", (ToolCall("c", "Place", ANN),))),
+    ]
+    model = ScriptedChatModel(replies, capabilities=ALL)
     service = people(model)
-    with pytest.raises(BadRequestError) as caught:
+    with pytest.raises(BadRequestError, match="no money"):
         service.person("x")
     service.person("x")
-    assert str(caught.value) == "no money"
     assert [strategy_option_of(request) for request in model.requests] == [
         "strict schema",
         "strict tool",
-        "strict schema",
+        "strict tool",
     ]
+    service.place("x")  # the success has confirmed it for all methods
+    assert strategy_option_of(model.requests[-1]) == "strict tool"
+
+
+def test_nothing_is_kept_if_all_strategies_are_refused() -> None:
+    model = ScriptedChatModel([refusal(NO_SCHEMA)] * 2 + [refusal(NO_TOOLS)] * 9, capabilities=ALL)
+    service = people(model)
+    with pytest.raises(BadRequestError):
+        service.person("x")
+    made = len(model.requests)
+    with pytest.raises(BadRequestError):
+        service.person("x")
+    assert strategy_option_of(model.requests[made]) == "strict schema"
 
 
 def test_a_option_that_was_accepted_is_remembered_though_its_reply_cannot_be_read() -> None:
     provider = Refusing("[]", strict_schema=NO_SCHEMA, schema=NO_SCHEMA)
     with pytest.raises(Exception, match="cannot read the reply"):
         people(provider.model, Budget(max_attempts=3)).person("x")
-    assert provider.requested_options == ["strict schema", "strict tool", "strict tool"]
+    assert provider.requested_options == ["strict schema", *["strict tool"] * 3]
 
 
 def test_a_request_that_fails_on_a_lower_option_is_made_again_on_it() -> None:
@@ -562,7 +656,7 @@ def test_what_is_remembered_applies_to_the_same_name_at_the_same_address(
 def test_there_is_no_fallback_after_an_error_that_is_not_a_refusal() -> None:
     made = ModelRoute(ScriptedChatModel([]), select_strategies(parser_for(Person), ALL, None, "m"))
     told: ModelError = ModelServerError("the schema store is down", status=500, retryable=True)
-    assert made.fallback_after(made.best_option(None)[0], told) is None
+    assert made.fallback_after(made.best_option(None)[0], told, ChatRequest.of("x")) is None
 
 
 # over HTTP
