@@ -15,6 +15,7 @@ from ..lazy_regex import lazy_regex
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from .reasoning import find_answer
+from .roles import Role, role_of
 
 # The rules of the coercions that are recorded here.
 TEXT_AROUND_JSON = "text around the JSON left out"
@@ -35,6 +36,7 @@ _JSON_START = lazy_regex(
 _BRACKETS = lazy_regex(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
 _TAG = lazy_regex(r"<([A-Za-z][\w-]{0,40})>")
 _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
+_LANGUAGE = lazy_regex(r"\w{0,20}")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 # A key, or two items: text in broken brackets that is JSON, and not a placeholder such as {name}.
 _KEYS_OR_ITEMS = lazy_regex(
@@ -71,6 +73,7 @@ class Candidate(NamedTuple):
         value: The JSON value.
         rules: The rules of the coercions that were needed to find the value.
         fenced: True if the value is in a Markdown fence.
+        language: The language that the fence names, in lower case.
         is_fragment: True if the value seems to be a part of larger, broken JSON.
         has_extra_closer: True if closing brackets without opening ones follow the value.
     """
@@ -78,6 +81,7 @@ class Candidate(NamedTuple):
     value: Json
     rules: tuple[str, ...] = ()
     fenced: bool = False
+    language: str = ""
     is_fragment: bool = False
     has_extra_closer: bool = False
 
@@ -133,7 +137,8 @@ class ReplyText(NamedTuple):
         candidates: list[Candidate] = []
         spans: list[_Span] = []
         position = fences_seen = broken = region = broken_end = 0
-        fenced = False
+        fenced = is_broken = False
+        language = ""
         while opening := _OPENING.search(text, position):
             start = opening.end() - 1
             position = start + 1
@@ -149,6 +154,7 @@ class ReplyText(NamedTuple):
                     raise ValidationFailure(Problem("$", f"the JSON is {state}: {error.message}")) from error
                 if text[start] != "(" and _KEYS_OR_ITEMS.search(text, start, after):
                     broken_end = after
+                    is_broken = is_broken or role_of(text, start, after) is not Role.OTHER
                 position = after
                 continue
             position = end
@@ -162,8 +168,10 @@ class ReplyText(NamedTuple):
             for mark in _FENCE_MARK.finditer(text, fences_seen, start):
                 # two adjacent fences close one block and open the next
                 fenced, region = fenced != (len(mark[0]) < 6), mark.end()
+                name = _LANGUAGE.match(text, mark.end()) if fenced else None
+                language = name[0].lower() if name else ""
             fences_seen = end
-            candidates.append(Candidate(value, (*rules, *map(_rule_of, repairs)), fenced))
+            candidates.append(Candidate(value, (*rules, *map(_rule_of, repairs)), fenced, language))
             follows_broken = broken_end > 0 and not _LETTER.search(text, broken_end, start)
             spans.append(_Span(start, end, region, follows_broken))
             broken_end = 0
@@ -173,12 +181,33 @@ class ReplyText(NamedTuple):
                 if not all(_is_end_of_line(text, one.end, next_.start) for one, next_ in pairwise(new)):
                     message = f"the reply contains more than {_MAX_CANDIDATES} JSON values"
                     raise ValidationFailure(Problem("$", message))
-        if len(spans) == 1 and _is_refused(text, spans[0].start, spans[0].end):
+        self._mark_fragments(candidates, spans)
+        if is_broken and candidates:  # the answer may be what cannot be read
+            candidates = [candidate._replace(is_fragment=True) for candidate in candidates]
+        roles = self._roles(spans)
+        if (len(spans) == 1 and _is_refused(text, spans[0].start, spans[0].end)) or (
+            roles and set(roles) == {Role.OTHER}
+        ):
             raise ValidationFailure(
                 Problem("$", "the text around the JSON says that it is not the answer", shorten(text))
             )
-        self._mark_fragments(candidates, spans)
-        return candidates if len(spans) < 2 else self._with_json_lines(candidates, spans)
+        if len(spans) < 2:
+            return candidates
+        chosen = Role.ANSWER if Role.ANSWER in roles else Role.UNSAID
+        if set(roles) != {chosen}:
+            return [one for one, role in zip(candidates, roles, strict=True) if role is chosen]
+        return self._with_json_lines(candidates, spans)
+
+    def _roles(self, spans: list[_Span]) -> list[Role]:
+        """Return what the reply says of each of its JSON values."""
+        if not spans:
+            return []
+        ends = [0, *(span.end for span in spans[:-1])]
+        starts = [*(span.start for span in spans[1:]), len(self.text)]
+        return [
+            role_of(self.text, span.start, span.end, lower, upper)
+            for span, lower, upper in zip(spans, ends, starts, strict=True)
+        ]
 
     def _mark_fragments(self, candidates: list[Candidate], spans: list[_Span]) -> None:
         """Mark the JSON values in a reply that seem to be fragments of larger, broken JSON.
@@ -257,7 +286,7 @@ def find_single_json(text: str) -> str:
             return ""
         if not (_strip(text[:start]) or _strip(text[end:])):
             return ""
-    if _is_refused(text, start, end):
+    if _is_refused(text, start, end) or role_of(text, start, end) is Role.OTHER:
         return ""
     return text[start:end]
 

@@ -17,6 +17,7 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreConfig, SchemaError, SchemaValidator
 from typing_extensions import is_typeddict
 
+from ..backslashes import has_lost_backslash
 from ..lazy_regex import lazy_regex
 from ..result.errors import USER_CODE_ERRORS
 from ..types.choices import BoolNode, ChoiceNode
@@ -70,6 +71,8 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
     # It runs for every reply that is exact JSON, so it uses local variables and loops without helpers.
     def read(text: str) -> Any:
         if text[:1] not in _FIRST_CHARACTERS:  # a fence or prose: cheaper to see here than by an exception
+            return NOT_EXACT
+        if "\\" in text and has_lost_backslash(text):
             return NOT_EXACT
         counter = [always] if counts_itself else None  # each record that ``make`` creates adds its keys
         try:

@@ -36,6 +36,7 @@ _MARKS = {
 # How an answer begins after reasoning, or without any, and how it ends.
 _ANSWER_MARKS = (
     "<|begin_of_solution|>",
+    "[tool_calls]",  # Mistral
     "<|start_response|>",
     _FINAL_CHANNEL,
     f"<|start|>assistant{_FINAL_CHANNEL}",

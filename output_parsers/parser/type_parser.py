@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar, cast
 
 from typing_extensions import TypeForm
 
+from ..backslashes import LOST_BACKSLASH, has_lost_backslash, with_lost_backslashes
 from ..result.errors import OutputParsingError, Problem, UnsupportedTypeError
 from ..result.reading import (
     Coercion,
@@ -29,7 +30,7 @@ from ..result.reading import (
 )
 from ..types.choices import ChoiceNode, choice_node
 from ..types.constraints import ConstrainedNode, has_before_validator, pydantic_node, with_constraints
-from ..types.containers import mapping_node, sequence_node, union_node
+from ..types.containers import ListNode, mapping_node, sequence_node, union_node
 from ..types.decisions import decision_node
 from ..types.node import (
     CustomNode,
@@ -41,7 +42,15 @@ from ..types.node import (
     schema_of,
     with_description,
 )
-from ..types.records import UNKNOWN_KEY_RULE, EnvelopeNode, object_node
+from ..types.records import (
+    ENVELOPE_KEYS,
+    LIST_KEYS,
+    UNKNOWN_KEY_RULE,
+    EnvelopeNode,
+    ObjectNode,
+    normalize_key,
+    object_node,
+)
 from ..types.scalars import TextNode, scalar_node, temporal_node
 from ..types.target import Target, type_name
 from .extract import (
@@ -56,7 +65,9 @@ from .fast_path import NOT_EXACT, compile_fast_reader
 from .reasoning import may_have_reasoning
 
 T = TypeVar("T")
+_JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
 _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
+_BACKSLASH = Coercion("$", LOST_BACKSLASH, "", "")
 
 
 class TypeParser(Generic[T]):
@@ -199,6 +210,11 @@ class TypeParser(Generic[T]):
 
     def _read_leniently(self, text: str, leniency: Leniency | None) -> Reading[T]:
         leniency = self.leniency if leniency is None else leniency
+        if leniency is not Leniency.NONE and not self.plain_text and has_lost_backslash(text):
+            restored = with_lost_backslashes(text)
+            if restored != text:
+                reading = self._read_leniently(restored, leniency)
+                return replace(reading, coercions=(*reading.coercions, _BACKSLASH))
         # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
         # which must be removed first.
         is_fast = self._read_exact is not _never_exact and not self._accepts_prose
@@ -236,7 +252,7 @@ class TypeParser(Generic[T]):
                 return exact
         whole = reply.read_whole()
         if whole is not None:
-            return self._read_candidate(whole, cursor)
+            return self._read_only_value(whole, cursor)
         if reply.looks_like_json:
             return self._read_json(reply, cursor)
         inner = reply.without_wrapping()
@@ -244,7 +260,7 @@ class TypeParser(Generic[T]):
         if unwrapped and not (self._choices is not None and self._choices.has_text_choice(inner.text)):
             whole = inner.read_whole()
             if whole is not None:  # JSON in a fence has the same meaning as without the fence
-                return self._read_candidate(whole, cursor)
+                return self._read_only_value(whole, cursor)
         return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
 
     def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
@@ -267,6 +283,22 @@ class TypeParser(Generic[T]):
             cursor.record_dropped(rule)
         return self.node.read_text(reply.text, cursor)
 
+    def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
+        """Read the only JSON value in a reply.
+
+        One record is accepted in place of a list of records, and a list of one record in place of a record.
+        """
+        value, node = candidate.value, self._value_node
+        item = node.item if isinstance(node, ListNode) else None
+        keys = value if isinstance(value, dict) and isinstance(item, ObjectNode) else ()
+        if isinstance(item, ObjectNode) and any(item.field_for_key(key)[1] for key in keys):
+            cursor.record_dropped("one object in place of an array")
+            candidate = candidate._replace(value=[value])
+        elif _is_one_object(value) and not self._accepts_arrays:
+            cursor.record_dropped("brackets around an object")
+            candidate = candidate._replace(value=value[0])
+        return self._read_candidate(candidate, cursor)
+
     def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
         for rule in candidate.rules:
             cursor.record_dropped(rule)
@@ -286,8 +318,10 @@ class TypeParser(Generic[T]):
         other object is returned unchanged.
         """
         ((key, inner),) = data.items()
-        is_list = key == "values" and isinstance(inner, list)
-        if not (key == "value" or is_list) or self._accepts_objects:
+        name = normalize_key(key)
+        is_key = name in ENVELOPE_KEYS or (isinstance(inner, list) and name in LIST_KEYS)
+        is_text = isinstance(inner, str) and not self._accepts_prose
+        if not is_key or self._accepts_objects or is_text:
             return data, cursor
         cursor.child(key).record_dropped("value in an envelope")
         return inner, cursor.child(key)
@@ -295,7 +329,12 @@ class TypeParser(Generic[T]):
     @cached_property
     def _accepts_objects(self) -> bool:
         """True if the type may accept a JSON object, judging by its JSON Schema."""
-        return _allows_objects(self._schema)
+        return _allows(self._schema, "object", dict)
+
+    @cached_property
+    def _accepts_arrays(self) -> bool:
+        """True if the type may accept a JSON array, judging by its JSON Schema."""
+        return _allows(schema_of(self._value_node), "array", list)
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
         """Find all JSON values in a reply, and return the only one that fits the type.
@@ -304,12 +343,16 @@ class TypeParser(Generic[T]):
         """
         candidates = reply.find_candidates()
         if len(candidates) == 1 and not candidates[0].is_fragment:
-            return self._read_candidate(candidates[0], cursor)
+            return self._read_only_value(candidates[0], cursor)
         if not candidates:
             if reply.looks_like_json:
                 raise cursor.failure(reply.broken_json_message(), reply.text)
             return self._read_text(reply.without_wrapping(), cursor)
         fenced = [candidate for candidate in candidates if candidate.fenced]
+        in_json = [candidate for candidate in fenced if candidate.language.startswith("json")]
+        if in_json and any(candidate.language not in _JSON_LANGUAGES for candidate in fenced):
+            candidates = [one for one in candidates if one in in_json or not one.fenced]  # not Python code
+            fenced = in_json
         if 0 < len(fenced) < len(candidates):  # a fence marks the answer; JSON outside the fence explains it
             try:
                 value = self._read_only(fenced, cursor)
@@ -400,15 +443,19 @@ def _difference_message(value: object, again: object) -> str:
     return f"{path} cannot be written so that it is read back: {part!r} becomes {other!r}"
 
 
-def _allows_objects(schema: object) -> bool:
-    """Return True if a JSON Schema may accept an object; every ``$ref`` is ignored."""
+def _is_one_object(value: Json) -> TypeGuard[list[Json]]:
+    return isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict)
+
+
+def _allows(schema: object, json_type: str, cls: type) -> bool:
+    """Return True if a JSON Schema may accept an object or an array; every ``$ref`` is ignored."""
     if not isinstance(schema, dict):
         return True
     if "anyOf" in schema:
-        return any(map(_allows_objects, schema["anyOf"]))
+        return any(_allows(option, json_type, cls) for option in schema["anyOf"])
     if "enum" in schema or "const" in schema:
-        return any(isinstance(value, dict) for value in schema.get("enum", [schema.get("const")]))
-    return "object" in schema.get("type", "object")
+        return any(isinstance(value, cls) for value in schema.get("enum", [schema.get("const")]))
+    return json_type in schema.get("type", json_type)
 
 
 def _never_exact(text: str) -> Any:

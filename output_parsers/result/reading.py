@@ -16,6 +16,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from ..backslashes import with_clear_escapes
 from ..lazy_regex import lazy_regex
 from .errors import Problem, shorten
 
@@ -235,10 +236,13 @@ def dump_json(value: Json) -> str:
     """Write a parsed JSON value as JSON text, without rounding its numbers."""
     # json.dumps cannot write a Decimal, and its hook for other types cannot return a number's own text.
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)}: {dump_json(item)}" for key, item in value.items()) + "}"
+        fields = (f"{with_clear_escapes(json.dumps(key))}: {dump_json(item)}" for key, item in value.items())
+        return "{" + ", ".join(fields) + "}"
     if isinstance(value, list):
         return f"[{', '.join(map(dump_json, value))}]"
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Decimal):
+        return str(value)
+    return with_clear_escapes(json.dumps(value, ensure_ascii=False))
 
 
 def describe_value(value: object, limit: int = 60) -> str:

@@ -31,7 +31,8 @@ from typing_extensions import TypeForm
 from ..json.scanner import read_exact, read_tolerant
 from ..parser.extract import strip_reasoning
 from ..parser.fast_path import NOT_EXACT
-from ..parser.reasoning import ReasoningFilter
+from ..parser.reasoning import ReasoningFilter, find_answer
+from ..parser.roles import Role, role_of
 from ..parser.type_parser import TypeParser, parser_for
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import (
@@ -43,6 +44,7 @@ from ..result.reading import (
     ValidationFailure,
     dump_json,
     external_cause,
+    strict_equal,
 )
 from ..types.containers import ListNode
 from ..types.node import Node
@@ -310,6 +312,7 @@ class ItemReader(Generic[T]):
         self._list: Container | None = None
         self._read_parts = 0  # the number of parts of the list that were read
         self._is_closed = False
+        self._root: tuple[int, int] | None = None  # where the JSON with the list is in the answer
         self._last_object_end = -1  # the end of the last object that is not in a list
         self._error = ""
         self._count = 0  # the number of items so far, including bad ones
@@ -363,9 +366,27 @@ class ItemReader(Generic[T]):
         error = self._error or self._find_missing()
         if error:
             raise OutputParsingError(self.text, [Problem("$", error)])
+        self._compare_with_whole_reply()
         items = [item for item in self._ready if not isinstance(item, OutputParsingError)]
         self._ready.clear()
         return items
+
+    def _compare_with_whole_reply(self) -> None:
+        """Raise OutputParsingError if the whole reply has another answer than the list that was read.
+
+        The first list is read while the reply arrives. Text outside of it may say that it is an example.
+        """
+        if self._root is None or self._on_error is not ItemPolicy.RAISE:
+            return
+        start, end = self._root
+        answer = find_answer(self.text).text
+        outside = answer[:start] + answer[end:]
+        if not ("[" in outside or "{" in outside or role_of(answer, start, end) is Role.OTHER):
+            return
+        parser = TypeParser(Target(list[Any]), ListNode(self._node, list, exact=False))
+        whole, read = (parser.read(text, self._leniency).value for text in (self.text, answer[start:end]))
+        if not strict_equal(whole, read):
+            raise OutputParsingError(self.text, [Problem("$", "the whole reply has another answer")])
 
     def _find_missing(self) -> str:
         """Return an error message if a streamed list is missing or cut off; return "" otherwise."""
@@ -407,6 +428,7 @@ class ItemReader(Generic[T]):
         if self._list is not None:
             self._read_closed_items()
             self._is_closed = True
+            self._root = root.start, root.end
             if root.bracket == "{" and len(root.parts) > 1:
                 self._error = "the object around the list has other keys too"
             return False

@@ -98,7 +98,9 @@ def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> Any:
 _SIGNS = ("-", "+")
 UNKNOWN_KEY_RULE = "unknown key left out"
 # The keys, normalized, under which models write a whole answer: {"result": {…}}.
-_ENVELOPE_KEYS = frozenset("answer data json object output record response result value".split())
+ENVELOPE_KEYS = frozenset("answer data finalanswer json object output record response result value".split())
+_CALL_KEYS = {"name", "arguments"}
+LIST_KEYS = frozenset("answers items list objects records results values".split())
 _MAX_LISTED_KEYS = 8  # in an error message
 _LONG_KEY = 5  # letters; two mistakes turn a shorter key into another word
 Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
@@ -605,13 +607,28 @@ class ObjectNode(Node[object]):
     def read(self, data: Json, cursor: Cursor) -> object:
         if isinstance(data, str):
             data = parse_json_string(data, "{", cursor)
+        if isinstance(data, list):
+            data = self._open_array(data, cursor)
         if not isinstance(data, dict):
             raise cursor.failure(f"expected {self.kind}", data)
+        if data.keys() == _CALL_KEYS and data["name"] == self.name and isinstance(data["arguments"], dict):
+            cursor.record_dropped("object in a tool call")
+            data, cursor = data["arguments"], cursor.child("arguments")
         if len(data) == 1 and self.spec.extra != "allow" and not self.spec.sees_whole_object:
             data, cursor = self._open_envelope(data, cursor)
         if self.spec.sees_whole_object and self.spec.adapter is not None:
             return self._read_whole_object(self.spec.adapter, data, cursor)
         return self._read_fields(data, cursor)
+
+    def _open_array(self, data: list[Json], cursor: Cursor) -> Json:
+        """Return the fields of a NamedTuple that is written as an array; other arrays are unchanged."""
+        fields = self.spec.fields
+        required = sum(field.required for field in fields)
+        if hasattr(self.spec.cls, "_fields") and required <= len(data) <= len(fields):
+            by_name = {field.keys[0]: value for field, value in zip(fields, data, strict=False)}
+            cursor.record("array for a NamedTuple", data, by_name)
+            return by_name
+        return data
 
     def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[dict[str, Json], Cursor]:
         """Unwrap an object that is inside an outer JSON object with only one key, such as ``result``.
@@ -619,9 +636,10 @@ class ObjectNode(Node[object]):
         Any other object is returned unchanged.
         """
         ((key, inner),) = data.items()
+        name = normalize_key(key)
         is_envelope = (
             isinstance(inner, dict)
-            and normalize_key(key) in _ENVELOPE_KEYS
+            and (name in ENVELOPE_KEYS or name == normalize_key(self.name))
             and self.field_for_key(key)[0] is None
             and any(inner_key in self._by_key for inner_key in inner)
         )

@@ -174,6 +174,8 @@ class TextNode(Node[str]):
         if isinstance(data, str):
             return data
         if isinstance(data, (int, Decimal)) and not isinstance(data, bool) and not is_non_finite(data):
+            if isinstance(data, Decimal) and data.as_tuple().exponent >= 0:  # type: ignore[operator]  # it is finite
+                raise cursor.failure("expected text; the digits of a number with an exponent are lost", data)
             # a model may write an identifier or a house number as a number
             cursor.record("number as text", data, str(data))
             return str(data)

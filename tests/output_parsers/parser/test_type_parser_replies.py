@@ -256,7 +256,7 @@ REFUSED: list[tuple[Any, str]] = [
     (dict[str, Any], '{"a": [1, 2}'),
     # several blocks that differ, one that is taken back, one that is cut off
     (City, f"{PARIS}\n{LYON}"),
-    (City, f"```json\n{PARIS}\n```\nOops, I meant: {LYON}"),
+    (City, f"```json\n{PARIS}\n```\nor perhaps {LYON}"),
     (City, f'```json\n{PARIS}\n```\n```json\n{LYON}\n```\n{{"name": "Rome"}}'),
     (City, f"{PARIS} is not right"),
     (City, f"`{PARIS}` isn’t it"),

@@ -61,7 +61,7 @@ def test_a_sequence_is_read(tp: Any, text: str, value: object) -> None:
         (list[int], "", '$: expected an array; the reply is empty, found ""'),
         (list[int], "null", "$: expected an array, found null"),
         (list[int], "none", '$: expected an array, found "none"'),
-        (list[int], '{"items": [1]}', "$: expected an array, found an object with items"),
+        (list[int], '{"count": [1]}', "$: expected an array, found an object with count"),
         (
             list[int],
             '[1, "x", null]',

@@ -1,0 +1,96 @@
+"""Find out what the text around JSON says of it: that it is the answer, or an example, a draft or wrong."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from ..lazy_regex import lazy_regex
+from ..prose.announcements import is_announced
+
+
+class Role(Enum):
+    """What a reply says of a JSON value in it.
+
+    Attributes:
+        UNSAID: The reply says nothing that matters.
+        ANSWER: It is announced as the answer.
+        OTHER: It is not the answer: an example, a template, a draft, a quotation, or wrong.
+    """
+
+    UNSAID = 0
+    ANSWER = 1
+    OTHER = 2
+
+
+_BEFORE = 160  # characters before JSON that are read
+_AFTER = 120
+# The beginning of a code block, and markup and brackets, between words and the JSON that they are about.
+_OPENING = lazy_regex(r"(?:[`~]{3,}\w{0,20}|[\s*_>#:：(\"'`-])*\Z")
+_CLAUSE = lazy_regex(
+    r"(?:(?<!\be\.g)(?<!\bz)(?<!\bz\. b)(?<!\bz\.b)(?<!\bp)(?<!\bp\. ej)[.!?](?=\s|\Z)|[;\n。])"
+)
+# Words that call the JSON an example, if they stand in the clause before it.
+_EXAMPLE_WORDS = r"""
+    example|examples|e\.g|for instance|such as|sample|dummy|mock|template|placeholder|hypothetical(?:ly)?|fictional
+    |made (?:this|it|that|these) up|made[- ]up|invented|pretend|imaginary|illustrat\w+|draft|would look like
+    |could look like|might look like|would be like|if there were|you (?:sent|wrote|gave|provided)|given input
+    |the input was|original input|beispiel\w*|z\. ?b|zum beispiel|muster|vorlage|entwurf|exemple\w*|modèle|brouillon
+    |ejemplo\w*|plantilla|borrador|esempi\w*|bozza|exemplo\w*|rascunho|voorbeeld\w*|exempel|eksempel|przykład\w*|příklad
+    |пример\w*|например|шаблон|приклад\w*|örnek|contoh|misalnya|مثال|مثلا|उदाहरण
+"""
+_FORMAT = (
+    r"(?:(?:the|das|le|el|il|o) )?(?:(?:expected|required|output|correct|json|erwartetes) )?"
+    r"(?:format|structure|schema|shape|formato|estructura|struttura)(?: (?:is|would be|should be|esperado))?\Z"
+)
+_SAYS_EXAMPLE = lazy_regex(
+    rf"(?<!\w)(?:{''.join(map(str.strip, _EXAMPLE_WORDS.splitlines()))})(?!\w)|例如|例子|示例|举例|例|模板|样本|草稿"
+    rf"|예시|예를|템플릿|たとえば|サンプル|雛形|\A\W*{_FORMAT}"
+)
+_CORRECTED = lazy_regex(
+    r"(?:corrected(?: \w+)?|correction|fixed(?: \w+)?|updated(?: \w+)?|final(?: \w+)?|revised(?: \w+)?|korrigiert"
+    r"|korrektur|endgültig\w*|corrigée?|version finale|corregid[oa]|corretto|修正|更正|最终|最終)\Z"
+)
+_FINAL_SENTENCE = lazy_regex(r"(?:so|therefore|hence),? the (?:answer|result|output) is\Z")
+# Words right after JSON that call it an example, or take it back.
+_SUBJECT = (
+    r"(?:(?:and |but |however,? )?(?:this|that|it|these|which|the (?:above|json|answer|data|values?))\s)?"
+)
+_TAKEN_BACK = lazy_regex(
+    rf"[\s`~*_)\].,;:!–—-]{{0,20}}(?:[←<]-{{0,2}}|//|#)?\s{{0,3}}{_SUBJECT}"
+    r"(?:(?:is|are|was|were) (?:only |just |merely |purely |an? |the |all )*"
+    r"(?:example|examples|sample|dummy|template|placeholder|draft|made[- ]up|invented|fictional|hypothetical|mock|guess)"
+    r"|would be (?:the |a |an )?(?:format|example|structure|template|wrong|guess)|(?:may|might|could) be (?:wrong|incorrect)"
+    r"|(?:(?:is|was) )?(?:only |just )?(?:an? )?(?:example|sample|dummy|placeholder|template)(?: data)?\s*[.!)]?\s*(?:\Z|\n)"
+    r"|i(?: am|['’]m) (?:not (?:sure|certain)|unsure)|wait\b|correction\b|oops\b|scratch that|on second thought"
+    r"|(?:ist|war) nur ein beispiel|n['’]est qu['’]un exemple|(?:es|era) solo un ejemplo|只是(?:一个)?(?:例子|示例))",
+    re.IGNORECASE,
+)
+
+
+def role_of(text: str, start: int, end: int, lower: int = 0, upper: int | None = None) -> Role:
+    """Return what a reply says of the JSON value at ``start``.
+
+    ``lower`` and ``upper`` are the ends of the values before and after it.
+    """
+    upper = len(text) if upper is None else upper
+    if _TAKEN_BACK.match(text[end : min(upper, end + _AFTER)]):
+        return Role.OTHER
+    before = text[max(lower, start - _BEFORE) : start]
+    before = before[: _opening(before)].lower()
+    clause = before[max((cut.end() for cut in _CLAUSE.finditer(before.rstrip(" .!"))), default=0) :].strip()
+    if not clause:
+        return Role.UNSAID
+    if _CORRECTED.search(clause) and "draft" not in clause:
+        return Role.ANSWER
+    last = f"{clause.rpartition(', ')[2]}: "
+    if is_announced(last, len(last)) or _FINAL_SENTENCE.search(clause):
+        return Role.ANSWER
+    if _SAYS_EXAMPLE.search(clause):
+        return Role.OTHER
+    return Role.UNSAID
+
+
+def _opening(before: str) -> int:
+    match = _OPENING.search(before)
+    return match.start() if match else len(before)

@@ -1,0 +1,53 @@
+"""Backslashes that a model did not escape in JSON are restored where nothing else can be meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from output_parsers import Leniency, parse, parser_for, read
+
+
+@dataclass
+class Text:
+    v: str
+
+
+@pytest.mark.parametrize(
+    "v",
+    [
+        r"$\frac{1}{2}$",
+        r"$\beta$",
+        r"$\times$",
+        r"$\forall$",
+        r"$\neq$",
+        r"$\right)$",
+        r"$\to$",
+        r"$\not$",
+        r"C:\new\folder",
+        r"C:\temp\notes",
+        r"a \times b",
+    ],
+)
+def test_a_backslash_of_latex_or_of_a_path_is_restored(v: str) -> None:
+    reading = read(Text, f'{{"v": "{v}"}}')
+    assert reading.value == Text(v)
+    assert [step.rule for step in reading.coercions] == ["backslash that was not escaped"]
+
+
+@pytest.mark.parametrize(
+    "v", ["line\nnext", "a\tb", "one\ttwo\tthree", "\n- item", "end\r\nnext", "tab\tan apple"]
+)
+def test_white_space_in_prose_stays(v: str) -> None:
+    assert read(Text, parser_for(Text).write(Text(v))) == read(Text, parser_for(Text).write(Text(v)))
+    assert parse(Text, parser_for(Text).write(Text(v))) == Text(v)
+
+
+def test_exact_json_stays_as_json_defines_it_without_leniency() -> None:
+    assert parse(Text, r'{"v": "\frac"}', leniency=Leniency.NONE) == Text("\frac")
+
+
+@pytest.mark.parametrize("v", ["\bA", "\fx", "$\times$", "C:\new"])
+def test_every_text_is_read_back_from_what_is_written(v: str) -> None:
+    assert parse(Text, parser_for(Text).write(Text(v))) == Text(v)
