@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # From low to high: folders, and modules that are a layer of their own. Others belong to their folder.
-PARSERS = """lazy_regex result json prose types parser json_schema profiles strict lint streaming text
+PARSERS = """lazy_regex backslashes result json prose types parser json_schema profiles strict lint streaming text
 tool_calls"""
 SERVICES = """atomic_file models models/http models/openai models/providers models/local models/registry
 models/fallback models/limits lazy_names interface tools engine

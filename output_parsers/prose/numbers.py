@@ -659,7 +659,7 @@ def _families(*families: str) -> tuple[dict[str, str], ...]:
 
 _UNITS = _families(
     "s sec secs second seconds sekunden secondes segundos secondi; min mins minute minutes minuten minutos minuti;"
-    "h hr hrs hour hours stunden heures horas ore uren; d day days tage tagen jours días dias giorni dagen дней;"
+    "h hr hrs hour hours stunden heures horas ore uren; day days tage tagen jours días dias giorni dagen дней;"
     "week weeks wochen semaines semanas settimane; month months monate mois meses mesi maanden;"
     "year years yr yrs jahre jahren ans années años anos anni jaar лет;ms millisecond milliseconds",
     "mm millimeter millimeters millimetre millimetres; cm centimeter centimeters centimetre centimetres zentimeter;"
@@ -667,8 +667,8 @@ _UNITS = _families(
     "in inch inches; ft foot feet; yd yard yards; mi mile miles",
     "mg milligram milligrams; g gram grams gramm; kg kilo kilos kilogram kilograms kilogramm; t ton tons tonne tonnes;"
     "lb lbs pound pounds; oz ounce ounces",
-    "ml milliliter milliliters; cl; l liter liters litre litres; gal gallon gallons",
-    "°c c celsius; °f f fahrenheit; °k kelvin; ° degree degrees grad",
+    "ml milliliter milliliters; cl; liter liters litre litres; gal gallon gallons",
+    "°c celsius; °f fahrenheit; °k kelvin; ° degree degrees grad",
     "byte bytes; kb kilobyte kilobytes; mb megabyte megabytes; gb gigabyte gigabytes; tb terabyte terabytes",
     "w watt watts; kw kilowatt kilowatts; kwh; v volt volts; hz hertz; khz; mhz; ghz; kcal calories kalorien; kj",
     "usd dollar dollars $; eur euro euros €; gbp; chf franken; jpy yen; cny yuan",
