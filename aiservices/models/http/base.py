@@ -366,11 +366,7 @@ class _Inflater:
 
     def decode(self, data: bytes) -> bytes:
         if self._window == _DEFLATE and len(self._start) < 2:
-            self._start = data = self._start + data
-            if len(data) < 2:
-                return b""
-            if data[0] & 15 != 8 or int.from_bytes(data[:2], "big") % 31:  # it has no header of zlib
-                self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)
+            data = self._choose_deflate(data)
         pieces: list[bytes] = []
         left = MAX_REPLY_BYTES
         while data and not (self._decoder.eof and self._window == _DEFLATE):
@@ -390,6 +386,16 @@ class _Inflater:
                 self.is_complete = self._decoder.eof
             data = self._decoder.unconsumed_tail or self._decoder.unused_data
         return b"".join(pieces)
+
+    def _choose_deflate(self, data: bytes) -> bytes:
+        """Choose the form of deflate by the first two bytes, and return the bytes to decode so far."""
+        self._start += data
+        start = self._start
+        if len(start) < 2:
+            return b""
+        if start[0] & 15 != 8 or int.from_bytes(start[:2], "big") % 31:  # it has no header of zlib
+            self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)
+        return start
 
 
 def decode_body(status: int, codings: str, body: bytes) -> bytes:

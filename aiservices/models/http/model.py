@@ -18,6 +18,7 @@ from ..request_checks import REQUEST_CHECKS
 from ..requests import ChatOptions, ChatRequest, ImageFormat, check_model_options
 from .api import ApiDialect, CallSettings, RequestWriter
 from .base import (
+    MAX_REPLY_BYTES,
     AsyncResponse,
     Credentials,
     CurlError,
@@ -527,6 +528,7 @@ class _Call(Generic[R]):
         headers: The headers of the streamed response.
         start: The first bytes of a stream, as long as they are too few to know what the server sends; None
             once it is known.
+        blanks: The number of bytes of white space before them.
     """
 
     model: HttpChatModel
@@ -538,6 +540,7 @@ class _Call(Generic[R]):
     reader: StreamReader = field(init=False, repr=False)
     headers: Mapping[str, str] = field(init=False, repr=False)
     start: bytes | None = None
+    blanks: int = 0
 
     def post(self, *, unread: bool) -> R:
         """Send the HTTP request and return the response.
@@ -592,6 +595,9 @@ class _Call(Generic[R]):
         text = b"" if is_bom else start.removeprefix(codecs.BOM_UTF8).lstrip()
         if not text:
             self.start = start.strip()
+            self.blanks += len(start)
+            if self.blanks > MAX_REPLY_BYTES:
+                raise ReplyTooLargeError
             return b""
         self.start = None
         reader, headers = self.reader, self.headers

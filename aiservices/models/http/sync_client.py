@@ -441,9 +441,10 @@ class _Connection:
         """Return the status and the headers of the HTTP response, or None if they have not all arrived."""
         lines, start = self._head, 0
         while (end := _blank_line(lines, start)) is not None:
-            status = int(lines[start].split(None, 2)[1])
-            if status >= 200:  # the lines after the blank one are trailers
-                return status, Headers(lines[start + 1 : end])
+            if lines[start].startswith(b"HTTP/"):
+                status = int(lines[start].split(None, 2)[1])
+                if status >= 200:  # the lines after the blank one are trailers
+                    return status, Headers(lines[start + 1 : end])
             start = end + 1  # an interim response, such as 100 Continue, precedes the final one
         return None
 
