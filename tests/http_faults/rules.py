@@ -47,5 +47,6 @@ RULES = [
         ASYNC,
     ),
     Rule("aiohttp ignores transfer codings that it does not know", ["an unknown transfer coding"], ASYNC),
+    Rule("libcurl refuses a blank line before a response", ["a blank line first"], BLOCKING),
     Rule("libcurl ignores a length that is too large for it", ["a length beyond all numbers"], BLOCKING),
 ]
