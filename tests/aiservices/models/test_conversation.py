@@ -12,6 +12,7 @@ from loopback import Loopback, json_reply
 
 from aiservices import (
     AiMessage,
+    AnthropicChatModel,
     ChatRequest,
     Image,
     MemoryId,
@@ -411,3 +412,11 @@ def test_a_history_of_the_caller_follows_the_same_rules(loopback: Loopback) -> N
     model.complete(ChatRequest((AiMessage(""), *ROUND, UserMessage("Why?"), UserMessage("Well?"))))
     roles = [one["role"] for one in loopback.requests[0].json["messages"]]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
+
+
+def test_an_image_that_another_model_made_reaches_claude() -> None:
+    model = AnthropicChatModel("claude-opus-5-5", api_key="k")
+    messages = (QUESTION, AiMessage("Look", contents=("Look", PICTURE)), UserMessage("Brighter!"))
+    sent = json.loads(model.http_request(ChatRequest(messages)).body)["messages"]
+    assert [one["role"] for one in sent] == ["user", "assistant", "user"]
+    assert [block["type"] for block in sent[2]["content"]] == ["text", "image", "text"]
