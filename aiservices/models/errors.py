@@ -577,7 +577,7 @@ def require_extra(module: str, extra: str, feature: str) -> None:
 def missing_extra(module: str, extra: str, feature: str) -> MissingExtraError:
     """Return the error for an optional package that is not installed."""
     package = module.partition(".")[0].replace("_", "-")
-    message = f"{feature} needs the package {package}: install the extra {extra} of aiservices"
+    message = f'{feature} needs the package {package}: pip install "aiservices[{extra}]"'
     return MissingExtraError(message, name=module.partition(".")[0])
 
 

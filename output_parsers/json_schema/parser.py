@@ -276,7 +276,8 @@ def close_objects(schema: Mapping[str, object]) -> JsonSchema:
 
     Most schemas leave ``additionalProperties`` out. In providers' strict modes, each object without it would
     need a field for further properties. Objects that say anything about other properties are not changed. If
-    several parts of the schema declare properties of the same object, nothing is changed.
+    several parts of the schema declare properties of the same object, nothing is changed. Properties that are
+    required and not declared are declared, with any value, because a model cannot give them otherwise.
     """
     # a part that is closed would forbid what the other parts declare
     return dict(schema) if _has_shared_object(schema) else _closed(schema)
@@ -314,6 +315,11 @@ def _closed(schema: Mapping[str, object]) -> JsonSchema:
             closed[key] = list(map(_closed_part, value)) if isinstance(value, list) else _closed_part(value)
     if "properties" in closed and closed.keys() & _PROPERTY_KEYWORDS == {"properties"}:
         closed["additionalProperties"] = False
+    properties, required = closed.get("properties", {}), closed.get("required")
+    if isinstance(properties, Mapping) and isinstance(required, list):
+        undeclared = [name for name in required if isinstance(name, str) and name not in properties]
+        if undeclared and closed.get("type") == "object":
+            closed["properties"] = {**properties, **{name: {} for name in undeclared}}
     return closed
 
 

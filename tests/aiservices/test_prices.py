@@ -106,7 +106,7 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.Monke
         PublishedPrices("openai")
     assert (
         str(caught.value)
-        == "PublishedPrices needs the package genai-prices: install the extra prices of aiservices"
+        == 'PublishedPrices needs the package genai-prices: pip install "aiservices[prices]"'
     )
 
 

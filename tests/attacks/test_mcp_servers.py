@@ -70,16 +70,25 @@ def test_control_characters_of_a_server_are_removed(is_error: bool) -> None:
     assert text == "a[2Jb\n\tc"
 
 
-def test_a_tool_whose_pattern_is_refused_is_named_and_can_be_excluded() -> None:
+def test_a_tool_whose_pattern_is_refused_is_left_out_and_named() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"^(a*)*\1b$"}}}
     page = ListToolsResult(
         tools=[ServerTool(name="bad", input_schema=schema), ServerTool(name="good", input_schema=SCHEMA)]
     )
-    with _tools_of(page) as tools, pytest.raises(McpServerError) as caught:
-        tools.tools()
-    assert str(caught.value) == (
-        "the MCP server attacker: the tool bad cannot be used: the JSON Schema 'bad_arguments' is invalid at "
-        r"#/properties/a/pattern: the pattern '^(a*)*\\1b$' cannot be used: "
-        "backreferences are not supported; "
-        "leave it out with exclude=[…]"
-    )
+    with _tools_of(page) as tools:
+        assert _first_tool(tools).name == "good"
+        assert tools.problems == (
+            "the tool bad cannot be used: the JSON Schema 'bad_arguments' is invalid at "
+            r"#/properties/a/pattern: the pattern '^(a*)*\\1b$' cannot be used: "
+            "backreferences are not supported",
+        )
+
+
+def test_alternatives_that_refer_to_each_other_do_not_take_forever() -> None:
+    definitions: dict[str, Any] = {
+        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 90} for n in range(40)
+    }
+    definitions["d40"] = {}
+    schema = {"type": "object", "$defs": definitions, "anyOf": [{"$ref": "#/$defs/d0"}] * 90}
+    with _tools_of(ListToolsResult(tools=[ServerTool(name="odd", input_schema=schema)])) as tools:
+        assert _first_tool(tools).name == "odd"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...lazy_names import lazy_names
-from .connection import McpQuestion, McpServerError
-from .tools import McpTools
 
 if TYPE_CHECKING:
     from ...remote.calls import ApprovalSettings
+    from .connection import McpQuestion, McpServerError
     from .server import mcp_server, mount_mcp, session_id
+    from .tools import McpTools
 
 __all__ = [
     "ApprovalSettings",
@@ -25,9 +25,15 @@ __all__ = [
     "session_id",
 ]
 
-# Imported on first use: a program that only uses McpTools does not need the server's packages.
+# Imported on first use: a program that only uses McpTools does not need the server's packages, and without
+# the extra the error names its command.
 __getattr__ = lazy_names(
     __name__,
-    {"...remote.calls": "ApprovalSettings", ".server": "mcp_server mount_mcp session_id"},
+    {
+        "...remote.calls": "ApprovalSettings",
+        ".connection": "McpQuestion McpServerError",
+        ".server": "mcp_server mount_mcp session_id",
+        ".tools": "McpTools",
+    },
     dict.fromkeys(("anyio", "mcp", "mcp_types", "starlette"), "mcp"),
 )

@@ -45,7 +45,7 @@ from ...models.errors import AiServiceError, BudgetExceededError, TruncatedError
 from ...models.media import Audio, File, Image, Media
 from ...models.messages import AiMessage, Message, SystemMessage, UserMessage
 from ...models.requests import ChatOptions
-from ...tools.tool import ToolException
+from ...tools.tool import ToolAnswer, ToolException
 
 if TYPE_CHECKING:
     from anyio import CancelScope
@@ -123,13 +123,16 @@ async def elicit(ask: AskUser, server: str, params: ElicitRequestParams) -> Elic
         return ElicitResult(action="accept")
     if not isinstance(answer, Mapping):
         raise WrongAnswerError(f"the answer is {answer!r}; return a dict of the fields, or None to decline")
+    properties: Mapping[str, Any] = question.schema.get("properties", {})
+    defaults = {name: field["default"] for name, field in properties.items() if "default" in field}
+    content = {**defaults, **answer}
     try:
-        Draft202012Validator(question.schema).validate(dict(answer))
+        Draft202012Validator(question.schema).validate(content)
     except ValidationError as error:
         raise WrongAnswerError(
             f"the answer does not fit the schema: {error.json_path}: {error.message}"
         ) from error
-    return ElicitResult(action="accept", content=dict(answer))
+    return ElicitResult(action="accept", content=content)
 
 
 class McpSampling(Protocol):
@@ -723,29 +726,35 @@ def resource_part(contents: TextResourceContents | BlobResourceContents) -> str 
     return File(data, media_type, name=name)
 
 
-# --- Results as text ---
+# --- Results for the model ---
+
+# What models take. A model that does not take all of it gets a note from the dialect of its API.
+_MODEL_MEDIA = frozenset(
+    "image/png image/jpeg image/gif image/webp audio/wav audio/mpeg application/pdf".split()
+)
 
 
-def text_of_result(result: CallToolResult) -> str:
-    """Convert an MCP tool's result to text: structured content as JSON, other content as its text parts.
+def answer_of_result(result: CallToolResult) -> str | ToolAnswer:
+    """Convert an MCP tool's result for the model: structured content as JSON, other content as it is.
 
-    Images and other content are replaced with a note. Raises ToolException with the text if the result is an
-    error.
+    Content that no model takes is replaced with a note. Raises ToolException with the text if the result is
+    an error.
     """
-    texts = [block.text for block in result.content if block.type == "text"]
-    notes = [_note(block) for block in result.content if block.type != "text"]
     # The text of an error is written for the model, so that it can correct its arguments.
     if result.is_error:
-        raise ToolException("\n".join(texts + notes) or "The tool failed.")
-    if result.structured_content is not None:
-        # The texts repeat the structured content for clients that do not support it.
-        texts = [to_json(result.structured_content).decode()]
-    return without_control_characters("\n".join(texts + notes)) or "Done."
+        texts = [str(_model_part(block)) for block in result.content]
+        raise ToolException(without_control_characters("\n".join(texts)) or "The tool failed.")
+    if result.structured_content is None:
+        return _answer([_model_part(block) for block in result.content], "Done.")
+    # The texts repeat the structured content for clients that do not support it.
+    parts = [_model_part(block) for block in result.content if block.type != "text"]
+    return _answer([to_json(result.structured_content).decode(), *parts], "", result.structured_content)
 
 
-def text_of_resource(result: ReadResourceResult) -> str:
-    """Convert the contents of an MCP resource to text."""
-    return without_control_characters("\n".join(map(_resource_text, result.contents))) or "It is empty."
+def answer_of_resource(result: ReadResourceResult) -> str | ToolAnswer:
+    """Convert the contents of an MCP resource for the model."""
+    blocks = [EmbeddedResource(resource=contents) for contents in result.contents]
+    return _answer([_model_part(block) for block in blocks], "It is empty.")
 
 
 def without_control_characters(text: str) -> str:
@@ -753,16 +762,28 @@ def without_control_characters(text: str) -> str:
     return _CONTROL_CHARACTERS.sub("", text)
 
 
+def _answer(parts: Sequence[str | Media], default: str, data: object = None) -> str | ToolAnswer:
+    media = [part for part in parts if not isinstance(part, str)]
+    text = "\n".join([part for part in parts if isinstance(part, str)] or map(str, media))
+    text = without_control_characters(text) or default
+    return ToolAnswer(text, media, text if data is None else data) if media else text
+
+
+def _model_part(block: ContentBlock) -> str | Media:
+    """Convert a block of a result to text or media that models take, or to a note."""
+    try:
+        part = part_of(block)
+    except ValueError:
+        part = ""
+    if isinstance(part, str):
+        return part or ("" if isinstance(block, TextContent) else _note(block))
+    if part.data and str(part.media_type).startswith("text/"):
+        return part.data.decode(errors="replace")
+    return part if part.data and part.media_type in _MODEL_MEDIA else _note(block)
+
+
 def _note(block: ContentBlock) -> str:
-    if block.type == "resource":
-        return _resource_text(block.resource)
-    if block.type == "resource_link":
-        return f"[resource {block.name}: {block.uri}]"
+    if isinstance(block, EmbeddedResource):
+        kind = block.resource.mime_type or "of an unknown type"
+        return f"[resource left out: {block.resource.uri}, {kind}]"
     return f"[{block.type} left out: {getattr(block, 'mime_type', None)}]"
-
-
-def _resource_text(contents: TextResourceContents | BlobResourceContents) -> str:
-    text = getattr(contents, "text", None)
-    if text is not None:
-        return str(text)
-    return f"[resource left out: {contents.uri}, {contents.mime_type or 'of an unknown type'}]"

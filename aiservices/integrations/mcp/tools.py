@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self, TypedDict, TypeVar, Unpack
 
 from output_parsers.json_schema.nodes import InvalidSchemaError
-from output_parsers.json_schema.parser import close_objects, schema_parser
+from output_parsers.json_schema.parser import schema_parser
 
 from ...models.base import ChatModel
 from ...models.errors import require_extra
 from ...models.media import Media
 from ...models.messages import Message
-from ...tools.tool import Tool, ToolException
+from ...tools.tool import Tool, ToolAnswer, ToolException
+from .arguments import arguments_schema
 from .connection import (
     AskUser,
     Connection,
@@ -28,6 +30,8 @@ from .connection import (
     McpServerError,
     Sampler,
     ServerRequests,
+    answer_of_resource,
+    answer_of_result,
     await_on_loop,
     http_server_client,
     message_of,
@@ -35,8 +39,6 @@ from .connection import (
     resource_part,
     run_on_loop,
     stdio_server_client,
-    text_of_resource,
-    text_of_result,
     without_control_characters,
 )
 
@@ -48,7 +50,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _DEFAULT_TIMEOUT = 60.0  # seconds
+_MAX_NAME = 64  # characters in the name of a tool
 _LOGGER = logging.getLogger("aiservices.integrations.mcp")
+_UNUSABLE = (ValueError, InvalidSchemaError)  # raised for a tool that no model can call
 _NO_ARGUMENTS = {"type": "object", "properties": {}}
 _URI_ARGUMENT = {
     "type": "object",
@@ -86,6 +90,7 @@ class McpTools:
     constructor raises MissingExtraError without the extra ``mcp``.
 
     Programs can read resources and prompts, too. Methods whose names begin with ``a`` are for event loops.
+    ``problems`` says which of the server's tools no model can call, and why; they are left out.
 
     Args:
         new_client: Returns a new ``mcp.Client``. ``stdio`` and ``http`` create it for the usual servers.
@@ -103,6 +108,9 @@ class McpTools:
             a McpQuestion that returns a dict of the answers, True if the user opens the page of the question,
             or None to decline. It may be async. None means that the server cannot ask.
         timeout: The seconds to wait for the server to open, and for each of its responses.
+
+    Attributes:
+        problems: One line for each tool that was left out when the server was last asked for its tools.
     """
 
     # The engine asks again before each request of a call.
@@ -135,7 +143,8 @@ class McpTools:
         self._connection: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: LoopThread | None = None
-        self._tool_cache: dict[str, tuple[ServerTool, Tool]] = {}
+        self._tool_cache: dict[str, tuple[ServerTool, Tool | Exception]] = {}
+        self.problems: tuple[str, ...] = ()
 
     @classmethod
     def stdio(
@@ -224,7 +233,8 @@ class McpTools:
         connection = Connection(self._new_client, self._name, self._timeout, self._requests)
         await connection.open()
         self._connection = connection
-        names = [tool.name for tool in await connection.tools()]
+        server_tools = await connection.tools()
+        names = [tool.name for tool in server_tools]
         # A misspelt name in exclude would let the model use the tool.
         patterns = (*(self._only or ()), *self._exclude)
         unknown = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
@@ -233,6 +243,7 @@ class McpTools:
                 f"{self._name} does not have the tool {', '.join(unknown)}; "
                 f"its tools are: {', '.join(names) or 'none'}"
             )
+        self._convert(server_tools)
 
     def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
         """Remove the connection to the MCP server and its thread from this object, and return both."""
@@ -256,56 +267,75 @@ class McpTools:
         is_later_request = invocation is not None and invocation.state.provided_tools is not None
         if is_later_request and not connection.announces_changes:
             return []  # the tools of the first request stay available
-        is_required = self._required or invocation is None
         try:
             server_tools = await connection.tools()
         except McpServerError as error:
-            if is_required:
+            if self._required or invocation is None:
                 raise
             _LOGGER.warning("the call goes on without tools: %s", error)
             return []
         # The server may add or remove tools at any time, so the list is filtered on each call.
-        tools = []
-        for server_tool in server_tools:
-            if self._is_used(server_tool.name):
-                try:
-                    tools.append(self._tool(server_tool))
-                except McpServerError as error:
-                    if is_required:
-                        raise
-                    _LOGGER.warning("the call goes on without a tool: %s", error)
+        tools = self._convert(server_tools)
         if self._resources:
             tools += self._resource_tools
         return tools if is_async else [self._blocking(tool) for tool in tools]
+
+    def _convert(self, server_tools: Iterable[ServerTool]) -> list[Tool]:
+        """Convert the tools that are used; ``problems`` names those that no model can call."""
+        tools: dict[str, Tool] = {tool.name: tool for tool in self._resource_tools if self._resources}
+        count, problems, seen = len(tools), list[str](), set[str]()
+        for server_tool in server_tools:
+            if not self._is_used(server_tool.name):
+                continue
+            try:
+                if server_tool.name in seen:
+                    raise ValueError("the server lists several tools of this name")
+                seen.add(server_tool.name)
+                tool = self._tool(server_tool, self._tool_name(server_tool.name, tools))
+                tools[tool.name] = tool
+            except _UNUSABLE as error:
+                message = f"the tool {server_tool.name} cannot be used: {error}"
+                problems.append(without_control_characters(message))
+        for problem in problems:
+            if problem not in self.problems:
+                _LOGGER.warning("%s: %s; leave it out with exclude=[…]", self._name, problem)
+        self.problems = tuple(problems)
+        return list(tools.values())[count:]
 
     def _is_used(self, name: str) -> bool:
         is_chosen = self._only is None or any(fnmatchcase(name, pattern) for pattern in self._only)
         return is_chosen and not any(fnmatchcase(name, pattern) for pattern in self._exclude)
 
-    def _tool(self, server_tool: ServerTool) -> Tool:
-        """Convert a tool of the MCP server to a Tool; an unchanged tool is converted only once."""
-        cached = self._tool_cache.get(server_tool.name)
-        # Building a parser from a schema is slow, and most servers never change their tools.
-        if cached is not None and cached[0] == server_tool:
-            return cached[1]
-        name = server_tool.name
-        try:
-            arguments = schema_parser(close_objects(server_tool.input_schema), name=f"{name}_arguments")
-        except InvalidSchemaError as error:
-            message = f"{self._name}: the tool {name} cannot be used: {error}; leave it out with exclude=[…]"
-            raise McpServerError(without_control_characters(message)) from error
+    def _tool(self, server_tool: ServerTool, model_name: str) -> Tool:
+        """Convert a tool of the MCP server to a Tool; an unchanged tool is converted only once.
 
-        async def call(**arguments: object) -> str:
+        Raises one of _UNUSABLE if no model can call it.
+        """
+        name = server_tool.name
+        known, converted = self._tool_cache.get(name, (None, None))
+        # Building a parser from a schema is slow, and most servers never change their tools.
+        if known == server_tool:
+            if isinstance(converted, Exception):
+                raise converted
+            if converted is not None and converted.name == model_name:
+                return converted
+        try:
+            arguments = schema_parser(arguments_schema(server_tool), name=f"{name}_arguments")
+        except _UNUSABLE as error:
+            self._tool_cache[name] = server_tool, error
+            raise
+
+        async def call(**arguments: object) -> str | ToolAnswer:
             return await self._await(self._call_tool(name, arguments))
 
         description = without_control_characters(server_tool.description or server_tool.title or name)
-        tool = Tool(self._tool_name(name), description, call, arguments, asynchronous=True)
+        tool = Tool(model_name, description, call, arguments, asynchronous=True)
         self._tool_cache[name] = server_tool, tool
         return tool
 
-    async def _call_tool(self, name: str, arguments: Mapping[str, object]) -> str:
+    async def _call_tool(self, name: str, arguments: Mapping[str, object]) -> str | ToolAnswer:
         try:
-            return text_of_result(await self._open_connection().call(name, arguments))
+            return answer_of_result(await self._open_connection().call(name, arguments))
         except ToolException as error:
             raise ToolException(without_control_characters(str(error))) from error
 
@@ -314,8 +344,8 @@ class McpTools:
         async def list_resources() -> str:
             return await self._await(self._resource_lines())
 
-        async def read_resource(uri: str) -> str:
-            return await self._await(self._resource_text(uri))
+        async def read_resource(uri: str) -> str | ToolAnswer:
+            return await self._await(self._resource_answer(uri))
 
         list_name, read_name = self._tool_name("list_resources"), self._tool_name("read_resource")
         list_description = "Lists the resources that can be read, with their URIs."
@@ -336,12 +366,18 @@ class McpTools:
         ]
         return without_control_characters("\n".join(lines)) or "There are none."
 
-    async def _resource_text(self, uri: str) -> str:
-        return text_of_resource(await self._open_connection().read(uri))
+    async def _resource_answer(self, uri: str) -> str | ToolAnswer:
+        return answer_of_resource(await self._open_connection().read(uri))
 
-    def _tool_name(self, name: str) -> str:
-        """Return a shortened tool name with only characters that all model providers accept."""
-        return re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self._prefix}{name}")[:64]
+    def _tool_name(self, name: str, taken: Container[str] = ()) -> str:
+        """Return a name that all model providers accept, and that is not taken.
+
+        If it must be shortened, or is taken, it ends with a number made of the original name.
+        """
+        accepted = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self._prefix}{name}")
+        if 0 < len(accepted) <= _MAX_NAME and accepted not in taken:
+            return accepted
+        return f"{accepted[: _MAX_NAME - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
 
     def _blocking(self, tool: Tool) -> Tool:
         return replace(

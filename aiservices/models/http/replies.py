@@ -427,6 +427,17 @@ class UnsupportedRequestError(ValueError):
     """Raised when a chat request contains something that the provider's API does not support."""
 
 
+def result_part(convert: Callable[[str | Media], JsonObject], part: str | Media) -> JsonObject:
+    """Convert a part of a tool's result; media that the API does not take become a note for the model.
+
+    Unlike for messages of the program, this is no error: a program does not know what all tools return.
+    """
+    try:
+        return convert(part)
+    except UnsupportedRequestError:
+        return convert(f"[left out, because this model cannot read it: {str(part)[1:-1]}]")
+
+
 class UnreadableReplyError(ValueError):
     """Raised when an HTTP response is not a valid reply of the provider's API; the message says why."""
 

@@ -27,6 +27,7 @@ from ..http.replies import (
     parse_object,
     read_logprobs,
     read_media,
+    result_part,
 )
 from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
@@ -167,7 +168,7 @@ def _items(message: Message, provider: str) -> tuple[str, Sequence[object]]:
 
 def _items_of(message: Message, provider: str) -> Iterator[JsonObject]:
     if isinstance(message, ToolMessage):
-        output = list(map(_part, message.parts)) if message.contents else message.text
+        output = [result_part(_part, part) for part in message.parts] if message.contents else message.text
         yield {"type": "function_call_output", "call_id": RULES.call_id(message.call_id), "output": output}
     elif isinstance(message, AiMessage):
         parts = message.parts_for(provider)

@@ -26,6 +26,7 @@ from ..http.replies import (
     UnreadableReplyError,
     UnsupportedRequestError,
     read_error_details,
+    result_part,
 )
 from ..http.usage import UsageFields, counts_of, finish_reasons, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
@@ -337,7 +338,7 @@ class AnthropicDialect(BlockDialect):
 
     def _result(self, message: ToolMessage) -> list[JsonObject]:
         result: JsonObject = {"type": "tool_result", "tool_use_id": self.rules.call_id(message.call_id)}
-        content = [self._block(part) for part in message.parts]
+        content = [result_part(self._block, part) for part in message.parts]
         if len(content) == 1 and not message.contents:
             result["content"] = message.text
         elif content:  # the API refuses an empty list

@@ -38,6 +38,7 @@ from ..http.replies import (
     UnreadableReplyError,
     UnsupportedRequestError,
     read_error_details,
+    result_part,
 )
 from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
 from ..media import Audio, Image, Media
@@ -384,7 +385,7 @@ class ConverseDialect(BlockDialect):
         return {"toolUse": {**use, "input": arguments_object(call.arguments)}}
 
     def _result(self, message: ToolMessage) -> list[JsonObject]:
-        content = [self._block(part) for part in message.parts] or [{"text": "(empty)"}]
+        content = [result_part(self._block, part) for part in message.parts] or [{"text": "(empty)"}]
         result: JsonObject = {"toolUseId": self.rules.call_id(message.call_id), "content": content}
         if message.failed:
             result["status"] = "error"

@@ -82,7 +82,7 @@ def test_a_missing_runtime_is_reported_before_missing_weights(
     with pytest.raises(MissingExtraError) as caught:
         find_model("local", "Service")
     assert (str(caught.value), caught.value.name) == (
-        "the embedded model needs the package xllamacpp: install the extra local of aiservices",
+        'the embedded model needs the package xllamacpp: pip install "aiservices[local]"',
         "xllamacpp",
     )
     copy = pickle.loads(pickle.dumps(caught.value))

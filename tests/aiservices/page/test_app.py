@@ -381,4 +381,4 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "mount needs the package fastapi: install the extra fastapi of aiservices"
+    assert done.stdout.strip() == 'mount needs the package fastapi: pip install "aiservices[fastapi]"'

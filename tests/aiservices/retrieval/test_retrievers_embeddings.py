@@ -129,9 +129,7 @@ def test_a_missing_package_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, module: str, extra: str, feature: str, use: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    expected = (
-        f"{feature} needs the package {module.replace('_', '-')}: install the extra {extra} of aiservices"
-    )
+    expected = f'{feature} needs the package {module.replace("_", "-")}: pip install "aiservices[{extra}]"'
     with pytest.raises(ImportError, match=f"^{re.escape(expected)}$"):
         use()
 

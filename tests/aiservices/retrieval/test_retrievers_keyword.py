@@ -142,8 +142,7 @@ def test_without_the_library_the_error_says_how_to_install_it(monkeypatch: pytes
     with pytest.raises(ImportError) as caught:
         KeywordRetriever()
     assert (
-        str(caught.value)
-        == "KeywordRetriever needs the package bm25s: install the extra retrieval of aiservices"
+        str(caught.value) == 'KeywordRetriever needs the package bm25s: pip install "aiservices[retrieval]"'
     )
 
 

@@ -342,7 +342,7 @@ def test_without_pyarrow_a_parquet_output_is_an_error(
     with pytest.raises(MissingExtraError) as caught:
         open_output(tmp_path / "out.parquet", fields_of())
     assert str(caught.value) == (
-        "writing Arrow data needs the package pyarrow: install the extra tables of aiservices"
+        'writing Arrow data needs the package pyarrow: pip install "aiservices[tables]"'
     )
 
 

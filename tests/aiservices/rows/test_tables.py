@@ -829,5 +829,5 @@ def test_without_pyarrow_a_parquet_file_is_an_error(tmp_path: Path, monkeypatch:
     with pytest.raises(MissingExtraError) as caught:
         open_table(path)
     assert str(caught.value) == (
-        "reading Parquet files needs the package pyarrow: install the extra tables of aiservices"
+        'reading Parquet files needs the package pyarrow: pip install "aiservices[tables]"'
     )

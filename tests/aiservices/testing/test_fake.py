@@ -264,10 +264,7 @@ def test_without_hypothesis_the_error_names_the_extra_to_install(code: str, name
         f"try:\n    {code}\nexcept ImportError as error:\n    sys.stdout.buffer.write(str(error).encode())"
     )
     done = subprocess.run([sys.executable, "-c", whole], capture_output=True, check=True)
-    assert (
-        done.stdout.decode()
-        == f"{name} needs the package hypothesis: install the extra testing of aiservices"
-    )
+    assert done.stdout.decode() == f'{name} needs the package hypothesis: pip install "aiservices[testing]"'
 
 
 def test_usage_is_counted_in_words_and_the_model_named() -> None:

@@ -397,7 +397,7 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "app needs the package fastapi: install the extra fastapi of aiservices"
+    assert done.stdout.strip() == 'app needs the package fastapi: pip install "aiservices[fastapi]"'
 
 
 def test_a_reply_cannot_be_read_with_the_output_format_of_a_remote_stream(

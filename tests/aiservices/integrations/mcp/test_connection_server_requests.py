@@ -196,6 +196,19 @@ def test_an_async_function_answers_a_question(mode: str) -> None:
 
 
 @both_eras
+@pytest.mark.parametrize(("answer", "text"), [({}, "'size': 3"), ({"size": 4}, "'size': 4")])
+def test_defaults_of_the_schema_are_filled_in(
+    answer: dict[str, int], text: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"size": {"type": "integer", "default": 3}, "color": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["size"]}
+    params = ElicitRequestFormParams(message="Which size?", requested_schema=schema)
+    monkeypatch.setitem(REQUESTS, "form", ElicitRequest(params=params))
+    with tools_of(mode, ask=lambda question: answer) as tools:
+        assert result_text(tools, "form") == f"accept {{{text}}}"
+
+
+@both_eras
 @pytest.mark.parametrize(
     ("name", "answer", "problem"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -24,20 +25,35 @@ pytest.importorskip("mcp")
 from mcp import Client, MCPError
 from mcp.server import Server
 from mcp_types import (
+    AudioContent,
     BlobResourceContents,
     CallToolResult,
     EmbeddedResource,
+    ImageContent,
     ListToolsResult,
     ResourceLink,
+    TextContent,
     TextResourceContents,
     Tool as ServerTool,
 )
 
-from aiservices import AiMessage, ChatReply, Result, ScriptedChatModel, Stream, ToolCall, create, user_message
+from aiservices import (
+    AiMessage,
+    Audio,
+    ChatReply,
+    File,
+    Image,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    ToolCall,
+    create,
+    user_message,
+)
 from aiservices.agents import ReActAgent
 from aiservices.integrations.mcp import McpServerError, McpTools
-from aiservices.integrations.mcp.connection import text_of_result
-from aiservices.tools.tool import Tool, ToolException
+from aiservices.integrations.mcp.connection import answer_of_result
+from aiservices.tools.tool import Tool, ToolAnswer, ToolException
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
 NAME = f"the MCP server '{sys.executable} {SERVER}'"
@@ -115,8 +131,17 @@ def test_an_omitted_argument_has_the_default_of_the_server(tools: McpTools) -> N
     assert result_text(tools, calls("joined", words=["a", "b"], by=None)) == "a b"
 
 
-def test_an_image_is_replaced_by_a_note(tools: McpTools) -> None:
-    assert result_text(tools, calls("drawn")) == "A cat.\n[image left out: image/gif]"
+def test_an_image_reaches_the_model(tools: McpTools) -> None:
+    model = ScriptedChatModel([calls("drawn"), "done"])
+    (run,) = create(Clerk, model, tools=[tools]).answer("?").tool_runs
+    assert run.message.parts == ("A cat.", Image(b"GIF89a", "image/gif"))
+    assert (model.requests[1].messages[-1], run.result) == (run.message, "A cat.")
+
+
+def test_an_image_of_a_resource_reaches_the_model(tools: McpTools) -> None:
+    model = ScriptedChatModel([calls("read_resource", uri="pictures://cat"), "done"])
+    (run,) = create(Clerk, model, tools=[tools]).answer("?").tool_runs
+    assert run.message.parts == ("[image/gif, 6 bytes]", Image(b"GIF89a", "image/gif", name="cat"))
 
 
 def test_a_tool_without_content_returns_done(tools: McpTools) -> None:
@@ -342,7 +367,16 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(ImportError) as caught:
         server()
-    assert str(caught.value) == "McpTools needs the package mcp: install the extra mcp of aiservices"
+    assert str(caught.value) == 'McpTools needs the package mcp: pip install "aiservices[mcp]"'
+
+
+def test_without_the_packages_the_import_names_the_command() -> None:
+    program = (
+        "import sys\nsys.modules['mcp'] = sys.modules['mcp_types'] = None\n"
+        "try:\n    from aiservices.integrations.mcp import McpTools\nexcept ImportError as e:\n    print(e)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ('McpTools needs the package mcp-types: pip install "aiservices[mcp]"')
 
 
 def test_a_server_at_a_url_receives_the_headers() -> None:
@@ -441,27 +475,63 @@ async def _two_tools(context: Any, params: Any) -> ListToolsResult:
     )
 
 
-def test_a_tool_with_an_invalid_schema_is_left_out_and_named_in_the_log(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("required", [False, True])
+def test_a_tool_with_an_invalid_schema_is_left_out_and_named(
+    required: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = Server[Any]("odd", on_list_tools=_two_tools)
-    with McpTools(lambda: Client(odd), "the odd one") as tools:
+    with McpTools(lambda: Client(odd), "the odd one", required=required) as tools:
         model = ScriptedChatModel(["x"])
         create(Clerk, model, tools=[tools]).answer("?")
         assert model.requests[0].tooling is not None
         assert [one.name for one in model.requests[0].tooling.tools] == ["good"]
-        assert "the odd one: the tool broken cannot be used: " in caplog.text
-        assert "; leave it out with exclude=[…]" in caplog.text
-
-
-def test_a_tool_with_an_invalid_schema_ends_the_call_if_the_server_is_required() -> None:
-    odd = Server[Any]("odd", on_list_tools=_two_tools)
-    with McpTools(lambda: Client(odd), "the odd one", required=True) as tools:
-        with pytest.raises(McpServerError) as caught:
-            create(Clerk, ScriptedChatModel(["x"]), tools=[tools]).answer("?")
-        assert str(caught.value).startswith("the odd one: the tool broken cannot be used: ")
-    with McpTools(lambda: Client(odd), "the odd one", exclude=["bro*"], required=True) as tools:
+        (problem,) = tools.problems
+        assert problem.startswith("the tool broken cannot be used: the JSON Schema 'broken_arguments' is inv")
+        assert [record.message for record in caplog.records if "broken" in record.message] == [
+            f"the odd one: {problem}; leave it out with exclude=[…]"
+        ]
+    with McpTools(lambda: Client(odd), "the odd one", exclude=["bro*"]) as tools:
         assert {name: tool.description for name, tool in listed(tools).items()} == {"good": "good"}
+        assert tools.problems == ()
+
+
+def _tools_named(*names: str, **settings: Any) -> McpTools:
+    async def list_tools(context: Any, params: Any) -> ListToolsResult:
+        return ListToolsResult(
+            tools=[ServerTool(name=name, input_schema={"type": "object"}) for name in names]
+        )
+
+    async def call_tool(context: Any, params: Any) -> CallToolResult:
+        return CallToolResult(content=[TextContent(text=f"{params.name} was called")])
+
+    odd = Server[Any]("odd", on_list_tools=list_tools, on_call_tool=call_tool)
+    return McpTools(lambda: Client(odd), "the odd one", **settings)
+
+
+@pytest.mark.parametrize(("first", "second"), [("n" * 64 + "a", "n" * 64 + "b"), ("a.b", "a_b"), ("é", "è")])
+def test_names_that_are_equal_after_shortening_get_a_number(first: str, second: str) -> None:
+    with _tools_named(first, second) as tools:
+        names = list(listed(tools))
+        assert len(set(names)) == 2
+        assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names)
+        assert [result_text(tools, calls(name)) for name in names] == [
+            f"{first} was called",
+            f"{second} was called",
+        ]
+        assert list(listed(tools)) == names
+
+
+def test_a_tool_of_a_server_may_have_the_name_of_a_tool_for_resources() -> None:
+    with _tools_named("read_resource", resources=True) as tools:
+        first, *others = listed(tools)
+        assert re.fullmatch("read_resource_[0-9a-f]{8}", first)
+        assert others == ["list_resources", "read_resource"]
+
+
+def test_a_tool_that_is_listed_twice_is_used_once() -> None:
+    with _tools_named("a", "a") as tools:
+        assert list(listed(tools)) == ["a"]
+        assert tools.problems == ("the tool a cannot be used: the server lists several tools of this name",)
 
 
 async def _refused(context: Any, params: Any) -> ListToolsResult:
@@ -488,9 +558,9 @@ def test_an_error_inside_async_with_closes_the_connection() -> None:
     asyncio.run(ask())
 
 
-def test_links_and_resources_in_a_result_become_notes() -> None:
+def test_texts_and_links_of_a_result_are_text_and_resources_that_no_model_takes_become_notes() -> None:
     text = TextResourceContents(uri="notes://a", text="Milk.")
-    blob = BlobResourceContents(uri="notes://b", mime_type="image/png", blob="aGk=")
+    blob = BlobResourceContents(uri="notes://b", mime_type="application/zip", blob="aGk=")
     result = CallToolResult(
         content=[
             EmbeddedResource(type="resource", resource=text),
@@ -498,14 +568,41 @@ def test_links_and_resources_in_a_result_become_notes() -> None:
             ResourceLink(type="resource_link", name="c", uri="notes://c"),
         ]
     )
-    assert text_of_result(result) == (
-        "Milk.\n[resource left out: notes://b, image/png]\n[resource c: notes://c]"
+    assert answer_of_result(result) == (
+        "Milk.\n[resource left out: notes://b, application/zip]\n[resource c: notes://c]"
     )
+
+
+def test_media_follow_the_structured_content() -> None:
+    csv = BlobResourceContents(uri="notes://a.csv", mime_type="text/csv", blob="YSxi")
+    pdf = BlobResourceContents(uri="notes://b.pdf", mime_type="application/pdf", blob="JVBERg==")
+    result = CallToolResult(
+        content=[
+            TextContent(text='{"n": 1}'),
+            AudioContent(data="UklGRg==", mime_type="audio/x-wav"),
+            EmbeddedResource(resource=csv),
+            EmbeddedResource(resource=pdf),
+            ImageContent(data="", mime_type="image/png"),
+            ImageContent(data="PHN2Zz4=", mime_type="image/svg+xml"),
+            ImageContent(data="!", mime_type="gif"),
+        ],
+        structured_content={"n": 1},
+    )
+    answer = answer_of_result(result)
+    assert isinstance(answer, ToolAnswer)
+    assert answer.text == (
+        '{"n":1}\na,b\n[image left out: image/png]\n[image left out: image/svg+xml]\n[image left out: gif]'
+    )
+    assert answer.contents == [
+        Audio(b"RIFF", "audio/wav"),
+        File(b"%PDF", "application/pdf", name="b.pdf"),
+    ]
+    assert answer.data == {"n": 1}
 
 
 def test_an_error_without_a_message_has_a_default_text() -> None:
     with pytest.raises(ToolException) as caught:
-        text_of_result(CallToolResult(content=[], is_error=True))
+        answer_of_result(CallToolResult(content=[], is_error=True))
     assert str(caught.value) == "The tool failed."
 
 

@@ -73,6 +73,4 @@ def test_without_opentelemetry_the_error_names_the_extra(monkeypatch: pytest.Mon
     monkeypatch.delitem(sys.modules, "aiservices.integrations.otel")
     with pytest.raises(ImportError) as caught:
         import aiservices.integrations.otel  # noqa: F401
-    assert (
-        str(caught.value) == "telemetry needs the package opentelemetry: install the extra otel of aiservices"
-    )
+    assert str(caught.value) == 'telemetry needs the package opentelemetry: pip install "aiservices[otel]"'

@@ -382,6 +382,19 @@ def test_sound_is_refused_before_anything_is_sent(loopback: Loopback) -> None:
     assert loopback.requests == []
 
 
+def test_sound_in_the_result_of_a_tool_becomes_a_note(loopback: Loopback) -> None:
+    loopback.reply(said("Yes."))
+    sound = Audio.from_bytes(b"RIFF", "audio/wav")
+    answer = AiMessage("", (ToolCall("a", "listen", "{}"),))
+    result = ToolMessage("a", "listen", "heard", (sound,))
+    model_at(loopback).complete(ChatRequest((UserMessage("?"), answer, result)))
+    (block,) = loopback.requests[0].json["messages"][-1]["content"]
+    assert [part["text"] for part in block["content"]] == [
+        "heard",
+        "[left out, because this model cannot read it: audio/wav, 4 bytes]",
+    ]
+
+
 def stream_of(*events: dict[str, Any], cut_off: bool = False) -> Reply:
     return sse(*map(event, events), cut_off=cut_off)
 

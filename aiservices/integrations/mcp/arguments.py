@@ -1,0 +1,105 @@
+"""Convert the schema of a tool's arguments, as MCP servers write it, to one that all providers accept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from output_parsers.json_schema.nodes import DATA, MAPS
+from output_parsers.json_schema.parser import close_objects
+from output_parsers.types.node import JsonSchema
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as ServerTool
+
+# The key under which the connection keeps a schema that the package mcp would not accept.
+ORIGINAL_SCHEMA = "aiservices/original-schema"
+_COMBINATIONS = ("allOf", "anyOf", "oneOf")
+_MAX_OPTIONS = 100  # in one anyOf, so that references to references do not take forever
+_MAX_COMBINED = 1  # levels of alternatives inside of alternatives
+# Providers refuse these at the root. The server checks the arguments anyway.
+_CONDITIONS = frozenset(
+    (*_COMBINATIONS, "not", "if", "then", "else", "enum", "const", "additionalProperties")
+)
+
+
+def arguments_schema(tool: ServerTool) -> JsonSchema:
+    """Return the schema of a tool's arguments as an object that declares all of its properties.
+
+    Raises ValueError if the arguments are not an object.
+    """
+    schema: object = tool.input_schema
+    if tool.meta and ORIGINAL_SCHEMA in tool.meta:
+        schema = tool.meta[ORIGINAL_SCHEMA]
+    if not isinstance(schema, Mapping):
+        raise ValueError("it has no schema of its arguments")
+    try:
+        whole = _cleaned(schema)
+        root = _resolved(whole, whole)
+        kinds = root.get("type", "object")
+        if "object" not in ([kinds] if isinstance(kinds, str) else kinds):
+            raise ValueError(f"its arguments are of the type {kinds}, not an object")
+        if any(key in root for key in _COMBINATIONS):
+            root = _combined(root, whole)
+        definitions = {key: whole[key] for key in ("$defs", "definitions") if key in whole}
+        return close_objects({**definitions, **root, "type": "object"})
+    except RecursionError as error:
+        raise ValueError("the schema of its arguments is nested too deeply") from error
+
+
+def _cleaned(part: Any) -> Any:
+    """Copy a schema without null for keywords and with types in lower case, as JSON Schema writes them."""
+    if isinstance(part, list):
+        return [_cleaned(item) for item in part]
+    if not isinstance(part, Mapping):
+        return part
+    cleaned: JsonSchema = {}
+    for key, value in part.items():
+        if key in DATA:
+            cleaned[key] = value
+        elif key in MAPS and isinstance(value, Mapping):
+            cleaned[key] = {name: {} if item is None else _cleaned(item) for name, item in value.items()}
+        elif key == "type" and isinstance(value, str):
+            cleaned[key] = value.lower()
+        elif value is not None and (key != "required" or isinstance(value, list)):
+            cleaned[key] = _cleaned(value)
+    return cleaned
+
+
+def _resolved(part: object, root: JsonSchema) -> JsonSchema:
+    """Replace a local reference with the schema that it refers to."""
+    schema: JsonSchema = dict(part) if isinstance(part, Mapping) else {}
+    for _ in range(100):  # a reference may refer to itself
+        reference = schema.pop("$ref", None)
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            break
+        target: Any = root
+        for key in reference[2:].split("/"):
+            target = target.get(key, {}) if isinstance(target, Mapping) else {}
+        schema = {**(target if isinstance(target, Mapping) else {}), **schema}
+    return schema
+
+
+def _combined(schema: JsonSchema, root: JsonSchema, depth: int = 0) -> JsonSchema:
+    """Return one object with the properties of all alternatives; those required by each are required."""
+    properties: dict[str, Any] = dict(schema.get("properties", {}))
+    required = set(schema.get("required", ()))
+    for key in _COMBINATIONS:
+        options = [_resolved(part, root) for part in schema.get(key, ())]
+        if len(options) > _MAX_OPTIONS:
+            raise ValueError(f"its arguments have more than {_MAX_OPTIONS} alternatives")
+        if depth < _MAX_COMBINED:
+            options = [_combined(one, root, depth + 1) for one in options]
+        for name, value in [pair for one in options for pair in one.get("properties", {}).items()]:
+            properties[name] = _either(properties.get(name, value), value)
+        demands = [set(one.get("required", ())) for one in options] or [set()]
+        required |= set.union(*demands) if key == "allOf" else set.intersection(*demands)
+    kept = {key: value for key, value in schema.items() if key not in _CONDITIONS}
+    return {**kept, "properties": properties, "required": sorted(required)}
+
+
+def _either(first: Any, second: Any) -> Any:
+    if first == second:
+        return first
+    known = first["anyOf"] if isinstance(first, dict) and [*first] == ["anyOf"] else [first]
+    return {"anyOf": known if second in known else [*known, second]}
