@@ -30,7 +30,7 @@ _BUILT_IN |= {
 _NAMES = {
     "output_parsers": (
         "Coercion Decision Description Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError "
-        "ParserFactory ParserRegistry Problem Reading Scale Target UnsupportedTypeError"
+        "ParserFactory ParserRegistry Problem Reading Scale Target UnsupportedTypeError ValidatorError"
     ),
     ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",
     ".engine.budget": "Budget Price SharedBudget",

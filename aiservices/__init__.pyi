@@ -16,6 +16,7 @@ from output_parsers import (
     Scale as Scale,
     Target as Target,
     UnsupportedTypeError as UnsupportedTypeError,
+    ValidatorError as ValidatorError,
 )
 
 from .engine.approval import (

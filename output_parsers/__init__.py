@@ -16,7 +16,7 @@ _NAMES = {
     ".parser.type_parser": "ParserFactory ParserRegistry TypeParser parse parser_for read",
     ".prose.numbers": "NumberStyle",
     ".prose.times": "DateOrder",
-    ".result.errors": "OutputParsingError Problem UnsupportedTypeError",
+    ".result.errors": "OutputParsingError Problem UnsupportedTypeError ValidatorError",
     ".result.reading": "Coercion Leniency Reading",
     ".streaming": "ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot",
     ".types.decisions": "Decision Scale",

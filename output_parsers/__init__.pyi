@@ -12,6 +12,7 @@ from .result.errors import (
     OutputParsingError as OutputParsingError,
     Problem as Problem,
     UnsupportedTypeError as UnsupportedTypeError,
+    ValidatorError as ValidatorError,
 )
 from .result.reading import (
     Coercion as Coercion,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, EnumMeta
 from functools import partial
-from typing import Annotated, Any, ForwardRef, Literal, NamedTuple, TypeAlias, get_args, get_origin
+from math import isfinite
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreConfig, SchemaError, SchemaValidator
@@ -20,12 +21,22 @@ from typing_extensions import is_typeddict
 from ..backslashes import has_lost_backslash
 from ..lazy_regex import lazy_regex
 from ..result.errors import USER_CODE_ERRORS
+from ..result.reading import Cursor
 from ..types.choices import BoolNode, ChoiceNode
 from ..types.constraints import ConstrainedNode
 from ..types.containers import DictNode, ListNode, TupleNode, UnionNode
 from ..types.node import Node, walk
 from ..types.records import ObjectNode
 from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
+from ..types.validation import (
+    MAKES_RECORD,
+    OWN_FUNCTION,
+    contains_type_name,
+    failures_of_validators,
+    has_user_code,
+    shape_schema,
+    strict_validator,
+)
 
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
 _FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')
@@ -47,16 +58,18 @@ def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | No
     try:
         if has_own_schema(node):
             schema: Any = core_schema_of(node)
-        elif _contains_type_name(output_type):
+        elif contains_type_name(output_type):
             return None
         else:
             schema = TypeAdapter(output_type).core_schema
         if field is not None:
             fields = {field: {"type": "typed-dict-field", "schema": schema, "required": True}}
             schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}
+        if has_user_code(schema):
+            return _reader_with_validators(schema, node, field)
         has_floats = any(isinstance(part, FloatNode) for part in parts)
         validate = _compile_validator(_strict_schema(schema), has_floats=has_floats)
-    except (SchemaError, PydanticUserError, NameError, TypeError, AttributeError):
+    except (SchemaError, PydanticUserError, NameError, TypeError, AttributeError, RecursionError):
         return None  # pydantic cannot build this type, or uses a schema of an unknown shape
     return None if validate is None else _reader_with_key_count(validate, node, field)
 
@@ -95,6 +108,47 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
         return NOT_EXACT
 
     return read
+
+
+def _reader_with_validators(schema: Any, node: Node[object], field: str | None) -> _Reader:
+    """Return a function that validates JSON text with the validators of users.
+
+    They run only if the text has the types of the schema, so that they run once. If they refuse the value,
+    the function raises ValidationFailure.
+    """
+    shape = strict_validator(shape_schema(schema))
+    validator = SchemaValidator(schema)
+    name = getattr(node, "name", node.kind)
+
+    def read(text: str) -> Any:
+        if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text):
+            return NOT_EXACT
+        try:
+            keys = _count_keys(shape.validate_json(text))
+        except (ValueError, *USER_CODE_ERRORS):
+            return NOT_EXACT
+        if text.count(":") != keys and len(_KEY_END.findall(text)) != keys:
+            return NOT_EXACT
+        with failures_of_validators(name, Cursor(), text, fits=True):
+            value = validator.validate_json(text, context=[0])
+        return value if field is None else value[field]
+
+    return read
+
+
+def _count_keys(data: object) -> int:
+    """Count the keys of the objects in JSON data; raise ValueError for a number that is not finite."""
+    keys, waiting = 0, [data]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            keys += len(part)
+            waiting += part.values()
+        elif isinstance(part, (list, tuple)):
+            waiting += part
+        elif isinstance(part, float) and not isfinite(part):  # pydantic-core reads 1e400 as infinity
+            raise ValueError("a number that is not finite")
+    return keys
 
 
 def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] | None:
@@ -144,18 +198,6 @@ def _plan_key_count(node: Node[object]) -> _KeyCountPlan:
         if per is not None:
             per_item.append((name, per))
     return _KeyCountPlan(always, tuple(per_item))
-
-
-def _contains_type_name(output_type: object) -> bool:
-    """Return True if a type contains a forward reference, such as ``"Person"`` in ``list["Person"]``.
-
-    pydantic would look up the name in the wrong module.
-    """
-    if get_origin(output_type) is Literal:
-        return False
-    if get_origin(output_type) is Annotated:
-        return _contains_type_name(get_args(output_type)[0])
-    return isinstance(output_type, (str, ForwardRef)) or any(map(_contains_type_name, get_args(output_type)))
 
 
 def _strict_schema(schema: object) -> object:
@@ -241,7 +283,7 @@ def _temporal_schema(format: str) -> CoreSchema:
     exact = EXACT_FORMATS[format]
     text = {"type": "str", "pattern": f"^(?:{exact.pattern})$", "strict": True}
     parse = {"type": "no-info", "function": exact.parse}
-    return {"type": "function-after", "function": parse, "schema": text}
+    return {"type": "function-after", "function": parse, "schema": text, "metadata": OWN_FUNCTION}
 
 
 def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
@@ -311,7 +353,12 @@ def _made_record_schema(node: ObjectNode) -> CoreSchema:
     values_schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}
     if is_typeddict(spec.cls) and not node.counts_own_keys:
         return values_schema
-    return {"type": "function-after", "function": _make_function(node), "schema": values_schema}
+    return {
+        "type": "function-after",
+        "function": _make_function(node),
+        "schema": values_schema,
+        "metadata": MAKES_RECORD,
+    }
 
 
 def _make_function(node: ObjectNode) -> CoreSchema:

@@ -29,7 +29,7 @@ from ..result.reading import (
     strict_equal,
 )
 from ..types.choices import ChoiceNode, choice_node
-from ..types.constraints import ConstrainedNode, has_before_validator, pydantic_node, with_constraints
+from ..types.constraints import ConstrainedNode, is_read_by_metadata, pydantic_node, with_constraints
 from ..types.containers import ListNode, mapping_node, sequence_node, union_node
 from ..types.decisions import decision_node
 from ..types.node import (
@@ -177,7 +177,10 @@ class TypeParser(Generic[T]):
 
         Raises OutputParsingError if the text does not fit, and no other error.
         """
-        value = self._read_exact(text)
+        try:
+            value = self._read_exact(text)
+        except ValidationFailure as failure:  # of a validator of the user
+            raise OutputParsingError(text, failure.problems) from external_cause(failure)
         if value is NOT_EXACT:
             return self._read_leniently(text, leniency).value
         exact: T = value
@@ -188,14 +191,18 @@ class TypeParser(Generic[T]):
 
         Raises OutputParsingError if the text does not fit, and no other error.
         """
-        value = self._read_exact(text)
+        try:
+            value = self._read_exact(text)
+        except ValidationFailure as failure:
+            raise OutputParsingError(text, failure.problems) from external_cause(failure)
         return self._read_leniently(text, leniency) if value is NOT_EXACT else Reading(value)
 
     @cached_property
     def fast_reader(self) -> Callable[[str], Any] | None:
         """A function that parses valid JSON quickly, without repairs; None if the type does not support it.
 
-        For any other text the function returns ``NOT_EXACT``.
+        For any other text the function returns ``NOT_EXACT``. It raises ValidationFailure if a validator of
+        the user refuses the value, and ValidatorError if the validator is wrong.
         """
         if self.plain_text:
             return None
@@ -218,12 +225,12 @@ class TypeParser(Generic[T]):
         # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
         # which must be removed first.
         is_fast = self._read_exact is not _never_exact and not self._accepts_prose
-        if is_fast and leniency is not Leniency.NONE and not may_have_reasoning(text):
-            value = self._read_exact(find_single_json(text))
-            if value is not NOT_EXACT:
-                return Reading(value, _TEXT_AROUND)
         cursor = Cursor(leniency, declaration=self._target.description or "")
         try:
+            if is_fast and leniency is not Leniency.NONE and not may_have_reasoning(text):
+                value = self._read_exact(find_single_json(text))
+                if value is not NOT_EXACT:
+                    return Reading(value, _TEXT_AROUND)
             value = self._read_reply(text, cursor)
         except ValidationFailure as failure:
             raise OutputParsingError(text, failure.problems) from external_cause(failure)
@@ -640,7 +647,7 @@ class _NodeBuilder:
         custom = self._registry._custom_parser(target, self._after) if target.outer else None
         if custom is not None:
             return CustomNode(type_name(target.type), custom)
-        if has_before_validator(target):
+        if is_read_by_metadata(target):
             return self._require(target, pydantic_node(target))
         unfinished: RecursiveNode[Any] = RecursiveNode("")  # named if the type contains itself
         if key is not None:

@@ -56,6 +56,27 @@ class OutputParsingError(ValueError):
         return _restore_error, (type(self), self.args, self.__dict__)
 
 
+class ValidatorError(Exception):
+    """Raised if a validator of the user fails with a programming error, such as an AttributeError.
+
+    The JSON had the type that the validator is declared for, so another reply would not help. ``__cause__``
+    is the original error.
+
+    Attributes:
+        type_name: The type whose validator failed.
+    """
+
+    def __init__(self, type_name: str, error: BaseException) -> None:
+        self.type_name = type_name
+        super().__init__(
+            f"a validator of {type_name} failed with {type(error).__name__}: {error}. "
+            "Correct it, or raise ValueError for a value that it refuses"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_error, (type(self), self.args, self.__dict__)
+
+
 class UnsupportedTypeError(TypeError):
     """Raised if this library has no parser for a type or for a part of it, such as one of its fields.
 

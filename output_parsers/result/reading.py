@@ -238,7 +238,7 @@ def dump_json(value: Json) -> str:
     if isinstance(value, dict):
         fields = (f"{with_clear_escapes(json.dumps(key))}: {dump_json(item)}" for key, item in value.items())
         return "{" + ", ".join(fields) + "}"
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(dump_json, value))}]"
     if isinstance(value, Decimal):
         return str(value)

@@ -22,7 +22,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from ..json.scanner import read_exact
 from ..parser.fast_path import NOT_EXACT, compile_fast_reader
-from ..result.errors import USER_CODE_ERRORS
+from ..result.errors import USER_CODE_ERRORS, ValidatorError
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from ..types.choices import BoolNode, ChoiceNode, FlagNode
 from ..types.constraints import ConstrainedNode
@@ -127,7 +127,10 @@ class BuilderFactory:
             if record not in self._exact_readers:
                 self._exact_readers[record] = compile_fast_reader(record.spec.cls, record)
             reader = self._exact_readers[record]
-            return NOT_EXACT if reader is None else reader(text)
+            try:
+                return NOT_EXACT if reader is None else reader(text)
+            except (ValidationFailure, ValidatorError):
+                return NOT_EXACT
 
         return read
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
@@ -208,7 +208,8 @@ class PartialReader(Generic[T]):
         Afterwards ``snapshot`` returns this value. Raises OutputParsingError if the text does not fit.
         """
         reading = self._reading
-        if reading is None or self._text_of_reading != self.text:  # the same text is not read twice
+        # the same text is not read twice: that would run its validators again
+        if reading is None or self._text_of_reading != self.text.strip():
             reading = self._reading = self._parser.read(self.text, self._leniency)
         return reading
 
@@ -465,7 +466,12 @@ class ItemReader(Generic[T]):
 
     def _read_item(self, text: str) -> None:
         """Parse one list item from its JSON text, and add its value or an error to the results."""
-        item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
+        try:
+            item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
+        except ValidationFailure as failure:  # of a validator of the user
+            path = f"$[{self._count}]"
+            self._add_error(text, tuple(replace(p, path=path + p.path[1:]) for p in failure.problems))
+            return
         if item is not NOT_EXACT:  # the usual case: most items are exact JSON
             self._ready.append(item)
             self._count += 1

@@ -8,6 +8,8 @@ from enum import Enum, Flag
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
+from pydantic_core import to_jsonable_python
+
 from ..prose.choices import Choice, ChoiceMatcher, NoMatch, normalize
 from ..result.errors import UnsupportedTypeError
 from ..result.reading import Cursor, Json, dump_json, is_non_finite
@@ -74,6 +76,12 @@ class ChoiceNode(Node[T]):
                     cursor.record("value as text", data, text)
                     return choice.value
         raise cursor.failure(f"expected {self.kind}", data)
+
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        values = (getattr(choice.value, "value", choice.value) for choice in self.choices.choices)
+        if any(_equals_json(value, data) for value in values):
+            return data
+        return to_jsonable_python(self.read(data, cursor), fallback=str)
 
     def read_text(self, text: str, cursor: Cursor) -> T:
         non_text = self._non_text_choice(text.strip())
@@ -186,6 +194,9 @@ class FlagNode(Node[Flag]):
         for index, name in enumerate(names):
             value |= self._member(name, cursor.child(index))
         return value
+
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        return data if type(data) is int else self.read(data, cursor).value
 
     def read_text(self, text: str, cursor: Cursor) -> Flag:
         return self.read(text, cursor)

@@ -8,44 +8,66 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import Discriminator, Field, PydanticUserError, Tag, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 from pydantic.functional_validators import AfterValidator, BeforeValidator, PlainValidator, WrapValidator
 from pydantic_core import SchemaError, SchemaValidator
 
-from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
-from ..result.reading import NON_FINITE_SCHEMA, Cursor, Json, ValidationFailure, describe_value, dump_json
-from .node import Definitions, JsonSchema, Node
+from ..result.errors import USER_CODE_ERRORS, UnsupportedTypeError
+from ..result.reading import NON_FINITE_SCHEMA, Coercion, Cursor, Json, ValidationFailure, describe_value
+from .node import Definitions, JsonNodes, JsonSchema, Node, json_node_of
 from .scalars import FloatNode
 from .target import Target, TypeExpression, type_name
+from .validation import (
+    BY_VALIDATORS,
+    JsonReader,
+    JsonValidator,
+    adapter_of,
+    json_validator,
+    problems_of,
+    readable_by_pydantic,
+    runs_before_reading,
+    without_after_functions,
+)
 
 # --- Types that pydantic reads ---
 
 
 class PydanticNode(Node[object]):
-    """Reads a value with pydantic in strict mode, so that pydantic converts nothing silently.
+    """Reads a value with pydantic, if the JSON has the types that pydantic expects in strict mode.
 
-    ``converts`` is True if a user-written validator runs first. pydantic may then convert the result if
-    strict mode rejects it, and the conversion is recorded.
+    A validator of the user that runs first gets any JSON. pydantic may then convert other types, which is
+    recorded.
     """
 
     prose = True
 
-    def __init__(self, name: str, adapter: TypeAdapter[object], *, converts: bool = False) -> None:
-        self._adapter = adapter
-        self._converts = converts
+    def __init__(self, name: str, adapter: TypeAdapter[object]) -> None:
+        self._validator = JsonValidator(adapter)
+        schema = without_after_functions(_core_schema(adapter))
+        self._takes_any = runs_before_reading(schema)
+        while "schema" in schema:
+            schema = schema["schema"]
+        self._is_decimal = schema["type"] == "decimal"
         self._name = name
         self.kind = f"a value for {name}"
-        schema = adapter.json_schema()
-        self._definitions = schema.pop("$defs", {})
-        schema.pop("title", None)
-        self._schema = schema
+        try:
+            self._schema = adapter.json_schema()
+        except PydanticInvalidForJsonSchema:
+            if not self._takes_any:
+                raise
+            self._schema = {}  # the validator alone knows what it takes
+        self._definitions = self._schema.pop("$defs", {})
+        self._schema.pop("title", None)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         definitions.schemas.update(self._definitions)
@@ -55,24 +77,38 @@ class PydanticNode(Node[object]):
         hint = f"{self._name} ({self._schema.get('format') or self._schema.get('type') or 'value'})"
         return f'"{hint}"' if self._schema.get("type") == "string" else hint
 
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        check_finite(data, cursor)
+        problems = self._validator.shape_problems(data, cursor)
+        if problems and not self._takes_any:
+            raise ValidationFailure(*problems)
+        if problems:
+            record_validated(data, cursor)
+        is_rounded = isinstance(data, Decimal) and data != Decimal(repr(float(data)))
+        return str(data) if is_rounded and self._is_decimal else data
+
+    @cached_property
+    def _json_reader(self) -> JsonReader:
+        return JsonReader(self, self._validator, self._name)
+
     def read(self, data: Json, cursor: Cursor) -> object:
-        plain = to_python(data, cursor)
-        try:
-            return self._adapter.validate_json(dump_json(data), strict=True)
-        except ValidationError as error:
-            if not self._converts:
-                raise ValidationFailure(*problems_of(error, cursor)) from error
-        except USER_CODE_ERRORS as error:
-            raise cursor.failure(f"{self._name} refuses the value: {error}", data) from error
-        try:  # a validator may return Python objects, which strict JSON mode rejects
-            value = self._adapter.validate_python(plain)
-        except ValidationError as error:
-            raise ValidationFailure(*problems_of(error, cursor)) from error
-        cursor.record("converted by its validators", data, value)
-        return value
+        return self._json_reader.read(data, cursor)
 
     def read_text(self, text: str, cursor: Cursor) -> object:
-        return self.read(text.strip(), cursor)
+        return self._json_reader.read(text.strip(), cursor)
+
+
+def _core_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    schema: Any = adapter.core_schema
+    return dict(schema)
+
+
+def record_validated(data: Json, cursor: Cursor) -> None:
+    """Record that a JSON value has another type than its schema names, and only a validator can read it.
+
+    That the validator gets it is not a question of leniency.
+    """
+    cursor.coercions.append(Coercion(cursor.path, BY_VALIDATORS, describe_value(data), ""))
 
 
 _NOT_JSON = ("is-subclass", "is-instance")  # pydantic's schemas of types such as type[int]
@@ -84,50 +120,47 @@ def pydantic_node(target: Target) -> Node[object] | None:
         adapter: TypeAdapter[object] = TypeAdapter(target.annotated)
         if adapter.core_schema["type"] in _NOT_JSON:
             return None
-        return PydanticNode(type_name(target.type), adapter, converts=has_before_validator(target))
+        return PydanticNode(type_name(target.type), adapter)
     except ImportError as error:  # EmailStr without its package
         raise UnsupportedTypeError(type_name(target.type), target.path, ["pydantic"], str(error)) from error
     except (PydanticUserError, TypeError, NotImplementedError, AttributeError):
         return None  # pydantic does not know the type; the caller reports it as unsupported
 
 
-def has_before_validator(target: Target) -> bool:
-    """Return True if a type has a validator that runs before pydantic reads the value."""
+def is_read_by_metadata(target: Target) -> bool:
+    """Return True if the metadata of a type decides which JSON it accepts, so the type does not describe it.
+
+    An example is a validator that runs before pydantic reads the value.
+    """
+    if not any(map(_validates, target.metadata)):
+        return False
     first = (BeforeValidator, PlainValidator, WrapValidator)
-    return any(isinstance(item, first) for item in target.metadata)
+    if any(isinstance(item, first) for item in target.metadata):
+        return True
+    if all(isinstance(item, AfterValidator) or not _validates(item) for item in target.metadata):
+        return False
+    adapter, bare = adapter_of(target), adapter_of(replace(target, metadata=()))
+    if adapter is None or bare is None:
+        return False
+    inside = without_after_functions(_core_schema(adapter))
+    return bool(inside["type"] != _core_schema(bare)["type"])
 
 
-def to_python(data: Json, cursor: Cursor) -> Any:
-    """Convert parsed JSON to the plain Python values that ``json.loads`` returns.
+def _validates(item: object) -> bool:
+    """Return True if one item of an Annotated type's metadata may change how pydantic reads a value."""
+    return hasattr(item, "__get_pydantic_core_schema__") and not isinstance(item, (Discriminator, Tag))
 
-    Numbers that are too precise for a float stay decimals. Raises ValidationFailure for a number beyond the
-    range of a float, which pydantic would read as infinity.
-    """
+
+def check_finite(data: Json, cursor: Cursor) -> None:
+    """Raise ValidationFailure for a number beyond the range of a float, which pydantic reads as infinity."""
     if isinstance(data, dict):
-        return {key: to_python(value, cursor.child(key)) for key, value in data.items()}
-    if isinstance(data, list):
-        return [to_python(value, cursor.child(index)) for index, value in enumerate(data)]
-    if isinstance(data, Decimal):
-        number = FloatNode().convert(data, cursor)
-        return number if Decimal(str(number)) == data else data
-    return data
-
-
-def problems_of(error: ValidationError, cursor: Cursor) -> list[Problem]:
-    """Convert a pydantic ValidationError to Problem objects, one for each error.
-
-    Their paths begin at the path of ``cursor``.
-    """
-    problems = []
-    for details in error.errors(include_url=False, include_context=False):
-        part = cursor
-        for step in details["loc"]:
-            part = part.child(step)
-        message = details["msg"]
-        if not message[:2].isupper():  # "URL scheme …" stays as it is
-            message = message[:1].lower() + message[1:]
-        problems.append(Problem(part.path, message, describe_value(details["input"])))
-    return problems
+        for key, value in data.items():
+            check_finite(value, cursor.child(key))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            check_finite(value, cursor.child(index))
+    elif isinstance(data, Decimal):
+        FloatNode().convert(data, cursor)
 
 
 # --- Constraints ---
@@ -184,6 +217,8 @@ class ConstrainedNode(Node[object]):
         converts: A user-written validator may change the value.
     """
 
+    converts = False
+
     def __init__(self, inner: Node[object], adapter: TypeAdapter[object], keywords: JsonSchema) -> None:
         self.inner = inner
         self.kind = inner.kind
@@ -192,7 +227,6 @@ class ConstrainedNode(Node[object]):
         self.any_text = inner.any_text
         self._adapter = adapter
         self._keywords = keywords
-        self.converts = False
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
@@ -241,9 +275,12 @@ class ConstrainedNode(Node[object]):
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            raise ValidationFailure(*problems_of(error, cursor)) from error
+            raise ValidationFailure(*problems_of(error, cursor, value)) from error
         except USER_CODE_ERRORS as error:  # a constraint may not apply to this member of a union
             raise cursor.failure(str(error)[:1].lower() + str(error)[1:], value) from error
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return json_node_of(self.inner, built)
 
     def write(self, value: object) -> Json:
         return self.inner.write(value)
@@ -253,6 +290,43 @@ class ConstrainedNode(Node[object]):
 
     def count_keys(self, value: object) -> int:
         return self.inner.count_keys(value)
+
+
+class ValidatedNode(ConstrainedNode):
+    """Reads a type with a validator that runs after pydantic has read the value.
+
+    Its values are checked as a ConstrainedNode does if pydantic does not know the type.
+    """
+
+    converts = True
+
+    def __init__(
+        self,
+        inner: Node[object],
+        adapter: TypeAdapter[object],
+        keywords: JsonSchema,
+        target: Target,
+        validator: JsonValidator,
+    ) -> None:
+        super().__init__(inner, adapter, keywords)
+        self._name = target.name
+        self._validator = validator
+
+    @cached_property
+    def _json_reader(self) -> JsonReader | None:
+        if not readable_by_pydantic(self.inner):
+            return None
+        return JsonReader(self.inner, self._validator, self._name)
+
+    def read(self, data: Json, cursor: Cursor) -> object:
+        return (
+            super().read(data, cursor) if self._json_reader is None else self._json_reader.read(data, cursor)
+        )
+
+    def read_text(self, text: str, cursor: Cursor) -> object:
+        if self._json_reader is None:
+            return super().read_text(text, cursor)
+        return self._json_reader.read_text(text, cursor)
 
 
 def with_constraints(target: Target, node: Node[object]) -> Node[object]:
@@ -284,9 +358,10 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
             words = " and ".join(constraint_in_words(key, keywords[key]) for key in (lower, upper))
             reason = f"no value can be {words}"
             raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason)
-    checked = ConstrainedNode(node, adapter, keywords)
-    checked.converts = any(isinstance(item, AfterValidator) for item in metadata)
-    return checked
+    validator = json_validator(target) if any(map(_validates, metadata)) else None
+    if validator is not None:
+        return ValidatedNode(node, adapter, keywords, target, validator)
+    return ConstrainedNode(node, adapter, keywords)
 
 
 def _exclude_all(keywords: JsonSchema, lower: str, upper: str) -> bool:
@@ -334,7 +409,7 @@ def _constrains(item: object) -> bool:
     if isinstance(item, (Discriminator, Tag)):
         return False
     module = type(item).__module__.partition(".")[0]
-    return module in ("annotated_types", "msgspec", "pydantic", "pydantic_core")
+    return _validates(item) or module in ("annotated_types", "msgspec", "pydantic", "pydantic_core")
 
 
 def _as_pydantic(item: object) -> object:

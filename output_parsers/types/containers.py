@@ -33,11 +33,21 @@ from ..result.reading import (
     strict_equal,
 )
 from .choices import BoolNode, ChoiceNode
-from .constraints import ConstrainedNode
-from .node import Definitions, JsonSchema, Node, RecursiveNode, walk
-from .records import ObjectNode
+from .constraints import ConstrainedNode, PydanticNode
+from .node import (
+    Definitions,
+    JsonLeafNode,
+    JsonNodes,
+    JsonSchema,
+    Node,
+    RecursiveNode,
+    json_node_of,
+    walk,
+)
+from .records import ObjectNode, RootModelNode
 from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
 from .target import Target, type_name
+from .validation import JsonReader, json_validator, readable_by_pydantic
 
 Build = Callable[[Target], Node[object]]
 
@@ -101,6 +111,9 @@ class ListNode(Node[Any]):
             return self.make(items)
         except TypeError as error:  # unhashable items
             raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return ListNode(json_node_of(self.item, built), list, exact=False)
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a list in plain text, with one item per line or with commas between items."""
@@ -171,6 +184,9 @@ class TupleNode(Node[tuple[object, ...]]):
             node.read(item, cursor.child(index))
             for index, (node, item) in enumerate(zip(self.items, data, strict=True))
         )
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return TupleNode(tuple(json_node_of(item, built) for item in self.items))
 
     def write(self, value: object) -> Json:
         if not isinstance(value, tuple) or len(value) != len(self.items):
@@ -303,6 +319,9 @@ class DictNode(Node[dict[Any, Any]]):
             return name
         raise cursor.failure(f"expected a key that is {self.key.kind}", key)
 
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return _JsonDictNode(json_node_of(self.key, built), json_node_of(self.value, built), dict)
+
     def write(self, value: object) -> Json:
         if not isinstance(value, collections.abc.Mapping):
             raise ValueError(f"expected {self.kind}, found {value!r}")
@@ -316,6 +335,14 @@ class DictNode(Node[dict[Any, Any]]):
         if self.value.fixed_keys() == 0:
             return len(value)
         return len(value) + sum(map(self.value.count_keys, value.values()))
+
+
+class _JsonDictNode(DictNode):
+    """Reads an object with arbitrary keys, and returns it as JSON that pydantic reads."""
+
+    def read_key(self, key: str, cursor: Cursor) -> object:
+        name = super().read_key(key, cursor)
+        return name if isinstance(name, str) else dump_json(name)
 
 
 _REPEATED_KEY = "expected each key once; another key is read as the same key"
@@ -373,11 +400,17 @@ class UnionNode(Node[object]):
 
     Attributes:
         options: The nodes of the members, in the order of their declaration.
+
+    If a member has validators, pydantic reads the ``target``: it chooses the member by the results of the
+    validators, and runs each of them once.
     """
 
-    def __init__(self, options: tuple[Node[object], ...], tag: str | None) -> None:
+    def __init__(
+        self, options: tuple[Node[object], ...], tag: str | None, target: Target | None = None
+    ) -> None:
         self.options = options
         self._declared_tag = tag
+        self._target = target
 
     @cached_property
     def exact(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
@@ -424,7 +457,7 @@ class UnionNode(Node[object]):
     @cached_property
     def _nesting(self) -> int:
         """How many levels of unions there are, including this one: 2 for ``list[int | str] | None``."""
-        return 1 + max(map(_nesting_in, self.options))
+        return _nesting_in(self, {})
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         # deeper levels are only named, because the text could be several times as long with every level
@@ -432,7 +465,18 @@ class UnionNode(Node[object]):
             return self.kind
         return " | ".join(self.part_hints(enclosing))
 
+    @cached_property
+    def _json_reader(self) -> JsonReader | None:
+        if self._target is None or not any(map(_may_validate, walk(self))) or not readable_by_pydantic(self):
+            return None
+        validator = json_validator(self._target)
+        if validator is None or not validator.runs_user_code:
+            return None
+        return JsonReader(self, validator, self._target.name)
+
     def read(self, data: Json, cursor: Cursor) -> object:
+        if self._json_reader is not None:
+            return self._json_reader.read(data, cursor)
         repeats = self._contains_unions if isinstance(data, (dict, list)) else self._has_unions
         return self._read_once(self._read, data, cursor) if repeats else self._read(data, cursor)
 
@@ -482,6 +526,8 @@ class UnionNode(Node[object]):
         }
 
     def read_text(self, text: str, cursor: Cursor) -> object:
+        if self._json_reader is not None:
+            return self._json_reader.read_text(text, cursor)
         return (
             self._read_once(self._read_text, text, cursor)
             if self._has_unions
@@ -589,6 +635,11 @@ class UnionNode(Node[object]):
     def fixed_keys(self) -> int | None:
         return 0 if all(option.fixed_keys() == 0 for option in self.options) else None
 
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return _JsonUnionNode(
+            tuple(json_node_of(option, built) for option in self.options), self._declared_tag
+        )
+
     def count_keys(self, value: object) -> int:
         if value is None:
             return 0
@@ -604,6 +655,25 @@ class UnionNode(Node[object]):
         if len(rest) == 1:
             return [(None, rest[0])]
         return [(_value_class(option), option) for option in rest if option.fixed_keys() != 0]
+
+
+class _JsonUnionNode(UnionNode):
+    """Reads a value of a union type, and returns it as the JSON from which pydantic chooses the member."""
+
+    def _best(
+        self,
+        options: tuple[Node[object], ...],
+        data: Json,
+        cursor: Cursor,
+        read: Callable[[Node[object]], object],
+        likely: tuple[Node[object], ...] = (),
+    ) -> object:
+        before = len(cursor.coercions)
+        value = super()._best(options, data, cursor, read, likely)
+        # A Decimal is written as text, which may be another member of the union. The number is as good if
+        # pydantic, which reads it as a float, does not round it.
+        is_number = isinstance(data, Decimal) and len(cursor.coercions) == before
+        return data if is_number and data == Decimal(repr(float(data))) else value
 
 
 def _outcome(
@@ -693,12 +763,17 @@ def _value_class(node: Node[object]) -> Any:
     return node.make if isinstance(node, ListNode) else object
 
 
-def _nesting_in(node: Node[object]) -> int:
-    if isinstance(node, UnionNode):
+def _nesting_in(node: Node[object], known: dict[Node[object], int]) -> int:
+    """Return how many levels of unions a type has; ``known`` are the types so far."""
+    if isinstance(node, UnionNode) and "_nesting" in vars(node):
         return node._nesting
-    if isinstance(node, RecursiveNode):  # its target contains this node
-        return 0
-    return max(map(_nesting_in, node.parts), default=0)
+    if node not in known:
+        known[node] = 0  # for a recursive type, which contains this node again
+        # the target of a RecursiveNode contains this node, too
+        parts = () if isinstance(node, RecursiveNode) else node.parts
+        inner = max((_nesting_in(part, known) for part in parts), default=0)
+        known[node] = inner + isinstance(node, UnionNode)
+    return known[node]
 
 
 def _same_value_parts(node: Node[object]) -> Iterator[Node[object]]:
@@ -718,7 +793,7 @@ def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
     """
     fewest = min(len(fit.coercions) for fit in fits)
     best = [fit for fit in fits if len(fit.coercions) == fewest]
-    specific = [fit for fit in best if not isinstance(fit.option, (TextNode, AnyNode))] or best
+    specific = [fit for fit in best if not isinstance(_bare(fit.option), (TextNode, AnyNode))] or best
     first = specific[0]
     if type(data) is int:  # a float may lose digits of it
         first = next((fit for fit in specific if type(fit.value) is int and fit.value == data), first)
@@ -738,6 +813,16 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
+def _may_validate(node: Node[object]) -> bool:
+    """Return True if a validator that the user wrote may belong to a type itself."""
+    is_pydantic = isinstance(node, ObjectNode) and node.spec.adapter is not None
+    return is_pydantic or isinstance(node, (ConstrainedNode, PydanticNode, RootModelNode))
+
+
+def _bare(node: Node[object]) -> Node[object]:
+    return node.inner if isinstance(node, JsonLeafNode) else node
+
+
 def _as_object(node: Node[object]) -> ObjectNode | None:
     while isinstance(node, RecursiveNode):
         node = node.target
@@ -746,7 +831,7 @@ def _as_object(node: Node[object]) -> ObjectNode | None:
 
 def _tag_node(node: ObjectNode, key: str) -> Node[object] | None:
     for field in node.spec.fields:
-        if key in field.keys and isinstance(node.nodes[field.name], ChoiceNode):
+        if key in field.keys and isinstance(_bare(node.nodes[field.name]), ChoiceNode):
             return node.nodes[field.name]
     return None
 
@@ -769,6 +854,6 @@ def union_node(target: Target, build: Build) -> Node[object] | None:
     discriminators = (getattr(item, "discriminator", None) for item in target.metadata)
     tag = next((tag for tag in discriminators if isinstance(tag, str)), None)
     options = [target.child(arg) for arg in target.args]
-    node = UnionNode(tuple(map(build, options)), tag)
+    node = UnionNode(tuple(map(build, options)), tag, target)
     node.part_descriptions = tuple(option.description for option in options)
     return node

@@ -341,6 +341,8 @@ class MembersNode(Node[Any]):
         options: The key of each option in the object, with the option.
     """
 
+    known_to_pydantic = False
+
     def __init__(self, values: ListNode, item: ChoiceNode[Any]) -> None:
         self.values = values
         self.item = item
@@ -398,6 +400,8 @@ class DecisionNode(Node[Decision[Any]]):
         value: The node of the value in other JSON: it differs from ``inner`` for a list.
         option: The node of the keys of the probabilities.
     """
+
+    known_to_pydantic = False
 
     def __init__(self, inner: Node[object], cls: type[Decision[object]]) -> None:
         self.inner = inner

@@ -36,6 +36,7 @@ class Node(ABC, Generic[T_co]):
         prose: A whole reply in prose can be read as a value.
         any_text: Any text can be read as a value.
         named: The schema is a definition with a name if the type contains it twice.
+        known_to_pydantic: pydantic can read the JSON of the type, if that also holds for all ``parts``.
         part_descriptions: The explanations of the ``parts`` for the model, in their order; empty if no part
             has one.
     """
@@ -45,6 +46,7 @@ class Node(ABC, Generic[T_co]):
     prose: bool = False
     any_text: bool = False
     named: bool = False
+    known_to_pydantic: bool = True
     part_descriptions: tuple[str | None, ...] = ()
 
     @property
@@ -95,6 +97,22 @@ class Node(ABC, Generic[T_co]):
         """
         raise cursor.failure(f"expected {self.kind}", text)
 
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        """Return a node that reads the same JSON, but returns the JSON that pydantic reads as the value.
+
+        It runs no validators. ``built`` are the nodes for the types around this one; see ``json_node_of``.
+        """
+        return JsonLeafNode(self)
+
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        """Return JSON that pydantic reads as ``read`` reads ``data``: the data itself if it fits.
+
+        Raises ValidationFailure if it does not fit, and records conversions as ``read`` does.
+        """
+        before = len(cursor.coercions)
+        value = self.read(data, cursor)
+        return data if len(cursor.coercions) == before else to_jsonable_python(value, fallback=str)
+
     def write(self, value: object) -> Json:
         """Convert a value of the Python type to the JSON value that represents it.
 
@@ -131,6 +149,47 @@ def _with_decimals(data: object) -> Json:
     if isinstance(data, dict):
         return {key: _with_decimals(value) for key, value in data.items()}
     return [_with_decimals(item) for item in data] if isinstance(data, list) else data
+
+
+JsonNodes: TypeAlias = "dict[Node[Any], Node[Json]]"
+
+
+class JsonLeafNode(Node[Json]):
+    """Reads a value that has no parts, and returns it as the JSON that pydantic reads.
+
+    Attributes:
+        inner: The node of the value.
+    """
+
+    def __init__(self, inner: Node[object]) -> None:
+        self.inner = inner
+        self.kind = inner.kind
+        self.prose = inner.prose
+        self.any_text = inner.any_text
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self.inner.schema(definitions)
+
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
+        return self.inner.hint(enclosing)
+
+    def read(self, data: Json, cursor: Cursor) -> Json:
+        return self.inner.convert_json(data, cursor)
+
+    def read_text(self, text: str, cursor: Cursor) -> Json:
+        return to_jsonable_python(self.inner.read_text(text, cursor), fallback=str)
+
+
+def json_node_of(node: Node[Any], built: JsonNodes) -> Node[Json]:
+    """Return the node that converts JSON for pydantic (``Node.json_node``), once for each node.
+
+    ``built`` has the nodes so far, so that this ends for recursive types.
+    """
+    if node not in built:
+        placeholder: RecursiveNode[Json] = RecursiveNode("")
+        built[node] = placeholder
+        placeholder.node = built[node] = node.json_node(built)
+    return built[node]
 
 
 class RecursiveNode(Node[T_co]):
@@ -172,6 +231,9 @@ class RecursiveNode(Node[T_co]):
 
     def read(self, data: Json, cursor: Cursor) -> T_co:
         return self.target.read(data, cursor)
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return json_node_of(self.target, built)
 
     def write(self, value: object) -> Json:
         return self.target.write(value)
@@ -338,6 +400,7 @@ class CustomNode(Node[Any]):
     """
 
     prose = True
+    known_to_pydantic = False
 
     def __init__(self, name: str, parser: OutputParser[object]) -> None:
         self._parser = parser

@@ -12,6 +12,7 @@ import re
 import types
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from decimal import Decimal
 from functools import cached_property
 from typing import (
     Annotated,
@@ -35,11 +36,20 @@ from typing_extensions import is_typeddict
 
 from ..json.scanner import parse_json_string
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
-from ..result.reading import Cursor, Json, ValidationFailure, combine_failures, describe_value, dump_json
-from .constraints import constrained_by, problems_of, to_python
-from .node import Definitions, JsonSchema, Node, with_description
+from ..result.reading import (
+    Cursor,
+    Json,
+    Leniency,
+    ValidationFailure,
+    combine_failures,
+    describe_value,
+    dump_json,
+)
+from .constraints import check_finite, constrained_by, record_validated
+from .node import Definitions, JsonLeafNode, JsonNodes, JsonSchema, Node, json_node_of, with_description
 from .scalars import AnyNode
 from .target import Target, TypeExpression, attribute_docs, class_docstring, class_hints, type_name
+from .validation import JsonReader, JsonValidator, problems_of, readable_by_pydantic
 
 
 def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
@@ -473,10 +483,30 @@ class RawNode(Node[object]):
         return self._inner.hint(enclosing)
 
     def read(self, data: Json, cursor: Cursor) -> object:
-        return to_python(data, cursor)
+        return AnyNode().read(data, cursor)
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return _JsonRawNode(json_node_of(self._inner, built))
 
     def write(self, value: object) -> Json:
         return self._inner.write(value)
+
+
+class _JsonRawNode(JsonLeafNode):
+    """Leaves the JSON of a field unchanged, and records if only the validators of the field can read it."""
+
+    def read(self, data: Json, cursor: Cursor) -> Json:
+        if isinstance(data, Decimal) and data != Decimal(repr(float(data))):  # for a validator of a Decimal
+            return self.inner.read(data, cursor)
+        check_finite(data, cursor)
+        try:
+            self.inner.read(data, Cursor(Leniency.NONE, cursor.path))
+        except ValidationFailure:
+            record_validated(data, cursor)
+        return data
+
+    def read_text(self, text: str, cursor: Cursor) -> Json:
+        return text
 
 
 class RootModelNode(Node[object]):
@@ -500,11 +530,24 @@ class RootModelNode(Node[object]):
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self.part_hints(enclosing)[0] if self not in enclosing else self._cls.__name__
 
+    @cached_property
+    def _json_reader(self) -> JsonReader | None:
+        if not readable_by_pydantic(self):
+            return None
+        return JsonReader(self, JsonValidator(TypeAdapter(self._cls)), self._cls.__name__)
+
     def read(self, data: Json, cursor: Cursor) -> object:
+        if self._json_reader is not None:
+            return self._json_reader.read(data, cursor)
         return self.check(self._inner.read(data, cursor), cursor)
 
     def read_text(self, text: str, cursor: Cursor) -> object:
+        if self._json_reader is not None:
+            return self._json_reader.read_text(text, cursor)
         return self.check(self._inner.read_text(text, cursor), cursor)
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return json_node_of(self._inner, built)
 
     def write(self, value: object) -> Json:
         if not isinstance(value, self._cls):
@@ -520,7 +563,7 @@ class RootModelNode(Node[object]):
         try:
             return self._cls.model_validate(value)
         except ValidationError as error:
-            raise ValidationFailure(*problems_of(error, cursor)) from error
+            raise ValidationFailure(*problems_of(error, cursor, value)) from error
 
 
 Build = Callable[[Target], Node[object]]
@@ -611,13 +654,13 @@ class ObjectNode(Node[object]):
             data = self._open_array(data, cursor)
         if not isinstance(data, dict):
             raise cursor.failure(f"expected {self.kind}", data)
+        if self._json_reader is not None:
+            return self._json_reader.read(data, cursor)
         if data.keys() == _CALL_KEYS and data["name"] == self.name and isinstance(data["arguments"], dict):
             cursor.record_dropped("object in a tool call")
             data, cursor = data["arguments"], cursor.child("arguments")
         if len(data) == 1 and self.spec.extra != "allow" and not self.spec.sees_whole_object:
             data, cursor = self._open_envelope(data, cursor)
-        if self.spec.sees_whole_object and self.spec.adapter is not None:
-            return self._read_whole_object(self.spec.adapter, data, cursor)
         return self._read_fields(data, cursor)
 
     def _open_array(self, data: list[Json], cursor: Cursor) -> Json:
@@ -629,6 +672,20 @@ class ObjectNode(Node[object]):
             cursor.record("array for a NamedTuple", data, by_name)
             return by_name
         return data
+
+    @cached_property
+    def _json_reader(self) -> JsonReader | None:
+        if self.spec.adapter is None or not readable_by_pydantic(self):
+            return None
+        return JsonReader(self, JsonValidator(self.spec.adapter), self.name)
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        spec = self.spec._replace(make=dict, adapter=None, by_key=True)
+        node = (_JsonWholeNode if spec.sees_whole_object else _JsonObjectNode)(spec, self.name)
+        node.descriptions = self.descriptions
+        for name, part in self.nodes.items():
+            node.nodes[name] = json_node_of(part, built)
+        return node
 
     def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[dict[str, Json], Cursor]:
         """Unwrap an object that is inside an outer JSON object with only one key, such as ``result``.
@@ -647,30 +704,6 @@ class ObjectNode(Node[object]):
             return data, cursor
         cursor.child(key).record_dropped("object in an envelope")
         return inner, cursor.child(key)
-
-    def _read_whole_object(
-        self, adapter: TypeAdapter[object], data: dict[str, Json], cursor: Cursor
-    ) -> object:
-        """Read a JSON object as an instance of a class with a validator that must see the original JSON.
-
-        First pydantic reads exact JSON, then the nodes read the fields, last pydantic converts leniently.
-        """
-        plain = to_python(data, cursor)
-        before = len(cursor.coercions)
-        try:
-            return adapter.validate_json(dump_json(data), strict=True)
-        except (ValueError, *USER_CODE_ERRORS):
-            pass
-        try:
-            return self._read_fields(data, cursor)
-        except ValidationFailure as failure:
-            del cursor.coercions[before:]
-            try:
-                value = adapter.validate_python(plain)
-            except (ValueError, *USER_CODE_ERRORS):
-                raise failure from None
-        cursor.record("converted by its validators", data, value)
-        return value
 
     def _read_fields(self, data: dict[str, Json], cursor: Cursor) -> object:
         matches, extra, problems = self._assign_keys(data, cursor)
@@ -786,31 +819,11 @@ class ObjectNode(Node[object]):
         Raises ValidationFailure if the class rejects the values.
         """
         try:
-            if not self._raw_keys.isdisjoint(values) and self.spec.adapter is not None:
-                return self._make_with_validators(self.spec.adapter, values, data, cursor)
             return self.spec.make(values)
         except ValidationError as error:
-            raise ValidationFailure(*problems_of(error, cursor)) from error
+            raise ValidationFailure(*problems_of(error, cursor, data)) from error
         except (ValueError, *USER_CODE_ERRORS) as error:
             raise cursor.failure(f"{self.name} refuses the values: {error}", data) from error
-
-    def _make_with_validators(
-        self, adapter: TypeAdapter[object], values: dict[str, object], data: Json, cursor: Cursor
-    ) -> object:
-        """Create an instance of a class whose field validators must see the original JSON.
-
-        The conversions that they make are recorded.
-        """
-        try:
-            return adapter.validate_python(values, strict=True)
-        except ValidationError:
-            value = self.spec.make(values)
-        cursor.record("converted by its validators", data, value)
-        return value
-
-    @cached_property
-    def _raw_keys(self) -> frozenset[str]:
-        return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
 
     def write(self, value: object) -> Json:
         values = self.field_values(value)
@@ -884,6 +897,32 @@ class ObjectNode(Node[object]):
     @cached_property
     def _nodes_with_parts(self) -> list[tuple[str, Node[object]]]:
         return [(name, node) for name, node in self.nodes.items() if node.fixed_keys() != 0]
+
+
+class _JsonObjectNode(ObjectNode):
+    """Reads the JSON object of a record class, and returns it with the keys and values for pydantic."""
+
+    exact = False
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return self
+
+
+class _JsonWholeNode(_JsonObjectNode):
+    """Leaves JSON unchanged that only the validators of a record class can read."""
+
+    def __init__(self, spec: RecordSpec, name: str | None = None) -> None:
+        super().__init__(spec._replace(extra="allow"), name)
+
+    def read(self, data: Json, cursor: Cursor) -> Json:
+        before = len(cursor.coercions)
+        try:
+            return super().read(data, cursor)
+        except ValidationFailure:
+            del cursor.coercions[before:]
+            check_finite(data, cursor)
+            record_validated(data, cursor)
+            return data
 
 
 def _is_similar(key: str, name: str) -> bool:

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import JsonValue
+from pydantic_core import SchemaValidator, to_jsonable_python
 
 from ..lazy_regex import lazy_regex
 from ..prose import TextParseError, TextReading, strip_wrapping
@@ -29,6 +31,7 @@ from ..result.reading import (
     Cursor,
     Json,
     Leniency,
+    dump_json,
     expected_message,
     is_non_finite,
     non_finite_name,
@@ -38,6 +41,22 @@ from .node import Definitions, JsonSchema, Node, with_description
 from .target import Target
 
 T = TypeVar("T")
+
+
+@lru_cache(maxsize=16)
+def _validator_of(kind: str) -> SchemaValidator:
+    return SchemaValidator({"type": kind, "strict": True})
+
+
+def _is_exact_text(kind: str, data: Json) -> bool:
+    """Return True if pydantic itself reads a JSON string as a value of one of its types, such as ``uuid``."""
+    if not isinstance(data, str):
+        return False
+    try:
+        _validator_of(kind).validate_json(dump_json(data))
+    except ValueError:
+        return False
+    return True
 
 
 class StringNode(Node[T]):
@@ -73,6 +92,10 @@ class StringNode(Node[T]):
             return self._read(data)
         except ValueError as error:
             raise cursor.failure(f"expected {self.kind}", data) from error
+
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        kind = "str" if self.any_text else "uuid"
+        return data if _is_exact_text(kind, data) else super().convert_json(data, cursor)
 
     def read_text(self, text: str, cursor: Cursor) -> T:
         try:
@@ -343,6 +366,12 @@ class DecimalNode(NumberNode[Decimal]):
     def convert(self, number: int | Decimal, cursor: Cursor) -> Decimal:
         return Decimal(number)
 
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        if self.rules.style is None and _is_exact_text("decimal", data):
+            return data
+        value = super().convert_json(data, cursor)
+        return str(value) if isinstance(value, Decimal) else value  # pydantic rounds JSON numbers
+
 
 class FractionNode(NumberNode[Fraction]):
     """Reads a Fraction, written as the string ``"numerator/denominator"``."""
@@ -372,6 +401,9 @@ class FractionNode(NumberNode[Fraction]):
         if isinstance(number, Decimal) and abs(number.adjusted()) > _MOST_DIGITS:
             raise cursor.failure("expected a fraction of a sensible size", number)
         return Fraction(number)
+
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        return data if isinstance(data, str) and self._RATIO.fullmatch(data) else str(self.read(data, cursor))
 
 
 class NoneNode(Node[None]):
@@ -478,6 +510,9 @@ def scalar_node(target: Target) -> Node[object] | None:
     return node
 
 
+_DIGITS = lazy_regex(r"[-+]?[\d.]+")
+
+
 class TemporalNode(Node[T]):
     """Reads a date, time, datetime or timedelta, written in ISO 8601 or in words."""
 
@@ -515,6 +550,13 @@ class TemporalNode(Node[T]):
         if reading.rule is not None:
             cursor.record(reading.rule, data, reading.value)
         return reading.value
+
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        # pydantic also takes digits alone, for the seconds since 1970
+        kind = self.format.replace("-", "").replace("duration", "timedelta")
+        if isinstance(data, str) and not _DIGITS.fullmatch(data) and _is_exact_text(kind, data):
+            return data
+        return to_jsonable_python(self.read(data, cursor))
 
     def read_text(self, text: str, cursor: Cursor) -> T:
         return self.read(text, cursor)

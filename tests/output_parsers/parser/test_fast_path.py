@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType
 
-from output_parsers import Leniency, OutputParsingError, ParserRegistry, TypeParser, parser_for
+from output_parsers import Leniency, ParserRegistry, TypeParser, ValidatorError, parser_for
 from output_parsers.parser.fast_path import NOT_EXACT
 
 
@@ -255,13 +255,14 @@ class Strict(BaseModel):
         raise KeyError("broken")
 
 
-def test_an_error_in_a_validator_is_a_problem_of_the_reply() -> None:
-    with pytest.raises(OutputParsingError) as error:
+def test_a_programming_error_in_a_validator_is_not_a_problem_of_the_reply() -> None:
+    with pytest.raises(ValidatorError) as error:
         parser_for(Strict).parse('{"a": 1}')
     assert str(error.value) == (
-        "cannot read the text: $: Strict refuses the values: 'broken', found an object with a "
-        "(the text: '{\"a\": 1}')"
+        "a validator of Strict failed with KeyError: 'broken'. "
+        "Correct it, or raise ValueError for a value that it refuses"
     )
+    assert isinstance(error.value.__cause__, KeyError)
 
 
 _MIXED = list[int | float | str | bool | dict[str, int] | list[int] | None]

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from output_parsers import Leniency, TypeParser, parser_for
 from output_parsers.json.scanner import read_exact
 from output_parsers.parser.fast_path import NOT_EXACT
-from output_parsers.result.reading import Cursor
+from output_parsers.result.reading import Cursor, strict_equal
 
 NO_DEFAULT = object()
 Field = tuple[str, Any, object]  # the name, the type and the default
@@ -113,7 +113,7 @@ def test_both_paths_create_the_same_record(data: st.DataObject) -> None:
     read = parser_for(cls).fast_reader
     assert read is not None
     fast, slow = read(text), read_by_nodes(cls, text)
-    assert (type(fast), fast, repr(fast)) == (type(slow), slow, repr(slow))
+    assert strict_equal(fast, slow)
 
 
 @settings(max_examples=200, deadline=None)

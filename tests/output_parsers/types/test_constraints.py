@@ -93,7 +93,7 @@ def not_zero(value: float) -> float:
             "f47ac10b-58cc-4372-a567-0e02b2c3d479",
             UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479"),
             "f47ac10b-58cc-1372-a567-0e02b2c3d479",
-            "UUID version 4 expected, found f47ac10b-58cc-1372-a567-0e02b2c3d479",
+            'UUID version 4 expected, found "f47ac10b-58cc-1372-a567-0e02b2c3d479"',
         ),
         (
             Annotated[list[int], Len(1, 2)],
@@ -135,7 +135,7 @@ def not_zero(value: float) -> float:
             "blue",
             Color.BLUE,
             "red",
-            "red is taken, found Color.RED",
+            'red is taken, found "red"',
         ),
         (Annotated[Literal[0, 4], AfterValidator(not_zero)], "4", 0.25, "0", "division by zero, found 0"),
         (Annotated[int | None, Field(gt=0)], "null", None, "0", "greater than 0, found 0"),

@@ -1,0 +1,316 @@
+"""The value of JSON that fits, and the number of runs of each validator, are those of pydantic."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from ipaddress import IPv4Address
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from uuid import UUID
+
+import pydantic
+import pytest
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Json,
+    PlainValidator,
+    RootModel,
+    SecretStr,
+    TypeAdapter,
+    WrapValidator,
+    create_model,
+    field_validator,
+    model_validator,
+)
+from pydantic.types import Base64Bytes, Base64Str, Base64UrlBytes
+from typing_extensions import TypedDict
+
+from output_parsers import OutputParsingError, parse
+from output_parsers.result.reading import strict_equal
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(Enum):
+    LOW = 1
+    HIGH = 2
+
+
+class Point(BaseModel):
+    x: int
+
+
+RUNS: Counter[str] = Counter()
+
+
+# One value of each type, as JSON.
+FIELDS: dict[str, tuple[Any, str]] = {
+    "int": (int, "50"),
+    "float": (float, "2.5"),
+    "str": (str, '"abc"'),
+    "bool": (bool, "true"),
+    "Decimal": (Decimal, "10.25"),
+    "Decimal as text": (Decimal, '"10.25"'),
+    "date": (date, '"2024-02-29"'),
+    "datetime": (datetime, '"2024-02-29T10:00:00Z"'),
+    "timedelta": (timedelta, '"PT1H30M"'),
+    "bytes": (bytes, '"abc"'),
+    "UUID": (UUID, '"f47ac10b-58cc-4372-a567-0e02b2c3d479"'),
+    "Path": (Path, '"/tmp/a"'),
+    "Enum": (Color, '"red"'),
+    "Enum of int": (Level, "2"),
+    "list": (list[int], "[1, 2]"),
+    "set": (set[str], '["a"]'),
+    "frozenset": (frozenset[str], '["a"]'),
+    "tuple": (tuple[int, str], '[1, "a"]'),
+    "dict": (dict[str, int], '{"a": 1}'),
+    "Any": (Any, '{"a": [1, 2.5, null]}'),
+    "union": (int | str, '"7"'),
+    "Fraction": (Fraction, '"1/3"'),
+    "IP address": (IPv4Address, '"127.0.0.1"'),
+    "deque": (deque[int], "[1, 2]"),
+    "SecretStr": (SecretStr, '"abc"'),
+    "Base64Bytes": (Base64Bytes, '"aGVsbG8="'),
+    "Base64UrlBytes": (Base64UrlBytes, '"YUdWc2JHOD0="'),
+    "Base64Str": (Base64Str, '"aGVsbG8="'),
+    "Json": (Json[Any], '"[1]"'),
+    "Json of a list": (Json[list[int]], '"[1]"'),
+    "model": (Point, '{"x": 3}'),
+}
+
+
+def count(value: Any) -> Any:
+    """Change a value in a way that a second run changes again, and count the runs."""
+    RUNS["validator"] += 1
+    return ("run", value)
+
+
+def wrap(value: Any, handler: Callable[[Any], Any]) -> Any:
+    return count(handler(value))
+
+
+def pass_on(value: Any) -> Any:
+    RUNS["validator"] += 1
+    return value
+
+
+def one_field_validator(mode: Any) -> dict[str, Any]:
+    def validate(cls: Any, value: Any) -> Any:
+        return pass_on(value) if mode == "before" else count(value)
+
+    return {"validate": field_validator("field", mode=mode)(validate)}
+
+
+def one_model_validator(mode: Any) -> dict[str, Any]:
+    if mode == "after":
+
+        def after(self: Any) -> Any:
+            RUNS["validator"] += 1
+            return self
+
+        return {"validate": model_validator(mode="after")(after)}
+    if mode == "wrap":
+
+        def around(cls: Any, value: Any, handler: Callable[[Any], Any]) -> Any:
+            RUNS["validator"] += 1
+            return handler(value)
+
+        return {"validate": model_validator(mode="wrap")(around)}
+
+    def before(cls: Any, value: Any) -> Any:
+        return pass_on(value)
+
+    return {"validate": model_validator(mode="before")(before)}
+
+
+# The metadata of the field, or the validators in the class.
+VALIDATORS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "none": ((), {}),
+    "After": ((AfterValidator(count),), {}),
+    "After twice": ((AfterValidator(count), AfterValidator(count)), {}),
+    "Before": ((BeforeValidator(pass_on),), {}),
+    "Plain": ((PlainValidator(count),), {}),
+    "Wrap": ((WrapValidator(wrap),), {}),
+    "field after": ((), one_field_validator("after")),
+    "field before": ((), one_field_validator("before")),
+    "field plain": ((), one_field_validator("plain")),
+    "model before": ((), one_model_validator("before")),
+    "model after": ((), one_model_validator("after")),
+    "model wrap": ((), one_model_validator("wrap")),
+}
+CONTAINERS: dict[str, Callable[[Any, str], tuple[Any, str]]] = {
+    "direct": lambda tp, text: (tp, text),
+    "Optional": lambda tp, text: (tp | None, text),
+    "list": lambda tp, text: (list[tp], f"[{text}, {text}]"),
+    "dict": lambda tp, text: (dict[str, tp], f'{{"k": {text}}}'),
+    "tuple": lambda tp, text: (tuple[tp, int], f"[{text}, 7]"),
+    "union": lambda tp, text: (tp | Point, text),
+}
+NEIGHBOURS: dict[str, tuple[Any, str]] = {
+    "none": (None, ""),
+    "Decimal": (Decimal, "1.10"),
+    "Any": (Any, '{"a": 1.5}'),
+    "union": (int | list[str], '["a"]'),
+    "extra": (None, '"more"'),
+}
+
+
+def as_model(fields: dict[str, Any], methods: dict[str, Any], *, extra: bool) -> Any:
+    config = ConfigDict(extra="allow") if extra else ConfigDict()
+    base = type("Base", (BaseModel,), {"model_config": config, "__module__": __name__})
+    return create_model(
+        "Record", __base__=base, __validators__=methods, **{n: (t, ...) for n, t in fields.items()}
+    )
+
+
+def as_pydantic_dataclass(fields: dict[str, Any], methods: dict[str, Any], *, extra: bool) -> Any:
+    config = ConfigDict(extra="allow") if extra else ConfigDict()
+    namespace = {**methods, "__annotations__": dict(fields), "__module__": __name__}
+    return pydantic.dataclasses.dataclass(config=config)(type("Record", (), namespace))
+
+
+def as_dataclass(fields: dict[str, Any], methods: dict[str, Any], *, extra: bool) -> Any:
+    return dataclasses.make_dataclass("Record", list(fields.items()))
+
+
+def as_typed_dict(fields: dict[str, Any], methods: dict[str, Any], *, extra: bool) -> Any:
+    return TypedDict("Record", fields)  # type: ignore[operator]  # its fields are known only at runtime
+
+
+def as_root_model(fields: dict[str, Any], methods: dict[str, Any], *, extra: bool) -> Any:
+    return RootModel[fields["field"]]
+
+
+MODELS = {
+    "model": as_model,
+    "pydantic dataclass": as_pydantic_dataclass,
+    "dataclass": as_dataclass,
+    "TypedDict": as_typed_dict,
+    "RootModel": as_root_model,
+}
+
+
+class Case(NamedTuple):
+    name: str
+    type: Any
+    text: str
+
+
+Combination = tuple[str, str, str, str, str]
+
+
+def combinations() -> Iterator[Combination]:
+    """Yield the combinations of field, validator, container, neighbour and kind of model that exist."""
+    for one in product(FIELDS, VALIDATORS, CONTAINERS, NEIGHBOURS, MODELS):
+        _, validator, _, neighbour, model = one
+        if model not in ("model", "pydantic dataclass") and (
+            VALIDATORS[validator][1] or neighbour == "extra"
+        ):
+            continue  # only the classes of pydantic have validators and settings
+        if model != "RootModel" or neighbour == "none":
+            yield one
+
+
+def case_of(combination: Combination) -> Case:
+    field, validator, container, neighbour, model = combination
+    metadata, methods = VALIDATORS[validator]
+    tp, text = FIELDS[field]
+    tp, text = CONTAINERS[container](Annotated[(tp, *metadata)] if metadata else tp, text)
+    fields, texts = {"field": tp}, [f'"field": {text}']
+    other, other_text = NEIGHBOURS[neighbour]
+    if other is not None:
+        fields["other"] = other
+    if other_text:
+        texts.append(f'"other": {other_text}')
+    record = MODELS[model](fields, methods, extra=neighbour == "extra")
+    return Case(", ".join(combination), record, text if model == "RootModel" else f"{{{', '.join(texts)}}}")
+
+
+def difference(case: Case) -> str | None:
+    """Return how parsing differs from pydantic, or None."""
+    RUNS.clear()
+    try:
+        expected: Any = TypeAdapter(case.type).validate_json(case.text)
+    except (ValueError, TypeError):
+        return None
+    runs = RUNS.copy()
+    RUNS.clear()
+    try:
+        value = parse(case.type, case.text)
+    except OutputParsingError as error:
+        return f"{case.name}: {error}"
+    if not strict_equal(value, expected):
+        return f"{case.name}: {value!r} instead of {expected!r}"
+    return None if runs == RUNS else f"{case.name}: {RUNS} instead of {runs}"
+
+
+def differences(every: int) -> tuple[int, list[str]]:
+    """Compare every such case; return how many were compared, and what differs."""
+    chosen = list(combinations())[::every]
+    return len(chosen), [text for one in chosen if (text := difference(case_of(one))) is not None]
+
+
+def test_values_and_runs_of_validators_are_those_of_pydantic() -> None:
+    number, different = differences(every=67)  # a prime, so that all kinds are met
+    assert number > 400
+    assert different == []
+
+
+@pytest.mark.slow
+def test_values_and_runs_of_validators_are_those_of_pydantic_in_thousands_of_types() -> None:
+    number, different = differences(every=7)
+    assert number > 4000
+    assert different == []
+
+
+class Invoice(BaseModel):
+    total: Decimal
+    amount: Annotated[int, AfterValidator(count)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"total": 10.00, "amount": 5}',
+        '{"total": "10.00", "amount": 5}',
+        '{"total": 10.00, "amount": "5"}',
+        '{"Total": 10.00, "amount": 5, "unknown": 1}',
+        'Here it is: {"total": 10.00, "amount": 5}',
+        '```json\n{"total": 10.00, "amount": 5,}\n```',
+    ],
+)
+def test_a_validator_runs_once_for_converted_and_repaired_json(text: str) -> None:
+    RUNS.clear()
+    invoice = parse(Invoice, text)
+    assert (invoice.amount, str(invoice.total)) == (("run", 5), "10.00")
+    assert RUNS == {"validator": 1}
+
+
+def refuse(value: object) -> object:
+    RUNS["refused"] += 1
+    raise ValueError("it is refused")
+
+
+@pytest.mark.parametrize("other", [int, Decimal])
+def test_a_validator_that_refuses_a_value_runs_once(other: Any) -> None:
+    record: Any = create_model(
+        "Record", field=(Annotated[int, AfterValidator(refuse)], ...), other=(other, ...)
+    )
+    RUNS.clear()
+    with pytest.raises(OutputParsingError) as error:
+        parse(record, '{"field": 5, "other": 1}')
+    assert list(map(str, error.value.problems)) == ["$.field: value error, it is refused, found 5"]
+    assert RUNS == {"refused": 1}
