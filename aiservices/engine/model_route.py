@@ -304,6 +304,7 @@ class ModelState:
         option: The strategy option of the last request.
         failures: How many requests have failed, without those whose strategy was refused.
         ready_at: When the model may be asked, by ``time.monotonic()``; infinity if never again.
+        refused_options: The options of requests that the model has refused in this call.
     """
 
     def __init__(self, route: ModelRoute, model_name: str | None) -> None:
@@ -316,6 +317,7 @@ class ModelState:
         self.option = route.strategies.options[0]
         self.failures = 0
         self.ready_at = 0.0
+        self.refused_options: dict[str, tuple[str, ...]] = {}
         self._refusals = list(route.unconfirmed(model_name))
         self._gave_up_strict_tools = False
         if self._refusals:
@@ -360,6 +362,7 @@ class ModelState:
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
             self.route.set_unconfirmed((), self.model_name)
+        self.refused_options = {}  # the model remembers them from now on
         if self._gave_up_strict_tools:
             self.route.strict_tools_refused = True
         if self.route.rest is not None:
@@ -481,7 +484,7 @@ def _strategy_refusal(
     A request that is invalid for an unnamed reason counts as a refusal, too: whether the strategy was the
     reason shows in the next request.
     """
-    if error.status not in _UNSUPPORTED_STATUS or strategy is Strategy.PROMPT:
+    if error.status not in _UNSUPPORTED_STATUS or strategy not in _STRATEGY_WORDS:
         return None
     text = refusal_text(error, message_texts(request.messages))
     if any(word in text for word in _TOO_LONG):  # such an error may mention the length of tools or schemas

@@ -153,6 +153,8 @@ class RequestLoop:
             prepared = self._with_logprobs(prepared)
         if state.messages_without_state:
             prepared = _without_state(prepared, state.messages_without_state)
+        if model.refused_options:
+            prepared = replace(prepared, refused_options=model.refused_options)
         self.number = state.next_attempt_number()
         self._prepared = prepared
         return prepared
@@ -240,6 +242,8 @@ class RequestLoop:
         if self._remedies > _MAX_REMEDIES:
             return False
         if error.remedy == "send again":
+            model = self._model
+            model.refused_options = {**model.refused_options, **error.refused_options}
             return True
         messages = self._prepared.messages
         if not any(_has_state(message) for message in messages):

@@ -37,13 +37,13 @@ AiServiceError
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import output_parsers
@@ -452,10 +452,14 @@ class ModelError(AiServiceError):
         body: The body of the response, if it was read.
         remedy: How the next request can succeed: "drop state" if the provider refuses what it sent itself in
             earlier messages, such as encrypted reasoning; "send again" if the model object has learned to
-            leave out what the provider refuses; "" if neither is known.
+            leave out what the provider refuses, or if the request leaves out ``refused_options``; "" if
+            neither is known.
+        refused_options: The options that the model refused, each with the values that it accepts instead, if
+            any. The next request has them in ``ChatRequest.refused_options``.
     """
 
     remedy: Remedy = ""
+    refused_options: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def __init__(
         self,

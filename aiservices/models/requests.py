@@ -368,6 +368,8 @@ class ChatRequest:
         parser: The parser that will read the answer, if it is known. A fake model in a test uses it to write
             an answer that the parser accepts.
         qualname: The service method, as ``"Service.method"``, for fake models; "" if there is none.
+        refused_options: The options that the model has refused in this call, each with the values that it
+            accepts instead, if any. A model leaves them out, and remembers them if that succeeds.
     """
 
     messages: tuple[Message, ...]
@@ -379,6 +381,7 @@ class ChatRequest:
     # Excluded from comparison: requests with equal contents are equal, whichever parser reads the answer.
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
     qualname: str = field(default="", compare=False, repr=False)
+    refused_options: Mapping[str, tuple[str, ...]] | None = field(default=None, compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:
         """Return a copy of the chat request with additional messages at the end."""

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeAlias, get_args
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from ..errors import ModelError, Remedy
 from ..messages import ChatReply, Message
+from ..refusals import refusal_text, refused_parameter
 from ..requests import ChatOptions, ReasoningEffort, ResponseFormat, Tooling
 from .base import HttpRequest
 from .replies import ErrorDetails, StreamReader, read_error_details
@@ -40,6 +41,7 @@ class CallSettings:
         notes: What the requests leave out because the model does not support it; the request writer adds it.
         refusable: The options in the requests that the model may refuse, each with a word, in lower case and
             without underscores, by which errors name it; the request writer adds them.
+        refused: The options that the model has refused, each with the values that it accepts instead, if any.
     """
 
     model: str
@@ -50,6 +52,7 @@ class CallSettings:
     logprobs: int = 0
     notes: list[str] = field(default_factory=list)
     refusable: dict[str, str] = field(default_factory=dict)
+    refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 RequestWriter: TypeAlias = Callable[[Sequence[Message]], HttpRequest]
@@ -62,7 +65,7 @@ _REFUSED_OPTIONS: dict[str, RefusedOptions] = {}
 def refused_options_at(server: str) -> RefusedOptions:
     """Return the options that models of a server have refused; all clients of the process share them.
 
-    ``server`` is the API with its address.
+    Only those count without which a request has succeeded. ``server`` is the API with its address.
     """
     return _REFUSED_OPTIONS.setdefault(server, {})
 
@@ -112,7 +115,9 @@ class ApiDialect(ABC):
         """Return advice on how to fix a request that the provider refused; "" if unknown.
 
         "drop state" means that the provider refused the state of earlier messages, such as encrypted
-        reasoning. A dialect that has learned to leave out what was refused returns "send again".
+        reasoning. "send again" means that the next request should leave out ``error.refused_options``, which
+        the dialect has set; they are in ``CallSettings.refused`` then, and are remembered if that request
+        succeeds. Only the words of the provider may count (``own_words``), not what it quotes of the request.
         """
         return ""
 
@@ -190,36 +195,62 @@ _EFFORTS: tuple[str, ...] = get_args(ReasoningEffort)
 _REFUSAL = re.compile(
     r"support|unknown|unrecogni|unexpected|not permitted|not allowed|extra inputs|only the default"
 )
-_PARAMETER = re.compile(r'"param"\s*:\s*"([^"]*)"')
 # The engine handles refusals of these.
 _OF_STRATEGIES = re.compile(r"tool_choice|response_format|json_schema|text\.format")
+_TEXT_MEMBERS = frozenset(
+    ("content", "text", "input", "output", "arguments", "thinking", "instructions", "system")
+)
+_WITHOUT_TEXTS = frozenset(("tools", "response_format", "toolConfig", "output_config", "generationConfig"))
 _VALUES = re.compile(r"(?:(?:supported|allowed) values|must be one of|expected one of)(.{0,300})", re.S)
 
 
-def learn_refusal(error: ModelError, request: HttpRequest, model: str, refused: RefusedOptions) -> bool:
-    """Record the options that a model refused in a request; return False if the error names none.
+def own_words(error: ModelError, request: HttpRequest) -> str:
+    """Return what the provider itself says in an error, in lower case, without texts of the request."""
+    try:
+        body = from_json(request.body)
+    except ValueError:
+        return refusal_text(error, [request.body.decode(errors="replace")])
+    return refusal_text(error, _texts(body))
+
+
+def _texts(value: object, name: str = "") -> Iterator[str]:
+    if isinstance(value, str):
+        if name in _TEXT_MEMBERS:
+            yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one, name)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            if key not in _WITHOUT_TEXTS:
+                yield from _texts(one, key)
+
+
+def refused_options_of(error: ModelError, request: HttpRequest) -> dict[str, tuple[str, ...]]:
+    """Return the options that a model refused in a request, each with the values that it accepts, if any.
 
     Only an error that says that an option is not supported counts. One about a wrong value, such as a
     temperature of 5, is the error of the caller.
     """
-    text = (error.body or str(error)).lower()
+    text = own_words(error, request)
     if not _REFUSAL.search(text):
-        return False
-    parameter = _PARAMETER.search(text)
+        return {}
+    parameter = refused_parameter(error)
     if parameter is not None:
-        named = {parameter[1].replace("reasoning.", "reasoning_")}
+        named = {parameter.replace("reasoning.", "reasoning_")}
     elif _OF_STRATEGIES.search(text):
-        return False
+        return {}
     else:
         named = set(re.findall(r"[a-z_]+", text.replace("reasoning.", "reasoning_")))
     names = [name for name, member in _MEMBERS.items() if name in named and _sends(request, member)]
+    refused: dict[str, tuple[str, ...]] = {}
     for name in names:
         values: tuple[str, ...] = ()
         if name == "reasoning_effort" and (listed := _VALUES.search(text)) is not None:
             words = re.findall(r"[a-z]+", listed[1])
             values = tuple(effort for effort in _EFFORTS if effort in words)
-        refused.setdefault(model, {})[name] = values
-    return bool(names)
+        refused[name] = values
+    return refused
 
 
 def _sends(request: HttpRequest, member: str) -> bool:

@@ -16,7 +16,7 @@ from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelC
 from ..messages import ChatReply, ReplyDelta, Usage
 from ..request_checks import REQUEST_CHECKS
 from ..requests import ChatOptions, ChatRequest, ImageFormat, check_model_options
-from .api import ApiDialect, CallSettings, RequestWriter
+from .api import ApiDialect, CallSettings, RequestWriter, refused_options_at
 from .base import (
     MAX_REPLY_BYTES,
     AsyncResponse,
@@ -265,6 +265,7 @@ class HttpChatModel(PickledByArguments):
         self._options = options
         self._logger = logger
         self._log_level = log_level
+        self._refused = refused_options_at(f"{type(dialect).__qualname__} at {address}")
         self._prepared: dict[tuple[int, int, int, int, bool], _PreparedCall] = {}
         self._lock = Lock()
         try:
@@ -447,6 +448,7 @@ class HttpChatModel(PickledByArguments):
         prepared, http_request = self._write(request, stream=stream)
         logs = self._logger.isEnabledFor(self._log_level)
         call = _Call(self, client, prepared.settings, http_request, request.deadline, logs)
+        call.refused_options = request.refused_options
         if logs:
             headers = _loggable({**client.headers, **http_request.headers})
             call.log("request %s %s", headers, http_request.body.decode(errors="replace"))
@@ -463,7 +465,8 @@ class HttpChatModel(PickledByArguments):
             stream,
         )
         try:
-            prepared = self._prepared.get(key) or self._prepare(key, request)
+            cached = None if request.refused_options else self._prepared.get(key)
+            prepared = cached or self._prepare(key, request)
             http_request = prepared.write(request.messages)
         except ValueError as error:  # pydantic_core raises a subclass for texts that are not valid Unicode
             raise ErrorMapper(self._label(self._model)).invalid_request(error) from error
@@ -483,6 +486,7 @@ class HttpChatModel(PickledByArguments):
             request.tooling,
             key[-1],
             request.logprobs,
+            refused={**self._refused.get(model, {}), **(request.refused_options or {})},
         )
         if isinstance(settings.response_format, ImageFormat) and not self.capabilities.image_output:
             raise UnsupportedRequestError(
@@ -490,6 +494,8 @@ class HttpChatModel(PickledByArguments):
             )
         self._dialect.check_options(settings.options)
         prepared = _PreparedCall(settings, self._dialect.request_writer(settings), request.options)
+        if request.refused_options:  # only this call knows them so far
+            return prepared
         with self._lock:  # two threads may prepare the same call, but must not remove the same entry
             if len(self._prepared) >= _MAX_PREPARED:
                 del self._prepared[next(iter(self._prepared))]  # the oldest: a dict keeps the order
@@ -529,6 +535,8 @@ class _Call(Generic[R]):
         start: The first bytes of a stream, as long as they are too few to know what the server sends; None
             once it is known.
         blanks: The number of bytes of white space before them.
+        refused_options: The options that the request leaves out although the model is not yet known to refuse
+            them.
     """
 
     model: HttpChatModel
@@ -541,6 +549,7 @@ class _Call(Generic[R]):
     headers: Mapping[str, str] = field(init=False, repr=False)
     start: bytes | None = None
     blanks: int = 0
+    refused_options: Mapping[str, tuple[str, ...]] | None = None
 
     def post(self, *, unread: bool) -> R:
         """Send the HTTP request and return the response.
@@ -555,7 +564,10 @@ class _Call(Generic[R]):
         if self.logs or header_listener.get() is not None:
             self._note_response(response, body)
         try:
-            return self.model._dialect.read_reply(body, response.headers, self.settings)
+            reply = self.model._dialect.read_reply(body, response.headers, self.settings)
+            if self.refused_options:
+                self.learn_refusals()
+            return reply
         except REPLY_ERRORS as error:
             if not body.strip():
                 raise self._errors().empty_reply() from None
@@ -612,11 +624,20 @@ class _Call(Generic[R]):
         """Return the last parts of the model's reply after the end of the streamed HTTP response."""
         reader = self.reader
         try:
-            return reader.end()
+            deltas = reader.end()
+            if self.refused_options:
+                self.learn_refusals()
+            return deltas
         except BrokenStreamError:
             raise self._errors().broken_stream(reader.text) from None
         except REPLY_ERRORS as error:
             raise self._errors().unusable_reply(error, reader.body) from error
+
+    def learn_refusals(self) -> None:
+        """Remember the options that the model refused, after a request without them has succeeded."""
+        model = self.model
+        model._refused.setdefault(self.settings.model, {}).update(self.refused_options or {})
+        model._prepared.clear()  # requests prepared earlier contain the refused options
 
     def raise_unless_finished(self, error: Exception) -> None:
         """Raise a ModelError for a broken connection if the streamed reply is not complete."""

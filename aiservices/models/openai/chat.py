@@ -23,8 +23,8 @@ from ..http.api import (
     RequestWriter,
     accepted_options,
     json_request_writer,
-    learn_refusal,
-    refused_options_at,
+    own_words,
+    refused_options_of,
 )
 from ..http.base import HttpRequest
 from ..http.replies import (
@@ -91,10 +91,9 @@ class ChatDialect(ApiDialect):
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._provider = f"{endpoint.provider} at {endpoint.address}"
-        self._refused = refused_options_at(self._provider)
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        refused = self._refused.get(settings.model, {})
+        refused = settings.refused
         options, notes = accepted_options(settings.options, refused)
         settings.notes.extend(notes)
         # the SDK's Azure client adds the deployment to the path only for bodies that are not bytes
@@ -145,10 +144,11 @@ class ChatDialect(ApiDialect):
         return ChatStreamReader(self._provider, tuple(settings.notes))
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        text = (error.body or str(error)).lower()
+        text = own_words(error, request)
         if any(words in text for words in _STATE_ERRORS):
             return "drop state"
-        return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
+        error.refused_options = refused_options_of(error, request)
+        return "send again" if error.refused_options else ""
 
 
 def _nested(kind: str, members: JsonObject) -> JsonObject:

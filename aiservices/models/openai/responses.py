@@ -13,8 +13,8 @@ from ..http.api import (
     RequestWriter,
     accepted_options,
     json_request_writer,
-    learn_refusal,
-    refused_options_at,
+    own_words,
+    refused_options_of,
 )
 from ..http.base import HttpRequest
 from ..http.replies import (
@@ -79,8 +79,6 @@ class ResponsesDialect(ApiDialect):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._refuses_include: set[str] = set()  # names of models that do not reason
-        self._refused = refused_options_at(self._provider)
 
     def check_options(self, options: ChatOptions) -> None:
         for name in _MISSING_OPTIONS:
@@ -90,7 +88,7 @@ class ResponsesDialect(ApiDialect):
                 )
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        refused = self._refused.get(settings.model, {})
+        refused = settings.refused
         options, notes = accepted_options(settings.options, refused)
         settings.notes.extend(notes)
         effort, response_format = options.reasoning_effort, settings.response_format
@@ -115,7 +113,7 @@ class ResponsesDialect(ApiDialect):
                 nest=_flat,
             ),
             "store": False,  # the default is that the provider keeps the conversation
-            "include": [_REASONING_STATE] if self._includes_reasoning(settings.model) else None,
+            "include": [_REASONING_STATE] if _includes_reasoning(settings) else None,
         }
         if settings.logprobs:
             members["include"] = [*(members["include"] or ()), "message.output_text.logprobs"]
@@ -137,21 +135,23 @@ class ResponsesDialect(ApiDialect):
         return ResponseStreamReader(self._provider, tuple(settings.notes))
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        text = (error.body or str(error)).lower()
+        text = own_words(error, request)
         refuses = _REASONING_STATE in text or "encrypted content is not supported" in text
-        if refuses and self._includes_reasoning(settings.model):
-            self._refuses_include.add(settings.model)
+        if refuses and _includes_reasoning(settings):
+            error.refused_options = {_REASONING_STATE: ()}
             return "send again"
         if any(words in text for words in _STATE_ERRORS):
             return "drop state"
-        return "send again" if learn_refusal(error, request, settings.model, self._refused) else ""
+        error.refused_options = refused_options_of(error, request)
+        return "send again" if error.refused_options else ""
 
     @property
     def _provider(self) -> str:
         return f"openai-responses at {self._endpoint.address}"
 
-    def _includes_reasoning(self, model: str) -> bool:
-        return not model.startswith(_WITHOUT_REASONING) and model not in self._refuses_include
+
+def _includes_reasoning(settings: CallSettings) -> bool:
+    return not settings.model.startswith(_WITHOUT_REASONING) and _REASONING_STATE not in settings.refused
 
 
 def _flat(kind: str, members: JsonObject) -> JsonObject:

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object
 from ..errors import ModelError, Remedy
-from ..http.api import CallSettings, RequestWriter, has_member, json_request_writer
+from ..http.api import CallSettings, RequestWriter, has_member, json_request_writer, own_words
 from ..http.base import ApiKey, HttpRequest, key_credentials
 from ..http.model import check_name
 from ..http.replies import (
@@ -240,7 +240,7 @@ class AnthropicDialect(BlockDialect):
             )
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        options, parts = settings.options, RequestParts(settings, self._refused.get(settings.model, {}))
+        options, parts = settings.options, RequestParts(settings, settings.refused)
         settings.notes.extend(parts.notes)
         settings.refusable.update({name: name.replace("_", "") for name in parts.sent})
         members: JsonObject = {
@@ -281,10 +281,10 @@ class AnthropicDialect(BlockDialect):
         return write_request
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        text = (error.body or str(error)).lower()
+        text = own_words(error, request)
         is_binding = (_BINDING in text or _BINDING_BETA in text) and has_member(request, _BINDING)
         if is_binding and not any(words in text for words in self.state_errors):
-            self._refused.setdefault(settings.model, {})[_BINDING] = ()
+            error.refused_options = {_BINDING: ()}
             return "send again"
         return super().remedy(error, settings, request)
 

@@ -290,7 +290,7 @@ class ConverseDialect(BlockDialect):
     state_errors = ("signature", "`thinking` or `redacted_thinking`", "cannot be modified")
 
     def request_writer(self, settings: CallSettings) -> RequestWriter:
-        options, parts = settings.options, _RequestParts(settings, self._refused.get(settings.model, {}))
+        options, parts = settings.options, _RequestParts(settings, settings.refused)
         settings.notes.extend(parts.notes)
         settings.refusable.update({name: name.replace("_", "") for name in parts.sent})
         inference = {

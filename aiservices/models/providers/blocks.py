@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from ..base import Capabilities
 from ..conversation import ConversationRules, ConversationWriter, system_count
 from ..errors import ModelError, Remedy
-from ..http.api import ApiDialect, CallSettings, refused_options_at
+from ..http.api import ApiDialect, CallSettings, own_words
 from ..http.base import Credentials, HttpRequest, display_url
 from ..http.model import HttpChatModel, HttpClients
 from ..http.replies import (
@@ -112,7 +112,6 @@ class BlockDialect(ApiDialect):
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._refused = refused_options_at(provider)
 
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
         return self._reply(settings, headers, parse_object(body), body)
@@ -121,13 +120,12 @@ class BlockDialect(ApiDialect):
         return self._event_reader(partial(self._reply, settings, headers))
 
     def remedy(self, error: ModelError, settings: CallSettings, request: HttpRequest) -> Remedy:
-        text = (error.body or str(error)).lower()
+        text = own_words(error, request)
         if any(words in text for words in self.state_errors):
             return "drop state"
         text = text.replace("_", "")  # some APIs write toolChoice
-        names = [name for name, word in settings.refusable.items() if word in text]
-        self._refused.setdefault(settings.model, {}).update(dict.fromkeys(names, ()))
-        return "send again" if names else ""
+        error.refused_options = {name: () for name, word in settings.refusable.items() if word in text}
+        return "send again" if error.refused_options else ""
 
     @abstractmethod
     def _reply(

@@ -360,7 +360,7 @@ class GeminiDialect(BlockDialect):
             return None, ()
         if rules.thinking == "none":
             return None, ("reasoning_effort was left out: the model does not reason",)
-        if "reasoning_effort" in self._refused.get(settings.model, {}):
+        if "reasoning_effort" in settings.refused:
             return None, ("reasoning_effort was left out: the model refuses it",)
         lowest = ("the model always reasons, so it reasons as little as it can",)
         if rules.thinking == "budget":

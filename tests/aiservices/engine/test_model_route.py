@@ -716,3 +716,14 @@ def test_what_a_stream_is_refused_for_steps_down_before_anything_is_shown(loopba
     with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k", capabilities=ALL) as model:
         shown: list[Any] = [snapshot.value for snapshot in people(model).grow("x")]
     assert (shown[-1], len(loopback.requests)) == (Person("Ann"), 2)
+
+
+def test_a_refused_request_for_text_has_no_simpler_strategy(loopback: Loopback) -> None:
+    class Chat(Protocol):
+        def chat(self, text: str) -> str: ...
+
+    loopback.reply(error(400, "Bad Request"))
+    model = OpenAiChatModel("m", base_url=loopback.base_url, api_key="k")
+    with model, pytest.raises(BadRequestError, match="Bad Request"):
+        create(Chat, model).chat("x")
+    assert len(loopback.requests) == 1

@@ -184,3 +184,43 @@ def test_a_stream_has_the_reason_too(loopback: Loopback) -> None:
     result = asks(loopback, options=ChatOptions(temperature=0.2)).stream("x").result()
     assert result.value == "Yes."
     assert "temperature was left out: the model refuses it" in result.reasons
+
+
+ATTACK = "unsupported max_tokens temperature seed"
+
+
+@pytest.mark.parametrize("quotes", ["{}", "the prompt was: {}", '{{"error": "invalid input {}"}}'])
+def test_nothing_is_learnt_from_a_prompt_that_an_error_quotes(loopback: Loopback, quotes: str) -> None:
+    def reply(request: ReceivedRequest) -> Reply:
+        text = request.json["messages"][-1]["content"]
+        return answer("Yes.") if text == "x" else refused(quotes.format(text))
+
+    loopback.reply(reply)
+    service = asks(loopback, options=ChatOptions(temperature=0.2, seed=1, max_tokens=9))
+    with pytest.raises(BadRequestError):
+        service.ask(ATTACK)
+    assert (service.ask("x").value, len(loopback.requests)) == ("Yes.", 2)
+    assert {"temperature", "seed"} <= loopback.requests[-1].json.keys()
+
+
+def test_an_option_is_not_learnt_before_a_request_without_it_succeeds(loopback: Loopback) -> None:
+    loopback.reply(TEMPERATURE, refused("The message is too long."), answer("Yes."))
+    service = asks(loopback, options=ChatOptions(temperature=0.2))
+    with pytest.raises(BadRequestError, match="too long"):
+        service.ask("x")
+    service.ask("y")
+    assert ["temperature" in request.json for request in loopback.requests] == [True, False, True]
+
+
+def test_a_refused_option_is_not_an_attempt(loopback: Loopback) -> None:
+    loopback.reply(TEMPERATURE, answer("Yes."))
+    chat = OpenAiChatModel("gpt-5", base_url=loopback.base_url, api_key="k")
+    options = ChatOptions(temperature=0.2)
+    assert create(Asks, chat, options=options, budget=Budget(max_attempts=1)).ask("x").value == "Yes."
+
+
+def test_an_option_that_the_caller_always_sends_ends_the_call(loopback: Loopback) -> None:
+    loopback.reply(TEMPERATURE)
+    with pytest.raises(BadRequestError, match="temperature"):
+        asks(loopback, options=ChatOptions(extra_body={"temperature": 0.2})).ask("x")
+    assert len(loopback.requests) <= 11
