@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..messages import AiMessage, FinishReason, Usage
 
 _LARGEST_COUNT = 2**53  # a larger number is a mistake of the server
 
 
-class UsageFields(NamedTuple):
+class UsageFields:
     """Where an API puts its token counts: names of fields; a dot leads into an object.
 
     The counts of all fields of a group are added up.
 
-    Attributes:
+    Args:
         input: The fields that together are all input tokens, cached ones included.
         output: The fields that together are all output tokens, reasoning included.
         cached: The input tokens that were read from a cache.
         reasoning: The output tokens that were spent on reasoning.
         written: The input tokens that were written to a cache.
+
+    Attributes:
+        paths: For each count of a Usage, the keys and the members of its fields.
     """
 
-    input: tuple[str, ...]
-    output: tuple[str, ...]
-    cached: tuple[str, ...] = ()
-    reasoning: tuple[str, ...] = ()
-    written: tuple[str, ...] = ()
+    def __init__(
+        self,
+        input: tuple[str, ...],
+        output: tuple[str, ...],
+        cached: tuple[str, ...] = (),
+        reasoning: tuple[str, ...] = (),
+        written: tuple[str, ...] = (),
+    ) -> None:
+        groups = (input, output, cached, reasoning, written)
+        self.paths = [[name.partition(".")[::2] for name in names] for names in groups]
 
 
 def read_usage(usage: Any, fields: UsageFields) -> Usage | None:
@@ -35,17 +43,15 @@ def read_usage(usage: Any, fields: UsageFields) -> Usage | None:
 
     A count that is not a number is 0: an odd count must not discard an answer that was paid for.
     """
-    if not usage or not isinstance(usage, Mapping):
+    if not usage or not isinstance(usage, dict):
         return None
     counts = []
-    for names in fields:
+    for paths in fields.paths:
         total = 0
-        for name in names:
-            count = usage.get(name)
-            if count is None and "." in name:
-                group, _, member = name.partition(".")
-                details = usage.get(group)
-                count = details.get(member) if isinstance(details, Mapping) else None
+        for key, member in paths:
+            count = usage.get(key)
+            if member:
+                count = count.get(member) if type(count) is dict else None
             if type(count) is int and 0 <= count < _LARGEST_COUNT:
                 total += count
             elif count is not None:
