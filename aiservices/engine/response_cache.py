@@ -65,6 +65,8 @@ class ResponseCache(PickledByArguments, BaseInterceptor):
             Redis has a setting of its own.
         encrypt: A function that encrypts bytes before they are stored; it needs ``decrypt``.
         decrypt: The function that reverses ``encrypt``. An entry that it cannot read is not used.
+        namespace: Only caches with the same namespace share replies. Use one for each tenant if the key of a
+            model comes from a function.
 
     If the store fails during a call, this is logged, and the request is sent. Raises DefinitionError if the
     file cannot be opened.
@@ -80,6 +82,7 @@ class ResponseCache(PickledByArguments, BaseInterceptor):
         max_bytes: int | None = None,
         encrypt: Callable[[bytes], bytes] | None = None,
         decrypt: Callable[[bytes], bytes] | None = None,
+        namespace: str = "",
     ) -> None:
         seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
         problems = []
@@ -91,6 +94,8 @@ class ResponseCache(PickledByArguments, BaseInterceptor):
             problems.append(f"max_bytes is {max_bytes!r}; it must be greater than 0")
         if (encrypt is None) != (decrypt is None):
             problems.append("encrypt and decrypt are needed together")
+        if not isinstance(namespace, str):
+            problems.append(f"namespace is {type(namespace).__name__}; it must be a str")
         if problems:
             raise DefinitionError([DefinitionProblem("ResponseCache", problem) for problem in problems])
         self._store: _Store
@@ -103,6 +108,7 @@ class ResponseCache(PickledByArguments, BaseInterceptor):
             self._store = _SqliteStore(Path(store), seconds, max_bytes)
         self._encrypt = encrypt
         self._decrypt = decrypt
+        self.namespace = namespace
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         call = _CachedCall(self, self._store.blocks, invocation)
@@ -206,7 +212,8 @@ class _CachedCall:
 
     def _from_cache(self, effect: CallModel) -> Flow[tuple[CallModel, _Request | None]]:
         """Return an effect that returns the cached reply, or the original effect and its cache key."""
-        digest = _digest(effect.model, effect.request, votes=bool(self._invocation.plan.votes))
+        votes, namespace = bool(self._invocation.plan.votes), self._cache.namespace
+        digest = _digest(effect.model, effect.request, namespace, votes=votes)
         if digest is None:
             return effect, None
         request = _Request(f"{digest}-{self._samples[digest]}", digest)
@@ -234,7 +241,7 @@ class _CachedCall:
                 yield Run(partial(self._cache.put, request.key, reply), in_thread=self._blocks)
 
 
-def _digest(model: ChatModel, request: ChatRequest, *, votes: bool) -> str | None:
+def _digest(model: ChatModel, request: ChatRequest, namespace: str, *, votes: bool) -> str | None:
     """Return a hash that identifies a model request, or None if the reply must not be cached."""
     inner = unwrap_model(model)
     options = request.options
@@ -242,15 +249,21 @@ def _digest(model: ChatModel, request: ChatRequest, *, votes: bool) -> str | Non
         options = options.with_defaults(inner.default_options)
     if options.temperature and not votes:
         return None
-    address = str(getattr(inner, "endpoint", ""))
-    if not isinstance(inner, HttpChatModel):
-        return request_hash(inner.name, address, request)
-    try:
-        http = inner.http_request(request)
-    except AiServiceError:  # sending it reports the error
-        return None
+    parts: tuple[bytes, ...]
+    if isinstance(inner, HttpChatModel):
+        try:
+            http = inner.http_request(request)
+        except AiServiceError:  # sending it reports the error
+            return None
+        destination, headers = inner.destination, http.headers
+        parts = (http.path.encode(), http.body)
+    else:
+        # a model of another class has its account in an attribute of its own, if it has one
+        destination, headers = str(getattr(inner, "account", "")), options.extra_headers or {}
+        parts = (request_hash(inner.name, str(getattr(inner, "endpoint", "")), request).encode(),)
+    named = sorted((name.lower(), str(value)) for name, value in headers.items())
     hashed = blake2b(digest_size=16)
-    for part in (inner.name.encode(), address.encode(), http.path.encode(), http.body):
+    for part in (repr((namespace, inner.name, destination, named)).encode(), *parts):
         hashed.update(len(part).to_bytes(8))
         hashed.update(part)
     return hashed.hexdigest()

@@ -96,6 +96,14 @@ class ClientSource(Protocol):
         """A hash of the API key, to tell accounts of a provider apart; "" if the key is unknown."""
         ...
 
+    @property
+    def destination(self) -> str:
+        """What selects the account and the deployment: the whole URL and the headers of all requests.
+
+        It contains keys.
+        """
+        ...
+
     def sync_client(self) -> HttpClient[SyncResponse]:
         """Return the HTTP client for blocking calls."""
         ...
@@ -143,6 +151,15 @@ class HttpClients:
         except ModelError:  # the first request reports it
             return ""
         return hashlib.blake2b("\0".join(secrets).encode(), digest_size=8).hexdigest() if secrets else ""
+
+    @property
+    def destination(self) -> str:
+        """The whole URL and the headers of all requests, without those that a function returns."""
+        try:
+            headers = self._credentials().headers
+        except ModelError:  # the first request reports it
+            headers = {}
+        return repr((self._base_url, sorted(headers.items())))
 
     def sync_client(self) -> HttpClient[SyncResponse]:
         """Return the HTTP client for blocking calls.
@@ -293,6 +310,11 @@ class HttpChatModel(PickledByArguments):
         It is "" if the key is unknown.
         """
         return self._clients.account
+
+    @property
+    def destination(self) -> str:
+        """What selects the account and the deployment at the server. It contains keys."""
+        return self._clients.destination
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r} at {self.endpoint})"

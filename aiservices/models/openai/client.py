@@ -265,6 +265,19 @@ def _check_clients(model_name: str, client: object, async_client: object) -> Non
         raise DefinitionError([DefinitionProblem(model_name, message) for message in problems])
 
 
+# What the SDK reads itself, as far as it selects the account or the deployment.
+_SDK_VARIABLES = (
+    "OPENAI_API_KEY",
+    "OPENAI_ORG_ID",
+    "OPENAI_PROJECT_ID",
+    "OPENAI_CUSTOM_HEADERS",
+    "OPENAI_API_VERSION",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_API_KEY",
+    "AZURE_OPENAI_AD_TOKEN",
+)
+
+
 class SdkClients:
     """The openai SDK clients of one chat model, each created when it is first needed.
 
@@ -309,6 +322,16 @@ class SdkClients:
         """A hash of the API key, to tell accounts of a provider apart; "" if the key is unknown."""
         key = self._api_key or ""
         return hashlib.blake2b(key.encode(), digest_size=8).hexdigest() if key else ""
+
+    @property
+    def destination(self) -> str:
+        """The whole URL and the headers of all requests, or the settings from which the SDK makes them."""
+        client = self._user_client or self._user_async_client
+        if client is not None:
+            headers = {name: one for name, one in client.default_headers.items() if isinstance(one, str)}
+            query, url = sorted(client.default_query.items()), str(client.base_url)
+            return repr((url, query, client.api_key, sorted(headers.items())))
+        return repr((self._endpoint.base_url, self._api_key, *map(os.environ.get, _SDK_VARIABLES)))
 
     def sync_client(self) -> SdkClient:
         """Return the openai SDK client for blocking calls.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from loopback import Loopback, answer
 from recorded_spans import Recorded
 
 from aiservices import (
@@ -25,6 +26,7 @@ from aiservices import (
     Decision,
     DefinitionError,
     FinishReason,
+    OpenAiChatModel,
     Price,
     ResponseCache,
     Result,
@@ -273,6 +275,7 @@ def test_wrong_settings_are_definition_errors(tmp_path: Path) -> None:
         (tmp_path / "x", {"expires": -1}, "expires is -1; it must be greater than 0"),
         (tmp_path / "x", {"max_bytes": 0}, "max_bytes is 0"),
         (tmp_path / "x", {"encrypt": bytes}, "encrypt and decrypt are needed together"),
+        (tmp_path / "x", {"namespace": 3}, "namespace is int; it must be a str"),
         ("redis://localhost", {"max_bytes": 5}, "set maxmemory of Redis"),
     ]
     for store, settings, message in wrong:
@@ -328,3 +331,60 @@ def test_redis_keeps_replies(redis_url: str) -> None:
         assert cache.get("key") is None
     with ResponseCache("unix:///nowhere.sock") as cache:
         assert create(Judge, scripted("true"), cache=cache).is_good("a") is True
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"options": ChatOptions(extra_headers={"x-tenant": "a"})}, {}),
+        (
+            {"options": ChatOptions(extra_headers={"x-tenant": "a"})},
+            {"options": ChatOptions(extra_headers={"X-Tenant": "b"})},
+        ),
+        ({"api_key": "a"}, {"api_key": "b"}),
+        ({"query": "?api-version=1"}, {"query": "?api-version=2"}),
+        ({"query": ""}, {"query": "?deployment=b"}),
+        ({"sdk": {}}, {"sdk": {"default_headers": {"x-model": "b"}}}),
+        ({"sdk": {}}, {"sdk": {"default_query": {"model": "b"}}}),
+        ({"sdk": {}}, {"sdk": {"organization": "b"}}),
+    ],
+)
+def test_whatever_selects_the_answer_is_in_the_key(
+    cache: ResponseCache, loopback: Loopback, first: Any, second: Any
+) -> None:
+    loopback.reply(lambda request: answer("{}"))
+
+    def ask(api_key: str = "k", query: str = "", sdk: Any = None, **settings: Any) -> None:
+        url = loopback.base_url + query
+        if sdk is None:
+            model = OpenAiChatModel("m", base_url=url, api_key=api_key, **settings)
+        else:
+            from openai import OpenAI
+
+            model = OpenAiChatModel("m", client=OpenAI(base_url=url, api_key=api_key, **sdk))
+        with model:
+            create(Chats, model, cache=cache).chat("x")
+
+    for settings, requests in ((first, 1), (second, 2), (first, 2), (second, 2)):
+        ask(**settings)
+        assert len(loopback.requests) == requests
+
+
+class Chats(Protocol):
+    def chat(self, text: str) -> str: ...
+
+
+def test_headers_of_a_model_without_http_are_in_the_key(cache: ResponseCache) -> None:
+    model = scripted("a", "b")
+    options = [ChatOptions(extra_headers={"x": value}) for value in "ab"]
+    answers = [create(Chats, model, cache=cache, options=one).chat("x") for one in (*options, *options)]
+    assert answers == ["a", "b"] * 2
+
+
+def test_other_namespaces_share_nothing(tmp_path: Path) -> None:
+    model = scripted("a", "b")
+    for _ in range(2):
+        for name in "ab":
+            with ResponseCache(tmp_path / "c.sqlite", namespace=name) as cache:
+                assert create(Chats, model, cache=cache).chat("x") == name
+    assert len(model.requests) == 2
