@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 from loopback import Loopback, answer
+from openai import OpenAI
 from recorded_spans import Recorded
 
 from aiservices import (
@@ -356,14 +358,13 @@ def test_whatever_selects_the_answer_is_in_the_key(
 
     def ask(api_key: str = "k", query: str = "", sdk: Any = None, **settings: Any) -> None:
         url = loopback.base_url + query
-        if sdk is None:
-            model = OpenAiChatModel("m", base_url=url, api_key=api_key, **settings)
-        else:
-            from openai import OpenAI
-
-            model = OpenAiChatModel("m", client=OpenAI(base_url=url, api_key=api_key, **sdk))
-        with model:
-            create(Chats, model, cache=cache).chat("x")
+        with ExitStack() as stack:
+            if sdk is None:
+                model = OpenAiChatModel("m", base_url=url, api_key=api_key, **settings)
+            else:
+                client = stack.enter_context(OpenAI(base_url=url, api_key=api_key, **sdk))
+                model = OpenAiChatModel("m", client=client)
+            create(Chats, stack.enter_context(model), cache=cache).chat("x")
 
     for settings, requests in ((first, 1), (second, 2), (first, 2), (second, 2)):
         ask(**settings)
