@@ -28,13 +28,23 @@ test: lint model parts
 test-all: lint test-slow test-engines test-peers test-pythons
 
 # The fast and the slow tests with coverage, the campaigns, the property tests with other random seeds, pyright.
-test-slow: $(VENV)/.dev model parts
+test-slow: $(VENV)/.dev $(VENV)/json-schema-test-suite model parts
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(PYTEST) -m "not (campaign or engines or peers)" --cov --cov-report=term:skip-covered --cov-fail-under=97
 	@$(PYTEST) --quiet -m "campaign and not engines"
 	@for seed in 1 2 3; do \
 		$(PYTEST) --quiet -m "hypothesis and not slow" --hypothesis-seed=$$seed || exit 1; \
 	done
+
+# The official tests of JSON Schema, which are in the source distribution of the package jsonschema.
+$(VENV)/json-schema-test-suite: $(VENV)/.dev
+	@mkdir --parents $@ $(VENV)/sdist
+	@version=$$($(BIN)/python -c "from importlib.metadata import version; print(version('jsonschema'))") && \
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-binary :all: --no-deps \
+		--dest $(VENV)/sdist "jsonschema==$$version" && \
+	tar --extract --file $(VENV)/sdist/jsonschema-$$version.tar.gz --directory $@ --strip-components 3 \
+		"jsonschema-$$version/json/tests" \
+	|| { rmdir $@; echo "jsonschema cannot be downloaded: the official tests of JSON Schema are skipped"; }
 
 # Tests on Ray and Spark.
 test-engines: $(VENV)/.engines

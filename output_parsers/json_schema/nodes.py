@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -17,12 +17,11 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
-from urllib.parse import unquote
 
 from pydantic import TypeAdapter
 from pydantic_core import SchemaError, SchemaValidator, ValidationError
 
-from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, shorten
+from ..result.errors import USER_CODE_ERRORS, Problem, shorten
 from ..result.reading import MAX_FAILURES, Ambiguity, Cursor, Json, ValidationFailure, describe_value
 from ..types.choices import BoolNode, ChoiceNode, choice_node
 from ..types.constraints import CONSTRAINTS_IN_WORDS, ConstrainedNode, constraint_in_words
@@ -31,29 +30,22 @@ from ..types.node import JsonSchema, Node, RecursiveNode
 from ..types.records import Extra, FieldSpec, ObjectNode, RecordSpec, normalize_key
 from ..types.scalars import AnyNode, FloatNode, IntNode, NoneNode, NumberNode, TextNode
 from ..types.target import Target
+from .document import (
+    ASSERTIONS,
+    DATA,
+    KEYWORDS,
+    MAPS,
+    MAX_PARTS,
+    InvalidSchemaError,
+    all_schemas,
+    draft_of,
+    escape_pointer,
+    is_multiple,
+    referenced_part,
+    to_pointer,
+)
 
-# Keywords that hold values and not schemas.
-DATA = frozenset(("enum", "const", "default", "examples", "example"))
-# Keywords that hold a schema for each of several names.
-MAPS = frozenset(
-    ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
-)
-# Keywords whose misspelling changes which values are valid; of all drafts since 3.
-ASSERTIONS = MAPS | frozenset(
-    "type enum const required items prefixItems additionalItems additionalProperties propertyNames contains "
-    "minContains maxContains minItems maxItems uniqueItems minProperties maxProperties minLength maxLength "
-    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf pattern format anyOf oneOf allOf not if "
-    "then else dependentRequired unevaluatedItems unevaluatedProperties $ref $dynamicRef "
-    "$recursiveRef".split()
-)
-# Annotations, of JSON Schema and of OpenAPI. They are not taken for misspelt keywords.
-_NOTES = frozenset(
-    "$schema $id id $anchor $dynamicAnchor $recursiveAnchor $vocabulary $comment comment title description "
-    "default example examples deprecated readOnly writeOnly nullable discriminator xml externalDocs "
-    "contentEncoding contentMediaType contentSchema".split()
-)
-_KEYWORDS = ASSERTIONS | _NOTES
-_KEYWORDS_BY_LOWER_CASE = {keyword.lower(): keyword for keyword in _KEYWORDS}
+_KEYWORDS_BY_LOWER_CASE = {keyword.lower(): keyword for keyword in KEYWORDS}
 NO_ALTERNATIVE = "it fits none of the alternatives"
 _MAX_MESSAGE = 160  # the maximum length of a message from jsonschema
 _MAX_MEMBERS = 20  # the maximum number of enum values in a message
@@ -74,26 +66,9 @@ _KIND_KEYWORDS = ("type", "enum", "const", None)
 _IN_PLACE = frozenset("allOf anyOf oneOf not if then else dependentSchemas dependencies".split())
 _REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _UNEVALUATED = frozenset(("unevaluatedProperties", "unevaluatedItems"))
-MAX_PARTS = 10_000  # the maximum number of objects and arrays in a JSON Schema
 _MAX_HINT_PARTS = 1_000
 
 KeywordCheck: TypeAlias = Callable[[Any, Any, object, Any], Iterator[Any]]  # of the package jsonschema
-
-
-class InvalidSchemaError(UnsupportedTypeError):
-    """Raised if a JSON Schema is invalid or refers to another document.
-
-    Attributes:
-        type_name: The name of the schema.
-        path: The JSON pointer of the invalid part; ``#`` is the whole schema.
-        tried: Always ``("jsonschema",)``.
-    """
-
-    def __init__(self, name: str, pointer: str, reason: str) -> None:
-        self.type_name = name
-        self.path = pointer
-        self.tried = ("jsonschema",)
-        TypeError.__init__(self, f"the JSON Schema {name!r} is invalid at {pointer}: {reason}")
 
 
 class SchemaCheck:
@@ -121,18 +96,29 @@ class SchemaCheck:
         self._patterns: dict[str, SchemaValidator] = {}
         draft = validator_for(schema, default=Draft202012Validator)
         # Python's re refuses patterns that JSON Schema allows; _compile_pattern checks them
-        formats = FormatChecker(set(draft.FORMAT_CHECKER.checkers) - {"regex"})
-        try:
-            cast(Any, draft).check_schema(schema, format_checker=formats)
-        except SchemaError as error:
-            reason = shorten(error.message, _MAX_MESSAGE)
-            raise InvalidSchemaError(name, _pointer(error.absolute_path), reason) from error
+        formats = FormatChecker(())
+        formats.checkers = {
+            key: check for key, check in draft.FORMAT_CHECKER.checkers.items() if key != "regex"
+        }
+
+        def check_syntax(part: object, pointer: str) -> None:
+            try:
+                cast(Any, draft).check_schema(part, format_checker=formats)
+            except SchemaError as error:
+                steps = to_pointer(error.absolute_path).removeprefix("#")
+                reason = shorten(error.message, _MAX_MESSAGE)
+                raise InvalidSchemaError(name, f"{pointer}{steps}", reason) from error
+
+        check_syntax(schema, "#")
+        self._check_syntax = check_syntax
         dialect = str(draft.META_SCHEMA.get("$schema") or "")
         self._specification: Any = specification_with(dialect, default=DRAFT202012)
         # with "$schema", jsonschema would choose its own class again, whose patterns can be slow
         bare = {key: value for key, value in schema.items() if key != "$schema"}
         resource = self._specification.create_resource(bare)
         registry: Any = REGISTRY.with_resource(resource.id() or "", resource)
+        self._in_place = set(map(id, all_schemas(bare)))
+        self._id_keyword = "id" if draft_of(schema) <= 4 else "$id"
         self._walked: set[int] = set()
         self._conflicting: set[str] = set()
         self._targets: dict[int, list[object]] = {}  # the reference targets of each part, by its id
@@ -142,6 +128,7 @@ class SchemaCheck:
         keywords = {"pattern": self._pattern, "patternProperties": self._pattern_properties}
         keywords["additionalProperties"] = self._additional_properties
         keywords["anyOf"] = self._any_of
+        keywords["multipleOf"] = _multiple_of
         for key in _REFERENCES & draft.VALIDATORS.keys():
             keywords[key] = self._cached(key, draft.VALIDATORS[key])
         checks: Any = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
@@ -163,13 +150,13 @@ class SchemaCheck:
         if not isinstance(part, dict) or id(part) in self._walked:
             return
         self._walked.add(id(part))
-        if "$schema" in part and isinstance(part["$schema"], str):
-            raise InvalidSchemaError(self.name, pointer, "'$schema' is supported at the root only")
         self._compile_patterns(part, pointer)
-        subresource = self._specification.create_resource(part)
-        if pointer != "#" and subresource.id():
-            self.has_ids = True
-            resolver = resolver.in_subresource(subresource)
+        # in a keyword that JSON Schema does not know, "id" may be the name of a part
+        if pointer != "#" and isinstance(part.get(self._id_keyword), str):
+            subresource = self._specification.create_resource(part)
+            if subresource.id():
+                self.has_ids = True
+                resolver = resolver.in_subresource(subresource)
         for key in ("$ref", "$dynamicRef"):
             if isinstance(part.get(key), str):
                 target = self._resolve(part[key], f"{pointer}/{key}", resolver)
@@ -179,10 +166,10 @@ class SchemaCheck:
             if key in MAPS and isinstance(value, dict):
                 for name, inside in value.items():
                     self._resolve_references(
-                        inside, f"{pointer}/{_escape_pointer(key)}/{_escape_pointer(name)}", resolver
+                        inside, f"{pointer}/{escape_pointer(key)}/{escape_pointer(name)}", resolver
                     )
             elif key not in DATA:
-                self._resolve_references(value, f"{pointer}/{_escape_pointer(key)}", resolver)
+                self._resolve_references(value, f"{pointer}/{escape_pointer(key)}", resolver)
 
     def _resolve(self, reference: str, pointer: str, resolver: Any) -> object:
         """Return the part of the JSON Schema that a ``$ref`` points to.
@@ -201,7 +188,10 @@ class SchemaCheck:
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
         if "://json-schema.org/" in reference:
             self._is_dynamic = True
-        else:  # it may be a part that is not in the position of a schema
+        else:
+            if id(data) not in self._in_place:  # the check of the whole has not seen it as a schema
+                self._in_place.update(map(id, all_schemas(data)))
+                self._check_syntax(data, pointer)
             self._resolve_references(data, pointer, resolver)
         return data
 
@@ -240,7 +230,7 @@ class SchemaCheck:
                 if id(part) in self._walked:  # a schema, and not the value of a keyword
                     size(part, pointer)
                 waiting.extend(
-                    (child, f"{pointer}/{_escape_pointer(str(key))}") for key, child in part.items()
+                    (child, f"{pointer}/{escape_pointer(str(key))}") for key, child in part.items()
                 )
             elif isinstance(part, list):
                 waiting.extend((child, f"{pointer}/{index}") for index, child in enumerate(part))
@@ -409,6 +399,14 @@ def _one_validation() -> Generator[None]:
         _REFERENCE_RESULTS.reset(token)
 
 
+def _multiple_of(validator: object, divisor: Any, value: object, schema: object) -> Iterator[object]:
+    from jsonschema.exceptions import ValidationError
+
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and not is_multiple(cast(float, value), divisor):
+        yield ValidationError(f"{value!r} is not a multiple of {divisor!r}")
+
+
 def _copied(error: Any) -> Any:
     """Copy a jsonschema validation error, because callers change the error's path.
 
@@ -439,7 +437,7 @@ def _parts_of_same_value(schema: JsonSchema, pointer: str) -> Iterator[tuple[obj
         if isinstance(value, list):
             yield from ((part, f"{pointer}/{key}/{index}") for index, part in enumerate(value))
         elif isinstance(value, dict) and key in MAPS:
-            yield from ((part, f"{pointer}/{key}/{_escape_pointer(name)}") for name, part in value.items())
+            yield from ((part, f"{pointer}/{key}/{escape_pointer(name)}") for name, part in value.items())
         else:
             yield value, f"{pointer}/{key}"
 
@@ -510,7 +508,7 @@ def _check_keywords(part: object, pointer: str, name: str) -> None:
     if not isinstance(part, Mapping):
         return
     # any key may be an annotation; one that begins with "_" or "x-" is certainly no misspelling
-    unknown = [key for key in part if key not in _KEYWORDS and re.match(r"\$|(?!x-)[A-Za-z]", str(key))]
+    unknown = [key for key in part if key not in KEYWORDS and re.match(r"\$|(?!x-)[A-Za-z]", str(key))]
     for key in unknown:
         keyword = _similar_keyword(key, part[key])
         if keyword is not None and keyword not in part:
@@ -522,10 +520,10 @@ def _check_keywords(part: object, pointer: str, name: str) -> None:
         reason = f"it has no keyword of JSON Schema such as 'type' or 'properties', only {keys}"
         raise InvalidSchemaError(name, pointer, reason)
     for key, value in part.items():
-        inside = f"{pointer}/{_escape_pointer(str(key))}"
+        inside = f"{pointer}/{escape_pointer(str(key))}"
         if key in MAPS and isinstance(value, Mapping):
             for child, schema in value.items():
-                _check_keywords(schema, f"{inside}/{_escape_pointer(str(child))}", name)
+                _check_keywords(schema, f"{inside}/{escape_pointer(str(child))}", name)
         elif key in ASSERTIONS - DATA - {"dependentRequired"}:
             for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
                 _check_keywords(item, f"{inside}/{index}", name)
@@ -559,14 +557,6 @@ def _has_whole_float(value: object) -> bool:
     if isinstance(value, list):
         return any(map(_has_whole_float, value))
     return isinstance(value, float) and value.is_integer()
-
-
-def _escape_pointer(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def _pointer(steps: Iterable[str | int]) -> str:
-    return "/".join(["#", *(_escape_pointer(str(step)) for step in steps)])
 
 
 def _problems_of(error: Any, root: Cursor, check: SchemaCheck) -> Iterator[Problem]:
@@ -783,6 +773,40 @@ def _equal(one: object, other: object) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
+def without_optional_nulls(node: Node[object], data: Json, seen: set[tuple[int, int]]) -> Json:
+    """Return JSON data without the nulls of properties that may be left out, or the same data if it has none.
+
+    ``seen`` holds pairs of a node and data that need not be visited again.
+    """
+    while isinstance(node, (RecursiveNode, ConstrainedNode)):
+        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    if not isinstance(data, (dict, list)) or (id(node), id(data)) in seen:
+        return data
+    seen.add((id(node), id(data)))
+    if isinstance(node, UnionNode):
+        for option in node.options:
+            data = without_optional_nulls(option, data, seen)
+        return data
+    parts: dict[Any, Node[object]] = {}
+    optional: set[str] = set()
+    if isinstance(node, ListNode) and isinstance(data, list):
+        parts = dict.fromkeys(range(len(data)), node.item)
+    elif isinstance(node, DictNode) and isinstance(data, dict):
+        parts = dict.fromkeys(data, node.value)
+    elif isinstance(node, ObjectNode) and isinstance(data, dict):
+        parts = node.nodes
+        optional = {field.name for field in node.spec.fields if not field.required}
+    pairs = list(data.items() if isinstance(data, dict) else enumerate(data))
+    fewer = {
+        key: without_optional_nulls(parts[key], item, seen) if key in parts else item
+        for key, item in pairs
+        if item is not None or key not in optional
+    }
+    if len(fewer) == len(data) and all(fewer[key] is item for key, item in pairs):
+        return data
+    return fewer if isinstance(data, dict) else list(fewer.values())
+
+
 class PropertiesNode(ObjectNode):
     """Reads a JSON object whose properties are declared in a JSON Schema.
 
@@ -866,13 +890,7 @@ class SchemaTree:
 
         Return None for other kinds of references.
         """
-        if not re.match(r"#(?:/|\Z)", reference) or self._check.has_ids:
-            return None
-        part: Any = self._schema
-        for step in unquote(reference).split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            part = part[int(name)] if isinstance(part, list) else part[name]
-        return part
+        return None if self._check.has_ids else referenced_part(self._schema, reference)
 
     def _node_of_reference(self, reference: str, followed: frozenset[str]) -> Node[object]:
         """Return the parser for the part of a JSON Schema that a ``$ref`` points to.

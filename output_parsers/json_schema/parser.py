@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..json.scanner import read_exact
 from ..parser.type_parser import TypeParser
-from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
+from ..result.errors import USER_CODE_ERRORS, shorten
+from ..result.reading import Ambiguity, Cursor, Json, JsonSyntaxError, ValidationFailure
 from ..types.constraints import ConstrainedNode
 from ..types.node import Definitions, JsonSchema, Node
 from ..types.target import Target
+from .document import ASSERTIONS, DATA, MAPS, InvalidSchemaError, moved_references, plain_document
 from .nodes import (
-    ASSERTIONS,
-    DATA,
-    MAPS,
-    MAX_PARTS,
-    InvalidSchemaError,
     SchemaCheck,
     SchemaTree,
     any_adapter,
     check_keywords,
     plain_json,
     valid_or_aligned,
+    without_optional_nulls,
 )
 
-_MAX_DEPTH = 100  # of the objects and arrays in a JSON Schema
+_MAX_MESSAGE = 160  # the maximum length of a message from another package
 _ROOT = "Root"  # the name of a schema in the definitions of another one
 
 
@@ -59,7 +58,7 @@ class SchemaNode(ConstrainedNode):
         if all(reference.startswith("#/$defs/") for reference in references):
             definitions.schemas.update(inside.pop("$defs"))
             return inside
-        definitions.schemas[_ROOT] = _move_references(inside)
+        definitions.schemas[_ROOT] = moved_references(inside, f"#/$defs/{_ROOT}")
         return {"$ref": f"#/$defs/{_ROOT}"}
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
@@ -68,7 +67,18 @@ class SchemaNode(ConstrainedNode):
         return json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
 
     def read(self, data: Json, cursor: Cursor) -> object:
-        return valid_or_aligned(self._check, super().read, data, cursor)
+        try:
+            return valid_or_aligned(self._check, super().read, data, cursor)
+        except Ambiguity:
+            raise
+        except ValidationFailure:
+            # strict modes require every property, but a oneOf of "required" counts those that are present
+            fewer = without_optional_nulls(self.inner, data, set())
+            plain = None if fewer is data else plain_json(fewer, cursor)
+            if plain is None or not self._check.is_valid(plain):
+                raise
+            cursor.record("null for a property that may be left out", data, plain)
+            return plain
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         try:
@@ -116,25 +126,31 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
     title = schema.get("title") if isinstance(schema, Mapping) else None
     schema_name = name or (title if isinstance(title, str) else "")
     name = schema_name or "value"
-    if not isinstance(schema, Mapping):
-        raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
-    try:
-        plain_schema = _plain(schema, name)
+    with _only_our_errors(name):
+        plain_schema = plain_document(schema, name)
         check = SchemaCheck(plain_schema, name)
         tree = SchemaTree(plain_schema, check, schema_name)
         return JsonSchemaParser(SchemaNode(tree, check, plain_schema), _inlined(plain_schema, tree), name)
-    except RecursionError as error:
-        raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
 
 
 def check_schema(schema: Mapping[str, object], name: str) -> None:
     """Raise InvalidSchemaError if a JSON Schema is invalid; the message contains ``name``."""
-    if not isinstance(schema, Mapping):
-        raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
+    with _only_our_errors(name):
+        SchemaCheck(plain_document(schema, name), name)
+
+
+@contextmanager
+def _only_our_errors(name: str) -> Generator[None]:
+    """Raise InvalidSchemaError for an exception that a malformed JSON Schema causes in another package."""
     try:
-        SchemaCheck(_plain(schema, name), name)
+        yield
+    except InvalidSchemaError:
+        raise
     except RecursionError as error:
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
+    except (ValueError, *USER_CODE_ERRORS) as error:
+        reason = shorten(f"{type(error).__name__}: {error}", _MAX_MESSAGE)
+        raise InvalidSchemaError(name, "#", f"it cannot be used: {reason}") from error
 
 
 class NamedSchema(NamedTuple):
@@ -211,29 +227,6 @@ def _description(schema: Mapping[str, object]) -> str | None:
     return description if isinstance(description, str) else None
 
 
-def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
-    """Copy a JSON Schema as plain dicts and lists, which the jsonschema package requires.
-
-    Raises InvalidSchemaError if it is too large or nested too deeply.
-    """
-    size = 0
-
-    def copy(part: object, depth: int) -> object:
-        nonlocal size
-        if not isinstance(part, (Mapping, list, tuple)):
-            return part
-        size += 1
-        if size > MAX_PARTS:
-            raise InvalidSchemaError(name, "#", f"it has more than {MAX_PARTS:,} objects and arrays")
-        if depth > _MAX_DEPTH:
-            raise InvalidSchemaError(name, "#", f"it is nested deeper than {_MAX_DEPTH} levels")
-        if isinstance(part, Mapping):
-            return {key: copy(value, depth + 1) for key, value in part.items()}
-        return [copy(item, depth + 1) for item in part]
-
-    return {key: copy(value, 2) for key, value in schema.items()}
-
-
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
     """Replace a ``$ref`` at the root of a JSON Schema with the schema that it refers to."""
     while isinstance(schema.get("$ref"), str):
@@ -242,23 +235,6 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
             return schema
         schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
     return schema
-
-
-def _move_references(part: object) -> Any:
-    """Rewrite each ``$ref`` in a JSON Schema for the schema's new place under ``$defs``."""
-    if isinstance(part, list):
-        return [_move_references(item) for item in part]
-    if not isinstance(part, dict):
-        return part
-    moved: JsonSchema = {}
-    for key, value in part.items():
-        if key == "$ref" and isinstance(value, str) and (value == "#" or value.startswith("#/")):
-            moved[key] = f"#/$defs/{_ROOT}{value[1:]}"
-        elif key in MAPS and isinstance(value, dict):
-            moved[key] = {name: _move_references(inside) for name, inside in value.items()}
-        else:
-            moved[key] = value if key in DATA else _move_references(value)
-    return moved
 
 
 # --- Forbidding undeclared properties ---
@@ -307,7 +283,7 @@ def _declares_properties(part: object) -> bool:
 
 
 def _closed(schema: Mapping[str, object]) -> JsonSchema:
-    closed = dict(schema)
+    closed: JsonSchema = dict(schema)
     for key, value in schema.items():
         if key in MAPS and isinstance(value, Mapping):
             closed[key] = {name: _closed_part(part) for name, part in value.items()}
@@ -318,7 +294,7 @@ def _closed(schema: Mapping[str, object]) -> JsonSchema:
     properties, required = closed.get("properties", {}), closed.get("required")
     if isinstance(properties, Mapping) and isinstance(required, list):
         undeclared = [name for name in required if isinstance(name, str) and name not in properties]
-        if undeclared and closed.get("type") == "object":
+        if undeclared and (properties or closed.get("type") == "object"):
             closed["properties"] = {**properties, **{name: {} for name in undeclared}}
     return closed
 

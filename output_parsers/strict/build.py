@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..json_schema.document import ANNOTATIONS, EXTERNAL, SchemaDocument
 from ..profiles import Profile
 from ..result.errors import shorten
 from ..types.constraints import CONSTRAINTS_IN_WORDS
@@ -35,11 +36,8 @@ from .containers import (
 )
 from .scalars import AnyCodec, ChoiceCodec, JsonTextCodec, NeverCodec, NullableCodec, ScalarCodec
 from .schema_queries import (
-    ANNOTATIONS,
-    EXTERNAL,
     KINDS,
     MergedSchema,
-    SchemaDocument,
     canonical_json,
     close_unevaluated,
     contains_reference,

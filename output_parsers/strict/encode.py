@@ -23,6 +23,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+from ..json_schema.document import SchemaDocument
 from ..parser.type_parser import TypeParser
 from ..profiles import Profile
 from ..result.errors import USER_CODE_ERRORS, Problem
@@ -44,7 +45,7 @@ from .codec import (
 )
 from .containers import disambiguate_unions, is_identity
 from .scalars import NeverCodec, WrapperCodec, closed_object
-from .schema_queries import SchemaDocument, exceeded_limits, json_equal, kind_of
+from .schema_queries import exceeded_limits, json_equal, kind_of
 
 # --- Encoding a schema ---
 

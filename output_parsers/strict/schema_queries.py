@@ -1,7 +1,6 @@
-"""Analyze JSON Schemas: resolve references, merge constraints, check patterns and size limits.
+"""Analyze JSON Schemas: merge constraints, check patterns and size limits.
 
-``SchemaDocument`` resolves references and rewrites older drafts as draft 2020-12. ``merge_constraints``
-collects all constraints on a value in one flat schema::
+``merge_constraints`` collects all constraints on a value in one flat schema::
 
     {"$ref": "#/$defs/Base", "allOf": [{"minimum": 3}, {"minimum": 5}]}      where Base is an integer
     ->  {"type": ["integer"], "minimum": 5}
@@ -16,10 +15,9 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urldefrag, urljoin
 
+from ..json_schema.document import ANNOTATIONS, SchemaDocument, is_multiple
 from ..profiles import Limits
 from ..result.reading import Json
 from ..types.node import JsonSchema
@@ -96,7 +94,7 @@ def violated_keyword(keywords: Mapping[str, Any], value: Json) -> str | None:
             compare, words = _SIZES[keyword]
             if not compare(len(value), bound):
                 return f"expected {words.format(bound)}"
-        elif keyword == "multipleOf" and _exact(value) % _exact(bound):
+        elif keyword == "multipleOf" and not is_multiple(value, bound):
             return f"expected a multiple of {bound}"
         elif keyword == "pattern" and not re.search(bound, value):
             return f"expected text that matches {bound}"
@@ -133,193 +131,6 @@ def is_regex(pattern: str) -> bool:
     except (re.error, OverflowError):
         return False
     return True
-
-
-# --- Documents and drafts ---
-
-ANNOTATIONS = frozenset(
-    "title description default examples $comment deprecated readOnly writeOnly $schema $id id $anchor $defs "
-    "definitions discriminator example nullable $vocabulary $dynamicAnchor $recursiveAnchor".split()
-)
-EXTERNAL = "x-external-reference"  # the keyword that replaces a reference to another document
-_MAPS_OF_SCHEMAS = frozenset(
-    "properties patternProperties $defs definitions dependentSchemas dependencies".split()
-)
-_LISTS_OF_SCHEMAS = frozenset("allOf anyOf oneOf prefixItems".split())
-_SCHEMAS = frozenset(
-    "items additionalItems additionalProperties contains propertyNames not if then else "
-    "unevaluatedItems unevaluatedProperties contentSchema".split()
-)
-_NEWER_THAN_4 = frozenset("const contains propertyNames if then else examples $id".split())
-_NEWER_THAN_7 = frozenset(
-    "prefixItems dependentRequired dependentSchemas unevaluatedItems unevaluatedProperties minContains "
-    "maxContains $defs $anchor $dynamicRef $recursiveRef".split()
-)
-
-
-class SchemaDocument:
-    """A JSON Schema whose parts can be looked up by JSON pointer, such as ``#/$defs/Person``.
-
-    Attributes:
-        draft: The number of its draft: 3, 4, 6, 7, or a year such as 2020.
-    """
-
-    def __init__(self, raw: JsonSchema | bool, draft: int | None = None) -> None:
-        self._raw = raw
-        self.draft = draft or _draft(raw)
-        self._modernized: dict[str, JsonSchema | bool] = {}
-
-    def schema(self, pointer: str) -> JsonSchema | bool:
-        """Return the part of the JSON Schema at a JSON pointer, rewritten as draft 2020-12.
-
-        The references in the result are JSON pointers.
-        """
-        if pointer not in self._modernized:
-            node, base = self._lookup(pointer)
-            self._modernized[pointer] = self._modernize(node, base)
-        return self._modernized[pointer]
-
-    @cached_property
-    def _pointers_by_uri(self) -> dict[str, str]:
-        """The JSON pointer of each part of the JSON Schema that has a URI or an anchor."""
-        pointers = {"": "#"}
-        for pointer, base, anchor in self._identified_parts(self._raw, "#", ""):
-            pointers.setdefault(f"{base}#{anchor}" if anchor else base, pointer)
-        return pointers
-
-    def _lookup(self, pointer: str) -> tuple[Any, str]:
-        """Return the value at a JSON pointer, and the base URI of the references inside it."""
-        node: Any = self._raw
-        base = self._base_uri(node, "")
-        for step in pointer.split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            node = node[int(key)] if isinstance(node, list) else node[key]
-            base = self._base_uri(node, base)
-        return node, base
-
-    def _base_uri(self, node: object, base: str) -> str:
-        own = node.get("id" if self.draft <= 4 else "$id") if isinstance(node, dict) else None
-        if not isinstance(own, str) or own.startswith("#"):
-            return base
-        return urldefrag(urljoin(base, own)).url
-
-    def _identified_parts(self, node: object, pointer: str, base: str) -> Iterator[tuple[str, str, str]]:
-        """Yield the JSON pointer, the base URI and the anchor of each subschema that has an id."""
-        if not isinstance(node, dict):
-            return
-        own_base = self._base_uri(node, base)
-        if own_base != base:
-            yield pointer, own_base, ""
-        own = node.get("id" if self.draft <= 4 else "$id")
-        # before draft 2019-09 an anchor was written as {"$id": "#name"}
-        anchors = [own[1:] if isinstance(own, str) and own.startswith("#") else None]
-        for anchor in (*anchors, node.get("$anchor"), node.get("$dynamicAnchor")):
-            if isinstance(anchor, str) and anchor:
-                yield pointer, own_base, anchor
-        for step, child in _children(node):
-            yield from self._identified_parts(child, f"{pointer}/{step}", own_base)
-
-    def _resolve(self, reference: str, base: str) -> str | None:
-        """Return the JSON pointer that a ``$ref`` leads to; None if it leads outside the document."""
-        uri, fragment = urldefrag(urljoin(base, reference) if reference[:1] != "#" else base + reference)
-        start = self._pointers_by_uri.get(uri)
-        if start is None:
-            return None
-        fragment = unquote(fragment)
-        if fragment and not fragment.startswith("/"):  # an anchor
-            return self._pointers_by_uri.get(f"{uri}#{fragment}")
-        pointer = start + fragment
-        try:
-            node, _ = self._lookup(pointer)
-        except (KeyError, IndexError, ValueError, TypeError):
-            return None
-        return pointer if isinstance(node, (dict, bool)) else None
-
-    def _modernize(self, node: object, base: str) -> Any:
-        """Rewrite a JSON Schema as draft 2020-12, with JSON pointers as its references."""
-        if not isinstance(node, dict):
-            return node
-        base = self._base_uri(node, base)
-        schema = {
-            key: self._modernize_value(key, value, base)
-            for key, value in node.items()
-            if self._is_keyword(key)
-        }
-        reference = node.get("$ref")
-        if isinstance(reference, str):
-            target = self._resolve(reference, base)
-            resolved = {EXTERNAL: reference} if target is None else {"$ref": target}
-            if self.draft <= 7:  # up to draft 7 a $ref hides all other keywords of its schema
-                return {key: value for key, value in schema.items() if key in ANNOTATIONS} | resolved
-            del schema["$ref"]
-            return schema | resolved
-        if not isinstance(schema.get("required", []), list):  # draft 3 has a boolean in the property itself
-            del schema["required"]
-        return _modernize_arrays(_modernize_bounds(schema))
-
-    def _modernize_value(self, key: str, value: object, base: str) -> Any:
-        if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-            return {name: self._modernize(part, base) for name, part in value.items()}
-        if (key in _LISTS_OF_SCHEMAS or key == "items") and isinstance(value, list):
-            return [self._modernize(part, base) for part in value]
-        return self._modernize(value, base) if key in _SCHEMAS else value
-
-    def _is_keyword(self, key: str) -> bool:
-        """Return True if the JSON Schema draft that the schema uses, such as draft 7, has the keyword."""
-        if self.draft <= 4 and key in _NEWER_THAN_4:
-            return False
-        # $defs is accepted in all drafts, because generators mix it with older ones
-        return self.draft > 7 or key not in _NEWER_THAN_7 or key == "$defs"
-
-
-def _draft(raw: JsonSchema | bool) -> int:
-    uri = raw.get("$schema") if isinstance(raw, dict) else None
-    for draft in (3, 4, 6, 7):
-        if isinstance(uri, str) and f"draft-0{draft}/" in uri:
-            return draft
-    return 2020
-
-
-def _modernize_bounds(schema: JsonSchema) -> JsonSchema:
-    """Rewrite the boolean ``exclusiveMinimum`` of JSON Schema draft 4 as a number.
-
-    For example, ``{"minimum": 3, "exclusiveMinimum": true}`` becomes ``{"exclusiveMinimum": 3}``. The same
-    applies to ``exclusiveMaximum``.
-    """
-    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        value = schema.get(exclusive)
-        if isinstance(value, bool):
-            rest = {key: value for key, value in schema.items() if key != exclusive}
-            if value and bound in rest:
-                rest[exclusive] = rest.pop(bound)
-            schema = rest
-    return schema
-
-
-def _modernize_arrays(schema: JsonSchema) -> JsonSchema:
-    """Rewrite the array keywords of older JSON Schema drafts as ``prefixItems`` and ``items``.
-
-    A list under ``items`` becomes ``prefixItems``, and ``additionalItems`` becomes ``items``.
-    """
-    rest = {key: value for key, value in schema.items() if key != "additionalItems"}
-    if isinstance(schema.get("items"), list):
-        rest["prefixItems"] = rest.pop("items")
-        if "additionalItems" in schema:
-            rest["items"] = schema["additionalItems"]
-    return rest
-
-
-def _children(node: JsonSchema) -> Iterator[tuple[str, Any]]:
-    """Yield the schemas nested directly in a JSON Schema, each with its relative JSON pointer."""
-    for key, value in node.items():
-        if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-            for name, part in value.items():
-                yield f"{key}/{name.replace('~', '~0').replace('/', '~1')}", part
-        elif isinstance(value, list) and (key in _LISTS_OF_SCHEMAS or key == "items"):
-            for index, part in enumerate(value):
-                yield f"{key}/{index}", part
-        elif key in _SCHEMAS:
-            yield key, value
 
 
 # --- References and shapes ---

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from output_parsers import ItemReader, OutputParsingError, PartialReader
-from output_parsers.json_schema.nodes import InvalidSchemaError
+from output_parsers.json_schema.document import InvalidSchemaError
 from output_parsers.json_schema.parser import check_schema, schema_parser
 from output_parsers.profiles import ANTHROPIC, GEMINI, LLAMA_CPP, OPENAI, Profile
 from output_parsers.strict import encode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from output_parsers.json_schema.nodes import DATA, MAPS
+from output_parsers.json_schema.document import DATA, MAPS
 from output_parsers.json_schema.parser import close_objects
 from output_parsers.types.node import JsonSchema
 

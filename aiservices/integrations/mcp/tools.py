@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self, TypedDict, TypeVar, Unpack
 
-from output_parsers.json_schema.nodes import InvalidSchemaError
+from output_parsers.json_schema.document import InvalidSchemaError
 from output_parsers.json_schema.parser import schema_parser
 
 from ...models.base import ChatModel

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
 from output_parsers import Leniency, OutputParsingError, PartialReader, TypeParser, UnsupportedTypeError
-from output_parsers.json_schema.parser import InvalidSchemaError, close_objects, named_schema, schema_parser
+from output_parsers.json_schema.document import InvalidSchemaError
+from output_parsers.json_schema.parser import close_objects, named_schema, schema_parser
 
 PERSON: dict[str, Any] = {
     "title": "Person",
