@@ -12,7 +12,7 @@ from output_parsers.types.node import JsonSchema
 if TYPE_CHECKING:
     from mcp_types import Tool as ServerTool
 
-# The key under which the connection keeps a schema that the package mcp would not accept.
+# The key in _meta under which the client keeps a schema that the package mcp would not accept.
 ORIGINAL_SCHEMA = "aiservices/original-schema"
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
 _MAX_OPTIONS = 100  # in one anyOf, so that references to references do not take forever
@@ -32,7 +32,7 @@ def arguments_schema(tool: ServerTool) -> JsonSchema:
     if tool.meta and ORIGINAL_SCHEMA in tool.meta:
         schema = tool.meta[ORIGINAL_SCHEMA]
     if not isinstance(schema, Mapping):
-        raise ValueError("it has no schema of its arguments")
+        raise ValueError("it has no name, or no schema of its arguments")
     try:
         whole = _cleaned(schema)
         root = _resolved(whole, whole)

@@ -11,13 +11,11 @@ import inspect
 import logging
 import math
 import re
-import sys
 import threading
 from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import Context, copy_context
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from mcp_types import (
@@ -198,7 +196,6 @@ T = TypeVar("T")
 # A server that sends a cursor with every page of its list of tools must not block a call forever.
 _MAX_PAGES = 100
 _MAX_TOOLS = 1_000
-_MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
 
 
 class McpServerError(AiServiceError):
@@ -207,6 +204,10 @@ class McpServerError(AiServiceError):
 
 class _ServerStoppedError(McpServerError):
     """Raised if the MCP server stopped after the connection had been opened."""
+
+
+class _NotBegunError(_ServerStoppedError):
+    """Raised if the MCP server stopped, or lost the session, before it received the request."""
 
 
 class ServerRequests(NamedTuple):
@@ -317,6 +318,10 @@ class Connection:
 
         Raises McpServerError if that fails.
         """
+        from .clients import has_ended
+
+        if self._client is not None and has_ended(self._client):
+            self._client = None
         if self._client is None:
             async with self._reopening:  # several calls may notice the stop; the first one opens it again
                 if self._is_closed:
@@ -438,12 +443,15 @@ class Connection:
     async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request for a tool to the MCP server; errors become a ToolException for the model.
 
-        A request is sent only once, because a server that stops may already have carried it out.
+        A request that the server has received is not repeated, because it may have been carried out.
         """
         from mcp import MCPError
 
         try:
-            return await self._request(request)
+            try:
+                return await self._request(request)
+            except _NotBegunError:
+                return await self._request(request)
         except McpServerError as error:
             raise ToolException("The server of this tool has stopped.") from error
         except MCPError as error:
@@ -458,23 +466,26 @@ class Connection:
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
+        from .clients import NOT_BEGUN
+
         client = await self._open_client()
         try:
             with self._deadlines.limit():
                 return await request(client)
         except ClosedResourceError as error:
-            raise self._stopped(client) from error
+            raise self._stopped(client, _NotBegunError) from error
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
-                raise self._stopped(client) from error
+            if error.code in (CONNECTION_CLOSED, NOT_BEGUN):
+                kind = _NotBegunError if error.code == NOT_BEGUN else _ServerStoppedError
+                raise self._stopped(client, kind) from error
             if error.code == REQUEST_TIMEOUT:
                 raise TimeoutError(error.message) from error
             raise
 
-    def _stopped(self, client: Client) -> _ServerStoppedError:
+    def _stopped(self, client: Client, kind: type[_ServerStoppedError]) -> _ServerStoppedError:
         if self._client is client:  # the next request opens the server again
             self._client = None
-        return _ServerStoppedError(f"{self.name} has stopped")
+        return kind(f"{self.name} has stopped")
 
     # --- Answering requests of the server ---
 
@@ -557,44 +568,6 @@ def _error_text(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
-
-
-# --- Clients of the package mcp ---
-
-
-def stdio_server_client(
-    command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str | Path | None
-) -> Client:
-    """Return an MCP client that runs a local MCP server process while the client is open."""
-    from mcp import Client, StdioServerParameters, stdio_client
-
-    server = StdioServerParameters(
-        command=command, args=list(args), env=None if env is None else dict(env), cwd=cwd
-    )
-    # Notebooks and pytest replace sys.stderr with objects that have no file descriptor. A process cannot
-    # write to them.
-    return Client(stdio_client(server, errlog=sys.__stderr__ or sys.stderr))
-
-
-def http_server_client(url: str, headers: Mapping[str, str], timeout: float) -> Client:
-    """Return an MCP client for a server at a URL (streamable HTTP)."""
-    from mcp import Client
-
-    return Client(_http_streams(url, headers, timeout))
-
-
-@asynccontextmanager
-async def _http_streams(url: str, headers: Mapping[str, str], timeout: float) -> AsyncIterator[Any]:
-    import httpx2
-    from mcp.client.streamable_http import streamable_http_client
-
-    # A tool may work for minutes before the server sends the first byte on its stream.
-    limits = httpx2.Timeout(timeout, read=max(timeout, _MAX_STREAM_SILENCE))
-    async with (
-        httpx2.AsyncClient(headers=dict(headers), timeout=limits) as client,
-        streamable_http_client(url, http_client=client) as streams,
-    ):
-        yield streams
 
 
 # --- Event loops ---

@@ -33,12 +33,10 @@ from .connection import (
     answer_of_resource,
     answer_of_result,
     await_on_loop,
-    http_server_client,
     message_of,
     part_of,
     resource_part,
     run_on_loop,
-    stdio_server_client,
     without_control_characters,
 )
 
@@ -163,6 +161,8 @@ class McpTools:
         """
 
         def new_client() -> Client:
+            from .clients import stdio_server_client
+
             return stdio_server_client(command, args, env, cwd)
 
         return cls(new_client, f"the MCP server {' '.join([command, *args])!r}", **settings)
@@ -178,6 +178,8 @@ class McpTools:
         """
 
         def new_client() -> Client:
+            from .clients import http_server_client
+
             return http_server_client(url, headers or {}, settings.get("timeout", _DEFAULT_TIMEOUT))
 
         # Error messages must not contain a password or a key in the URL.

@@ -75,7 +75,7 @@ def test_a_required_property_that_is_not_declared_can_be_given(schema: Any, argu
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (None, "it has no schema of its arguments"),
+        (None, "it has no name, or no schema of its arguments"),
         ({"type": "array"}, "its arguments are of the type array, not an object"),
         ({"anyOf": [{}] * 101}, "its arguments have more than 100 alternatives"),
     ],

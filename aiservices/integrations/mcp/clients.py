@@ -1,0 +1,251 @@
+"""Clients of the package ``mcp`` that cope with lost sessions, errors of HTTP and odd lists of tools."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, JSONRPCResponse
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from .arguments import ORIGINAL_SCHEMA
+
+# The code of an error that the server did not send: the request did not reach it, or its session.
+NOT_BEGUN = -31_404
+_MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
+_SESSION = "mcp-session-id"
+_KEPT = ("accept", _SESSION, "mcp-protocol-version")  # headers of all requests in a session
+
+
+def stdio_server_client(
+    command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str | Path | None
+) -> Client:
+    """Return an MCP client that runs a local MCP server process while the client is open."""
+    server = StdioServerParameters(
+        command=command, args=list(args), env=None if env is None else dict(env), cwd=cwd
+    )
+    # Notebooks and pytest replace sys.stderr with objects that have no file descriptor. A process cannot
+    # write to them.
+    return Client(_Transport(stdio_client(server, errlog=sys.__stderr__ or sys.stderr)))
+
+
+def http_server_client(url: str, headers: Mapping[str, str], timeout: float) -> Client:
+    """Return an MCP client for a server at a URL (streamable HTTP)."""
+    return Client(_Transport(_http_streams(url, headers, timeout)))
+
+
+def has_ended(client: Client) -> bool:
+    """Return True if the streams of a client have ended, because its server has stopped."""
+    return isinstance(client.server, _Transport) and client.server.has_ended
+
+
+@asynccontextmanager
+async def _http_streams(url: str, headers: Mapping[str, str], timeout: float) -> AsyncIterator[Any]:
+    async with (
+        _SessionClient(headers, timeout) as client,
+        streamable_http_client(url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+# --- Lists of tools ---
+
+
+class _Transport(AbstractAsyncContextManager[Any]):
+    """The streams of a server, whose lists of tools are made acceptable for the package mcp.
+
+    Attributes:
+        has_ended: True if the server has closed its stream.
+    """
+
+    def __init__(self, streams: AbstractAsyncContextManager[Any]) -> None:
+        self._streams = streams
+        self.has_ended = False
+
+    async def __aenter__(self) -> Any:
+        read, write = await self._streams.__aenter__()
+        return _ReadStream(read, self), write
+
+    async def __aexit__(self, *details: Any) -> bool | None:
+        return await self._streams.__aexit__(*details)
+
+
+class _ReadStream:
+    """Reads the messages of a server."""
+
+    def __init__(self, stream: Any, transport: _Transport) -> None:
+        self._stream = stream
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def __aenter__(self) -> _ReadStream:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *details: Any) -> bool | None:
+        self._transport.has_ended = True
+        ended: bool | None = await self._stream.__aexit__(*details)
+        return ended
+
+    def __aiter__(self) -> _ReadStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await self._stream.__anext__()
+        message = getattr(item, "message", None)
+        if isinstance(message, JSONRPCResponse) and isinstance(message.result.get("tools"), list):
+            message.result["tools"] = [
+                _acceptable_tool(tool, index + 1) for index, tool in enumerate(message.result["tools"])
+            ]
+        return item
+
+
+def _acceptable_tool(tool: Any, number: int) -> Any:
+    """Return a tool that the package mcp accepts; it would refuse the whole list because of one tool."""
+    try:
+        validate_server_result("tools/list", "2025-11-25", {"tools": [tool]})
+        return tool
+    except ValidationError:
+        members = tool if isinstance(tool, Mapping) else {}
+        texts = {key: members[key] for key in ("description", "title") if isinstance(members.get(key), str)}
+        name, schema = members.get("name"), members.get("inputSchema")
+        if not isinstance(name, str):
+            name, schema = f"number {number}", None
+        return {
+            "name": name,
+            "inputSchema": {"type": "object"},
+            "_meta": {ORIGINAL_SCHEMA: schema},
+            **texts,
+        }
+
+
+# --- Sessions over HTTP ---
+
+
+class _SessionClient(httpx2.AsyncClient):
+    """The HTTP client of an MCP client, which opens a session again if the server has lost it.
+
+    Failed requests are answered with JSON-RPC errors that have the status in their message. For some of them
+    the package mcp would end the whole connection, or wait forever.
+    """
+
+    def __init__(self, headers: Mapping[str, str], timeout: float) -> None:
+        # A tool may work for minutes before the server sends the first byte on its stream.
+        limits = httpx2.Timeout(timeout, read=max(timeout, _MAX_STREAM_SILENCE))
+        super().__init__(headers=dict(headers), timeout=limits)
+        self._wait = timeout
+        self._session: str | None = None
+        self._opening: httpx2.Request | None = None  # the request that has opened the session
+        self._lock = asyncio.Lock()
+
+    async def send(self, request: httpx2.Request, **settings: Any) -> httpx2.Response:
+        if request.method != "POST":
+            return await self._send(request, settings)
+        message = from_json(await request.aread())
+        try:
+            response = await self._send(request, settings)
+            if message.get("method") == "initialize" and response.is_success:
+                self._opening, self._session = request, response.headers.get(_SESSION)
+            elif "id" in message and "method" in message and await _has_lost_session(response):
+                sent = request.headers[_SESSION]
+                async with self._lock:  # several calls may notice it; the first one opens the session
+                    if self._session == sent:
+                        await self._open_again(request)
+                response = await self._send(request, settings)
+            return await _answer(response, message)
+        except (httpx2.RequestError, TimeoutError) as error:
+            code = NOT_BEGUN if isinstance(error, _NOT_SENT) else CONNECTION_CLOSED
+            details = {"code": code, "message": str(error) or type(error).__name__}
+            return _error_response(httpx2.Response(503, request=request), message, details)
+
+    async def _send(self, request: httpx2.Request, settings: Mapping[str, Any]) -> httpx2.Response:
+        if self._session is not None and _SESSION in request.headers:
+            request.headers[_SESSION] = self._session
+        return await super().send(request, **settings)
+
+    async def _open_again(self, request: httpx2.Request) -> None:
+        opening = self._opening
+        assert opening is not None
+        async with asyncio.timeout(self._wait):
+            response = await super().send(opening, stream=True, follow_redirects=False)
+            try:
+                async for line in response.aiter_lines():
+                    if '"protocolVersion"' in line:  # a server may keep its stream open
+                        break
+            finally:
+                await response.aclose()
+            if not response.is_success:
+                raise _LostSessionError(f"the session has ended, and cannot be opened: {_status(response)}")
+            self._session = response.headers.get(_SESSION)
+            headers = {name: request.headers[name] for name in _KEPT if name in request.headers}
+            body = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            await self._send(self.build_request("POST", opening.url, json=body, headers=headers), {})
+
+
+class _LostSessionError(httpx2.TransportError):
+    """Raised if a server has lost a session, and does not open another one."""
+
+
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, _LostSessionError, TimeoutError)
+
+
+async def _has_lost_session(response: httpx2.Response) -> bool:
+    """Return True if a response says that the session of the request does not exist."""
+    if _SESSION not in response.request.headers or response.status_code not in (400, 404):
+        return False
+    body = await response.aread()
+    if response.status_code == 400:  # some servers send this instead of 404
+        return b"session" in body.lower()
+    return _members(_members(_json(body)).get("error")).get("code") != METHOD_NOT_FOUND
+
+
+async def _answer(response: httpx2.Response, message: Mapping[str, Any]) -> httpx2.Response:
+    """Return a response as the package mcp understands it: its JSON has the id of the request."""
+    is_json = response.headers.get("content-type", "").lower().startswith("application/json")
+    if (response.is_success and not is_json) or response.is_redirect or "method" not in message:
+        return response
+    body = _members(_json(await response.aread()))
+    error = _members(body.get("error"))
+    if response.is_success:
+        is_other = error and body.get("id") != message.get("id")
+        return _error_response(response, message, error) if is_other else response
+    status = _status(response)
+    if not isinstance(error.get("code"), int) or not isinstance(error.get("message"), str):
+        code = METHOD_NOT_FOUND if response.status_code == 404 else INTERNAL_ERROR
+        error = {"code": code, "message": status}
+    elif response.status_code not in (400, 404):  # the protocol gives these to ordinary errors
+        error = {**error, "message": f"{error['message']} ({status})"}
+    return _error_response(response, message, error)
+
+
+def _error_response(
+    response: httpx2.Response, message: Mapping[str, Any], error: Mapping[str, Any]
+) -> httpx2.Response:
+    body = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
+    return httpx2.Response(response.status_code, json=body, request=response.request)
+
+
+def _status(response: httpx2.Response) -> str:
+    return f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+
+
+def _json(body: bytes) -> object:
+    try:
+        return from_json(body)
+    except ValueError:
+        return None
+
+
+def _members(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

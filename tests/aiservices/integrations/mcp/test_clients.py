@@ -1,0 +1,337 @@
+"""McpTools with HTTP servers that lose sessions, answer with errors, or list odd tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from aiservices import AiMessage, ChatReply, Result, ScriptedChatModel, ToolCall, create
+from aiservices.integrations.mcp import McpServerError, McpTools
+from aiservices.tools.tool import Tool, ToolException
+
+SERVER = str(Path(__file__).with_name("mcp_server.py"))
+OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
+REPLY = ChatReply(AiMessage("", (ToolCall("1", "t", "{}"),)))
+NULL_ID: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": None,
+    "error": {"code": -32600, "message": "Session not found"},
+}
+
+
+class Answer(NamedTuple):
+    """What a server sends: a JSON value, or the bytes themselves."""
+
+    status: int
+    body: Any = None
+    kind: str = "application/json"
+
+
+CLOSED = Answer(0)  # the server closes the connection without an answer
+
+
+class RawServer:
+    """A server with sessions over HTTP, which remembers the methods that it received.
+
+    Attributes:
+        methods: The methods of the requests, and of the notifications.
+        sessions: The sessions that it knows.
+        tools: The tools that it lists.
+        lost: The answer to a request in a session that it does not know.
+        answers: Answers to requests, by method, instead of the usual ones.
+    """
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+        self.sessions: set[str] = set()
+        self.tools: list[Any] = [{"name": "t", "inputSchema": OBJECT}]
+        self.lost = Answer(404, NULL_ID)
+        self.answers: dict[str, Answer] = {}
+        self._count = 0
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args: object) -> None: ...
+
+            def do_GET(self) -> None:
+                self._send(Answer(405))
+
+            def do_DELETE(self) -> None:
+                server.sessions.discard(self.headers["mcp-session-id"])
+                self._send(Answer(200))
+
+            def do_POST(self) -> None:
+                message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                self._send(server.answer(message, self.headers.get("mcp-session-id")))
+
+            def _send(self, answer: Answer) -> None:
+                if answer is CLOSED:
+                    self.close_connection = True
+                    return
+                body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+                self.send_response(answer.status)
+                self.send_header("content-type", answer.kind)
+                self.send_header("content-length", str(len(body)))
+                if answer.body and "protocolVersion" in str(answer.body):
+                    self.send_header("mcp-session-id", f"s{server._count}")
+                self.end_headers()
+                self.wfile.write(body)
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_port}/mcp"
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def answer(self, message: dict[str, Any], session: str | None) -> Answer:
+        method = message.get("method", "")
+        self.methods.append(method)
+        if method in self.answers:
+            return self.answers[method]
+        if method == "initialize":
+            self._count += 1
+            self.sessions.add(f"s{self._count}")
+            info = {"name": "raw", "version": "1"}
+            return _result(message, protocolVersion="2025-06-18", capabilities={"tools": {}}, serverInfo=info)
+        if method == "server/discover":
+            return Answer(404, b"", "text/plain")
+        if session not in self.sessions:
+            return self.lost
+        if method == "tools/list":
+            return _result(message, tools=self.tools)
+        if method == "tools/call":
+            time.sleep(0.05)
+            return _result(message, content=[{"type": "text", "text": session}])
+        return Answer(202)
+
+    def count(self, method: str) -> int:
+        return self.methods.count(method)
+
+
+def _result(message: dict[str, Any], **members: Any) -> Answer:
+    return Answer(200, {"jsonrpc": "2.0", "id": message["id"], "result": members})
+
+
+@pytest.fixture
+def server() -> Iterator[RawServer]:
+    raw = RawServer()
+    yield raw
+    raw.close()
+
+
+class Clerk(Protocol):
+    def answer(self, question: str) -> Result[str]: ...
+
+    async def aanswer(self, question: str) -> Result[str]: ...
+
+
+def model() -> ScriptedChatModel:
+    return ScriptedChatModel([REPLY, "done"])
+
+
+def first(tools: McpTools) -> Tool:
+    listed = tools.tools()
+    assert isinstance(listed, list)
+    return listed[0]
+
+
+def result_text(tools: McpTools) -> str:
+    (run,) = create(Clerk, model(), tools=[tools]).answer("?").tool_runs
+    return run.text
+
+
+LOST = [
+    Answer(404, NULL_ID),
+    Answer(404, b"", "text/plain"),
+    Answer(404, b"<html>", "text/html"),
+    Answer(404, {**NULL_ID, "id": "server-error"}),
+    Answer(400, {**NULL_ID, "error": {"code": -32000, "message": "No valid session ID provided"}}),
+]
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_lost_session_is_opened_again_and_the_call_repeated(server: RawServer, lost: Answer) -> None:
+    server.lost = lost
+    with McpTools.http(server.url, timeout=20) as tools:
+        assert first(tools).function() == "s1"
+        server.sessions.clear()
+        assert first(tools).function() == "s2"  # noticed by the list of tools
+        tool = first(tools)
+        server.sessions.clear()
+        assert tool.function() == "s3"  # noticed by the call
+        server.sessions.clear()
+        assert result_text(tools) == "s4"
+    assert server.count("initialize") == server.count("notifications/initialized") == 4
+    assert not server.sessions
+
+
+def test_async_methods_and_required_servers_open_a_session_again(server: RawServer) -> None:
+    async def run() -> list[str]:
+        async with McpTools.http(server.url, timeout=20, required=True) as tools:
+            clerk, texts = create(Clerk, ScriptedChatModel([REPLY, "done"] * 2), tools=[tools]), []
+            for _ in range(2):
+                texts.append((await clerk.aanswer("?")).tool_runs[0].text)
+                server.sessions.clear()
+        return texts
+
+    assert asyncio.run(run()) == ["s1", "s2"]
+
+
+def test_calls_at_the_same_time_open_one_session_and_none_is_lost(server: RawServer) -> None:
+    with McpTools.http(server.url, timeout=20) as tools, ThreadPoolExecutor(8) as pool:
+        tool = first(tools)
+        for session in ("s2", "s3"):
+            server.sessions.clear()
+            assert list(pool.map(lambda _: tool.function(), range(16))) == [session] * 16
+
+
+def test_a_session_that_cannot_be_opened_again_is_an_error_at_once(server: RawServer) -> None:
+    with McpTools.http(server.url, timeout=20) as tools:
+        tool = first(tools)
+        server.sessions.clear()
+        server.answers["initialize"] = Answer(503, b"", "text/plain")
+        began = time.monotonic()
+        with pytest.raises(ToolException, match=r"^The server of this tool has stopped\.$"):
+            tool.function()
+        with pytest.raises(McpServerError, match=r"cannot be opened: HTTP 503 Service Unavailable$"):
+            tools.tools()
+        assert time.monotonic() - began < 10
+        del server.answers["initialize"]
+        assert first(tools).function() == "s2"
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 500])
+def test_an_error_without_the_id_of_the_request_ends_the_call(server: RawServer, status: int) -> None:
+    with McpTools.http(server.url, timeout=20) as tools:
+        tool = first(tools)
+        error = {"code": -32601, "message": "not here"}
+        server.answers["tools/call"] = Answer(status, {"jsonrpc": "2.0", "id": None, "error": error})
+        began = time.monotonic()
+        with pytest.raises(ToolException, match=r"^not here"):
+            tool.function()
+        assert time.monotonic() - began < 10
+        assert server.count("tools/call") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (Answer(401, {"error": "invalid_token"}), "HTTP 401 Unauthorized"),
+        (Answer(403, b"", "text/plain"), "HTTP 403 Forbidden"),
+        (
+            Answer(429, {**NULL_ID, "error": {"code": 1, "message": "slow down"}}),
+            "slow down (HTTP 429 Too Many Requests)",
+        ),
+        (Answer(500, b"{", "application/json"), "HTTP 500 Internal Server Error"),
+    ],
+)
+def test_the_status_of_a_refusal_is_in_the_message(server: RawServer, answer: Answer, text: str) -> None:
+    with McpTools.http(server.url, timeout=20) as tools:
+        tool = first(tools)
+        server.answers["tools/call"] = answer
+        with pytest.raises(ToolException) as failed:
+            tool.function()
+        assert str(failed.value) == text
+        server.answers |= {"tools/list": answer, "initialize": answer}
+        with pytest.raises(McpServerError) as caught:
+            tools.tools()
+        assert str(caught.value) == f"the MCP server {server.url} cannot list its tools and resources: {text}"
+    with pytest.raises(McpServerError) as caught, McpTools.http(server.url, timeout=20):
+        pass
+    assert str(caught.value) == f"the MCP server {server.url} cannot be opened: {text}"
+
+
+def test_a_call_that_the_server_has_received_is_not_repeated(server: RawServer) -> None:
+    with McpTools.http(server.url, timeout=20) as tools:
+        tool = first(tools)
+        server.answers["tools/call"] = CLOSED
+        began = time.monotonic()
+        with pytest.raises(ToolException, match=r"^The server of this tool has stopped\.$"):
+            tool.function()
+        assert time.monotonic() - began < 10
+        assert server.count("tools/call") == 1
+        del server.answers["tools/call"]
+        assert tool.function() == "s2"
+
+
+NAMELESS = "cannot be used: it has no name, or no schema of its arguments"
+ODD_TOOLS = [
+    {"name": "t", "inputSchema": {"properties": {"a": {"type": "string"}}}},
+    {"name": "t", "inputSchema": {}},
+    {"name": "t", "inputSchema": {"$ref": "#/$defs/A", "$defs": {"A": OBJECT}}},
+    {"name": "t", "inputSchema": {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}},
+    {"name": "t", "inputSchema": {"anyOf": [OBJECT, {"type": "object", "properties": {}}]}},
+    {"name": "t", "inputSchema": {"type": "object", "properties": None, "required": None}},
+    {"name": "t", "inputSchema": OBJECT, "outputSchema": {"type": "array"}, "annotations": 3},
+]
+
+
+@pytest.mark.parametrize("tool", ODD_TOOLS)
+def test_an_odd_tool_can_be_called(server: RawServer, tool: dict[str, Any]) -> None:
+    server.tools = [tool, {"name": "good", "inputSchema": OBJECT}]
+    with McpTools.http(server.url, timeout=20) as tools:
+        listed = tools.tools()
+        assert isinstance(listed, list)
+        assert ([one.name for one in listed], tools.problems) == (["t", "good"], ())
+        assert result_text(tools) == "s1"
+
+
+@pytest.mark.parametrize(
+    ("tool", "problem"),
+    [
+        ({"name": "t"}, f"the tool t {NAMELESS}"),
+        (
+            {"inputSchema": {}},
+            "the tool number 1 cannot be used: it has no name, or no schema of its arguments",
+        ),
+        (None, "the tool number 1 cannot be used: it has no name, or no schema of its arguments"),
+        (
+            {"name": "t", "inputSchema": {"type": "string"}},
+            "the tool t cannot be used: its arguments are of the type string, not an object",
+        ),
+    ],
+)
+def test_a_tool_that_cannot_be_called_does_not_stop_the_others(
+    server: RawServer, tool: Any, problem: str
+) -> None:
+    server.tools = [tool, {"name": "good", "inputSchema": OBJECT}]
+    with McpTools.http(server.url, timeout=20, required=True) as tools:
+        assert tools.problems == (problem,)
+        assert first(tools).name == "good"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_a_killed_process_ends_the_running_call_at_once() -> None:
+    with McpTools.stdio(sys.executable, [SERVER], timeout=60) as tools:
+        listed = tools.tools()
+        assert isinstance(listed, list)
+        by_name = {tool.name: tool for tool in listed}
+        process = int(by_name["number"].function())
+        began = time.monotonic()
+        threading.Timer(0.5, os.kill, (process, signal.SIGKILL)).start()
+        with pytest.raises(ToolException, match=r"^The server of this tool has stopped\.$"):
+            by_name["slow"].function()
+        assert time.monotonic() - began < 20
+        process = int(by_name["number"].function())
+        os.kill(process, signal.SIGKILL)
+        time.sleep(0.5)
+        assert int(by_name["number"].function()) != process  # it had not begun
