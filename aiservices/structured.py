@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack,
 
 from typing_extensions import TypeForm
 
+from output_parsers.prose.numbers import NumberStyle
 from output_parsers.result.reading import Leniency
 from output_parsers.types.node import OutputParser
 
@@ -228,6 +229,7 @@ class StructuredSettings(TypedDict, total=False):
         tool_limits: The limits of tool use in one call.
         tool_interceptors: Run around each tool call of the model, the first one outermost.
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
+        number_style: Whether numbers in text have a decimal point or a decimal comma.
         examples: Few-shot examples: messages of the user, each with its answer, as a value or as JSON data.
     """
 
@@ -240,6 +242,7 @@ class StructuredSettings(TypedDict, total=False):
     tool_limits: ToolLimits
     tool_interceptors: Sequence[ToolInterceptor | ToolCheck]
     leniency: Leniency | None
+    number_style: NumberStyle | None
     examples: Sequence[tuple[str, object]]
 
 

@@ -75,8 +75,9 @@ class Settings(NamedTuple):
         given: dict[str, Any] = {name: settings.get(name) for name in cls._fields}
         given |= {name: tuple(given[name] or ()) for name in ("tools", "tool_interceptors")}
         given |= {"model": model, "namespace": namespace, "parsers": None}
-        if settings.get("parsers"):
-            given["parsers"] = DEFAULT_REGISTRY.with_factories(*settings["parsers"])
+        factories, style = tuple(settings.get("parsers") or ()), settings.get("number_style")
+        if factories or style:
+            given["parsers"] = ParserRegistry(factories, style)
         given["has_thresholds"] = settings.get("calibration") is not None or bool(settings.get("thresholds"))
         return cls(**{name: value for name, value in given.items() if value is not None})
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from output_parsers.parser.type_parser import ParserFactory
+    from output_parsers.prose.numbers import NumberStyle
     from output_parsers.result.reading import Leniency
 
     from ..engine.budget import Budget
@@ -47,6 +48,8 @@ class ServiceSettings(TypedDict, total=False):
             supports.
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``. Methods
             may override it with ``@options``.
+        number_style: Whether numbers in text have a decimal point or a decimal comma. A NumberStyle in the
+            Annotated of a type has priority.
         system_message: A template, or a function of arguments of the call, which may also take the
             Invocation and returns None for no system message. Methods with a system message of
             their own do not use it.
@@ -79,6 +82,7 @@ class ServiceSettings(TypedDict, total=False):
     options: ChatOptions | None
     strategy: Strategy | str | None
     leniency: Leniency | None
+    number_style: NumberStyle | None
     system_message: str | Callable[..., str | None] | None
     user_message: str | None
     parsers: Sequence[ParserFactory]
@@ -196,6 +200,8 @@ def type_problems(name: str, settings: Mapping[str, object]) -> list[DefinitionP
 
 
 def _problems(setting: str, value: object) -> Iterator[str]:
+    from output_parsers.prose.numbers import NumberStyle
+
     from ..engine.budget import Budget
     from ..engine.probabilities import Calibration
     from ..engine.retry import Retry
@@ -211,6 +217,7 @@ def _problems(setting: str, value: object) -> Iterator[str]:
         "retry": Retry,
         "localns": Mapping,
         "thresholds": Mapping,
+        "number_style": NumberStyle,
     }
     if value is None and setting not in ("tool_limits", "tool_errors", *_SEQUENCES):
         return

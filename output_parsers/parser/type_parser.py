@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar, cast
 from typing_extensions import TypeForm
 
 from ..backslashes import LOST_BACKSLASH, has_lost_backslash, with_lost_backslashes
+from ..prose.numbers import NumberStyle
 from ..result.errors import OutputParsingError, Problem, UnsupportedTypeError
 from ..result.reading import (
     Coercion,
@@ -560,13 +561,16 @@ class ParserRegistry:
     ``with_factories`` returns a new one.
     """
 
-    def __init__(self, factories: tuple[ParserFactory, ...] = ()) -> None:
+    def __init__(
+        self, factories: tuple[ParserFactory, ...] = (), number_style: NumberStyle | None = None
+    ) -> None:
         self._factories = factories
+        self.number_style = number_style  # of numbers whose type does not declare one
         self._cache: dict[Any, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
         """Return a copy of this parser registry that tries the given parser factories first."""
-        return ParserRegistry((*more, *self._factories))
+        return ParserRegistry((*more, *self._factories), self.number_style)
 
     def parser_for(
         self,
@@ -670,7 +674,7 @@ class _NodeBuilder:
             self._records[target.type] = node
 
         node = (
-            scalar_node(target)
+            scalar_node(target, self._registry.number_style)
             or temporal_node(target)
             or choice_node(target)
             or decision_node(target, self.build)

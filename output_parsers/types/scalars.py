@@ -495,10 +495,10 @@ _PLAIN: dict[Any, Callable[[], Node[object]]] = {
 }
 
 
-def scalar_node(target: Target) -> Node[object] | None:
+def scalar_node(target: Target, style: NumberStyle | None = None) -> Node[object] | None:
     """Return the parser for a scalar type such as str or int, or None for other types.
 
-    A NumberStyle in Annotated decides whether 1,234 is a thousand or has three decimals.
+    A NumberStyle in Annotated, or else ``style``, decides whether 1,234 is a thousand or has three decimals.
     """
     make = _PLAIN.get(target.type)
     if make is None:
@@ -506,7 +506,7 @@ def scalar_node(target: Target) -> Node[object] | None:
     node = make()
     if isinstance(node, NumberNode):
         styles = (item for item in target.metadata if isinstance(item, NumberStyle))
-        return node.with_rules(next(styles, None))
+        return node.with_rules(next(styles, style))
     return node
 
 
