@@ -559,6 +559,10 @@ class ParserRegistry:
 
     The user's factories are tried first, then the built-in types. A registry never changes;
     ``with_factories`` returns a new one.
+
+    Args:
+        factories: Functions that make parsers for further types.
+        number_style: The sign that is the decimal point of numbers in text, where the type declares none.
     """
 
     def __init__(

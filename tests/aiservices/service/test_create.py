@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from enum import Enum
 from importlib.metadata import EntryPoint
 from typing import Annotated, Any, Generic, Protocol, TypeVar
@@ -51,6 +52,8 @@ from aiservices.interceptors import Interceptor, Invocation, Proceed
 from aiservices.memory import ChatMemory
 from aiservices.models import BUILT_IN
 from aiservices.service.methods import plan_of
+from aiservices.structured import structured
+from output_parsers import NumberStyle
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -930,3 +933,21 @@ def test_no_model_is_asked_by_create() -> None:
     model = ScriptedChatModel([], capabilities=Capabilities())
     create(Judge, model)
     assert model.requests == []
+
+
+def test_the_number_style_of_a_service_reads_numbers_in_text() -> None:
+    class Prices(Protocol):
+        @user_message("Price? {{text}}")
+        def price(self, text: str) -> Decimal: ...
+
+        @user_message("Price? {{text}}")
+        def english(self, text: str) -> Annotated[Decimal, NumberStyle.POINT]: ...
+
+    model = ScriptedChatModel(lambda request: '{"value": "1,234"}')
+    prices = create(Prices, model, number_style=NumberStyle.COMMA)
+    assert (prices.price("x"), prices.english("x")) == (Decimal("1.234"), Decimal("1234"))
+    assert structured(model, Decimal, number_style=NumberStyle.COMMA).invoke("x") == Decimal("1.234")
+    assert "decimal comma" in str(model.requests[-1].response_format)
+    wrong: Any = "comma"
+    with pytest.raises(DefinitionError, match="number_style has the type str; pass a NumberStyle"):
+        create(Prices, model, number_style=wrong)
