@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
-from output_parsers.result.errors import OutputParsingError
+from output_parsers.result.errors import OutputParsingError, shorten
 
 from ..models.errors import (
     Attempt,
@@ -25,6 +25,7 @@ from ..models.errors import (
     ProbabilitiesUnavailableError,
     RefusalError,
     ServiceOutputError,
+    Strategy,
     TruncatedError,
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message
@@ -181,14 +182,28 @@ class RequestLoop:
                 state.attempts[-1] = state.attempts[-1]._replace(error=unavailable)
                 yield from self.use_next_model(unavailable)
                 return None
+        notes = self._failover.skipped
         if reply.finish_reason not in _COMPLETE or reply.refusal is not None:
             if self._is_continued(reply):
                 return None
-            check_finish(_joined(self._paused, reply), self._invocation.plan.qualname)
-        skipped, output_format = self._failover.skipped, self.output_format
-        if skipped:
-            output_format = output_format._replace(reasons=(*output_format.reasons, *skipped))
+            whole, qualname = _joined(self._paused, reply), self._invocation.plan.qualname
+            check_finish(whole, qualname)
+            if reply.finish_reason is FinishReason.OTHER:
+                notes = (*notes, self._note_of_unknown_finish(whole))
+        output_format = self.output_format
+        if notes:
+            output_format = output_format._replace(reasons=(*output_format.reasons, *notes))
         return ModelResponse(_joined(self._paused, reply) if self._paused else reply, output_format)
+
+    def _note_of_unknown_finish(self, reply: ChatReply) -> str:
+        """Return a note about a text that ended for an unknown reason; raise TruncatedError for a value."""
+        reason = f" ({shorten(repr(reply.stop_reason), 80)})" if reply.stop_reason else ""
+        note = f"the model stopped for an unknown reason{reason}, so the answer may be incomplete"
+        options, is_text = self._invocation.request.options, self.output_format.strategy is Strategy.TEXT
+        if is_text and options.unknown_finish != "raise":
+            return note
+        message = f"{self._invocation.plan.qualname}: {note}"
+        raise TruncatedError(message, text=reply.text, reason=reply.stop_reason)
 
     def _is_continued(self, reply: ChatReply) -> bool:
         """Return True if a further request continues a paused reply or repeats a malformed tool call."""

@@ -45,10 +45,13 @@ class Retry(BaseInterceptor):
             which also counts failed requests. None sets no limit besides the budget.
         mode: "whole" to request the whole answer again, "fields" to request only the wrong fields, which are
             then put into the answer. If the problem is not in single fields, the whole answer is requested.
+        on_empty: True to ask again after an answer without text, if the method returns text. By default it is
+            the value "". For other types an empty reply is never a value.
     """
 
     max_attempts: int | None = None
     mode: Mode = "whole"
+    on_empty: bool = False
 
     position_name = InterceptorKind.RETRY
 
@@ -58,6 +61,8 @@ class Retry(BaseInterceptor):
             messages.append(f"max_attempts is {self.max_attempts!r}; it must be at least 1")
         if self.mode not in get_args(Mode):
             messages.append(f'mode is {self.mode!r}; it must be "whole" or "fields"')
+        if not isinstance(self.on_empty, bool):
+            messages.append(f"on_empty is {self.on_empty!r}; it must be True or False")
         if messages:
             raise DefinitionError([DefinitionProblem("Retry", message) for message in messages])
 
@@ -71,6 +76,8 @@ class Retry(BaseInterceptor):
         while True:
             try:
                 answer = yield from step(invocation)
+                if self.on_empty and _has_no_text(answer):
+                    raise _empty_answer(answer, invocation)
             except ServiceOutputError as error:
                 kept.pop(_STATE_KEY, None)
                 answers += 1
@@ -90,6 +97,21 @@ class Retry(BaseInterceptor):
             else:
                 kept.pop(_STATE_KEY, None)
                 return answer
+
+
+def _has_no_text(answer: Answer) -> bool:
+    value = answer.value.text if isinstance(answer.value, AiMessage) else answer.value
+    is_result = answer.tool_run is not None or answer.reply.message.contents
+    return isinstance(value, str) and not is_result and (not value or value.isspace())
+
+
+def _empty_answer(answer: Answer, invocation: Invocation) -> ServiceOutputError:
+    """Return the error for an answer without text, which its attempt gets, too."""
+    state, problem = invocation.state, Problem("$", "the answer is empty")
+    error = ServiceOutputError(invocation.plan.qualname, answer.reply.text, (problem,), state.attempts)
+    error.reply = answer.reply
+    state.attempts[-1] = state.attempts[-1]._replace(error=error)
+    return error
 
 
 def _before_rejected_answers(invocation: Invocation) -> tuple[Invocation, int]:

@@ -213,9 +213,9 @@ class ChatMemory(BaseInterceptor):
     Each service and each agent has conversations of its own, under its name, even if several use one memory
     or one store. With the same ``namespace`` they share them.
 
-    An exchange is stored as a whole when its answer was accepted: the user message, the tool calls with
-    their results, and the answer. A call that fails or is cancelled, and a stream that is not read to its
-    end, store nothing. Place ChatMemory before interceptors that reject answers or add retrieved text to the
+    An exchange is stored as a whole when its answer was accepted: the user message, the tool calls with their
+    results, and the answer. An empty answer is not stored, nor the question before it. A call that fails or is
+    cancelled, and a stream that is not read to its end, store nothing. Place ChatMemory before interceptors that reject answers or add retrieved text to the
     message, and after interceptors that change what the user wrote, for example by masking names.
 
     A request contains the system message of the method, or the newest one in the store if the method has
@@ -363,6 +363,8 @@ class ChatMemory(BaseInterceptor):
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
             # the recorder is empty if an interceptor answered and no request was sent
             exchange = exchange_of(recorder.message or user_message, answer)
+            if not exchange:  # the answer is empty
+                return answer
             try:
                 with self._store_errors("write", conversation):
                     save = ticket.release_after(partial(write, exchange))

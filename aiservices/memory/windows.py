@@ -13,6 +13,7 @@ from ..engine.plan import Invocation
 from ..engine.request_loop import check_finish
 from ..engine.results import Answer
 from ..models.base import ChatModel
+from ..models.conversation import is_empty
 from ..models.errors import (
     Attempt,
     AttemptPurpose,
@@ -120,11 +121,14 @@ def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
 
     An answer that is a tool call is recorded as the text of its arguments, and an answer that is the result
     of a tool as the text of that result. Otherwise providers would reject the conversation in the next call,
-    since the last tool call has no result or no reply.
+    since the last tool call has no result or no reply. An empty answer is not stored, because some providers
+    reject it; neither is a question that got nothing else.
     """
     messages = answer.messages or (answer.reply.message,)
     last = messages[-1]
     question: tuple[Message, ...] = () if user_message is None else (user_message,)
+    if isinstance(last, AiMessage) and is_empty(last):
+        return (*question, *messages[:-1]) if len(messages) > 1 else ()
     if isinstance(last, AiMessage) and last.tool_calls:
         by_tool = answer.strategy is Strategy.OUTPUT_TOOL or not last.text
         return (*question, *messages[:-1], AiMessage(last.tool_calls[0].arguments if by_tool else last.text))

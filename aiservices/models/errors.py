@@ -429,7 +429,7 @@ class RefusalError(FinishError):
 
 
 class TruncatedError(FinishError):
-    """Raised when the model's answer was cut off by a length limit.
+    """Raised when the model's answer was cut off by a length limit, or ended for an unknown reason.
 
     Truncated text is never accepted as a value.
     """

@@ -168,6 +168,9 @@ class ChatOptions:
         probabilities: True to request the probabilities of each bool, Enum and Literal in the answer, which
             are in ``Result.probabilities``. They are always requested for a Decision.
         raw_events: True to get the events of streams as the provider sent them, in ``ReplyDelta.raw``.
+        unknown_finish: "raise" for a TruncatedError if a reply of text ends for a reason that the API is not
+            known to have. By default a note in ``Result.reasons`` says so. For other return types it is
+            always an error.
         timeout: The seconds for connecting, and for the whole reply; for a stream, for each wait.
         extra_body: Further fields for the body of the HTTP request, as the provider documents them. Fields
             that are set at several levels are merged by key.
@@ -187,6 +190,7 @@ class ChatOptions:
     tool_choice: str | None = None
     probabilities: bool | None = None
     raw_events: bool | None = None
+    unknown_finish: Literal["note", "raise"] | None = None
     timeout: float | None = None
     extra_body: Mapping[str, Any] | None = None
     extra_headers: Mapping[str, str] | None = None
@@ -244,7 +248,12 @@ class ChatOptions:
                 if value is not None and (not isinstance(value, classes) or value is True or value is False):
                     message = f"{name} is {value!r}; it must be {expected}"
                     problems.append(DefinitionProblem(location, message))
-        for name, allowed in (("reasoning_effort", get_args(ReasoningEffort)), ("cache", ("5m", "1h"))):
+        choices = (
+            ("reasoning_effort", get_args(ReasoningEffort)),
+            ("cache", ("5m", "1h")),
+            ("unknown_finish", ("note", "raise")),
+        )
+        for name, allowed in choices:
             value = getattr(self, name)
             if value is not None and value not in allowed:
                 message = f"{name} is {value!r}; it must be one of {', '.join(allowed)}"
@@ -699,6 +708,7 @@ def _decode(data: str) -> bytes:
 
 _NOT_HASHED = (
     "raw_events",
+    "unknown_finish",
     "timeout",
     "extra_headers",
 )  # they do not change the reply, or contain credentials

@@ -105,7 +105,7 @@ class ServiceSettings(TypedDict, total=False):
 
 _OPTIONS = (
     "temperature top_p max_tokens stop seed reasoning_effort timeout extra_body extra_headers service_tier "
-    "cache server_tools tool_choice probabilities raw_events"
+    "cache server_tools tool_choice probabilities raw_events unknown_finish"
 )
 _MODEL = "pass a model object as the second argument, such as OpenAiChatModel(NAME, {name}=…)"
 _NAMED_MODEL = 'pass the model as the second argument, as in create(Interface, "openai:NAME")'
@@ -320,6 +320,7 @@ def options(
     tool_choice: str | None = None,
     probabilities: bool | None = None,
     raw_events: bool | None = None,
+    unknown_finish: Literal["note", "raise"] | None = None,
     timeout: float | None = None,
     extra_body: Mapping[str, object] | None = None,
     extra_headers: Mapping[str, str] | None = None,
@@ -359,6 +360,8 @@ def options(
             name of the tool.
         probabilities: True to request the probabilities of the answers, for ``Result.probabilities``.
         raw_events: True to get the events of streams as the provider sent them, in ``ReplyDelta.raw``.
+        unknown_finish: "raise" for an error if a reply of text ends for an unknown reason; by default a note
+            in ``Result.reasons`` says so.
         timeout: Seconds for each request.
         extra_body: Further fields for the body of the HTTP request, as the provider documents them.
         extra_headers: Further HTTP headers.
@@ -376,6 +379,7 @@ def options(
         tool_choice=tool_choice,
         probabilities=probabilities,
         raw_events=raw_events,
+        unknown_finish=unknown_finish,
         timeout=timeout,
         extra_body=extra_body,
         extra_headers=extra_headers,

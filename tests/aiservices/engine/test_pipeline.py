@@ -215,9 +215,44 @@ def test_a_content_filter_is_an_error_with_the_text_so_far() -> None:
 
 
 @pytest.mark.parametrize("reason", [FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER])
-def test_other_finishes_are_answers(reason: FinishReason) -> None:
+def test_text_with_other_finishes_is_an_answer(reason: FinishReason) -> None:
     reply = ChatReply(AiMessage("hi"), reason)
     assert create(Chat, ScriptedChatModel([reply])).chat("x").finish_reason is reason
+
+
+TIRED = ChatReply(AiMessage("4"), FinishReason.OTHER, stop_reason="tired")
+UNKNOWN = "the model stopped for an unknown reason ('tired'), so the answer may be incomplete"
+
+
+def test_text_that_ended_for_an_unknown_reason_has_a_note() -> None:
+    class Noting(Protocol):
+        def chat(self, text: str) -> Result[str]: ...
+
+        @options(unknown_finish="raise")
+        def strict(self, text: str) -> Result[str]: ...
+
+    service = create(Noting, ScriptedChatModel([TIRED] * 2))
+    result = service.chat("x")
+    assert (result.value, result.reasons[-1]) == ("4", UNKNOWN)
+    with pytest.raises(TruncatedError) as caught:
+        service.strict("x")
+    assert (str(caught.value), caught.value.text, caught.value.reason) == (
+        f"Noting.strict: {UNKNOWN}",
+        "4",
+        "tired",
+    )
+
+
+def test_a_value_that_ended_for_an_unknown_reason_is_an_error_at_once() -> None:
+    model = ScriptedChatModel([TIRED, "4"])
+    with pytest.raises(TruncatedError, match="unknown reason"):
+        create(Counter, model).count("x")
+    assert len(model.requests) == 1
+
+
+def test_a_wrong_setting_for_unknown_reasons_is_a_definition_error() -> None:
+    with pytest.raises(DefinitionError, match="unknown_finish is 'x'; it must be one of note, raise"):
+        create(Chat, ScriptedChatModel([]), options=ChatOptions(unknown_finish="x"))  # type: ignore[arg-type]
 
 
 def test_a_cut_off_number_is_never_a_value() -> None:

@@ -647,3 +647,63 @@ def test_damaged_counts_of_a_suspended_call_are_an_error(kept: object) -> None:
     state = caught.value.state._replace(interceptor_data={"retry": kept})
     with pytest.raises(SuspendedCallError, match="is not what was stored there"):
         resume(shop.count, state, True)
+
+
+class Talk(Protocol):
+    def chat(self, text: str) -> Result[str]: ...
+
+    def message(self, text: str) -> AiMessage: ...
+
+    async def achat(self, text: str) -> Result[str]: ...
+
+    def grow(self, text: str) -> Stream[str]: ...
+
+    def agrow(self, text: str) -> AsyncStream[str]: ...
+
+
+EMPTY_MESSAGE = (
+    "That answer cannot be read:\n"
+    "- $: the answer is empty\n"
+    "Answer again in full, with these problems put right."
+)
+
+
+@pytest.mark.parametrize("empty", ["", " \n"])
+def test_an_empty_text_is_requested_again_if_that_is_wanted(empty: str) -> None:
+    async def streamed(service: Talk) -> Any:
+        return await service.agrow("x").result()
+
+    kinds: list[Callable[[Talk], Any]] = [
+        lambda service: service.chat("x"),
+        lambda service: asyncio.run(service.achat("x")),
+    ]
+    if not empty:  # a stream has shown the line break
+        kinds += [lambda service: service.grow("x").result(), lambda service: asyncio.run(streamed(service))]
+    for call in kinds:
+        model = scripted(empty, "hi")
+        result = call(create(Talk, model, retry=Retry(on_empty=True)))
+        assert (result.value, len(result.attempts)) == ("hi", 2)
+        assert result.attempts[0].error.problems == (Problem("$", "the answer is empty"),)
+        assert model.requests[1].messages[-1] == UserMessage(EMPTY_MESSAGE)
+    model = scripted(empty, "hi")
+    assert create(Talk, model, retry=Retry(on_empty=True)).message("x") == AiMessage("hi")
+
+
+def test_an_empty_text_is_a_value_by_default() -> None:
+    assert create(Talk, scripted("")).chat("x").value == ""
+
+
+def test_only_empty_texts_are_an_error_after_all_attempts() -> None:
+    service = create(Talk, scripted("", "", ""), retry=Retry(on_empty=True))
+    with pytest.raises(ServiceOutputError, match="the answer is empty") as caught:
+        service.chat("x")
+    assert len(caught.value.attempts) == 3
+
+
+def test_an_empty_reply_without_a_value_is_requested_again() -> None:
+    assert people(scripted("", ANN)).person("x") == Person("Ann", 31)
+
+
+def test_a_wrong_setting_for_empty_texts_is_a_definition_error() -> None:
+    with pytest.raises(DefinitionError, match="on_empty is 1; it must be True or False"):
+        Retry(on_empty=1)  # type: ignore[arg-type]

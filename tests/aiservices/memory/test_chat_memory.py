@@ -423,3 +423,23 @@ def test_arguments_of_a_wrong_type_are_definition_errors(settings: dict[str, Any
     with pytest.raises(DefinitionError) as caught:
         ChatMemory(**settings)
     assert str(caught.value) == f"ChatMemory: {message}"
+
+
+def test_an_empty_answer_is_not_stored() -> None:
+    memory = ChatMemory()
+    model = ScriptedChatModel(["1", "", " \n", "2"])
+    chat = create(Single, model, interceptors=[memory])
+    assert [chat.chat(text) for text in ("a", "b", "c", "d")] == ["1", "", " \n", "2"]
+    expected = (UserMessage("a"), AiMessage("1"), UserMessage("d"), AiMessage("2"))
+    assert (memory.messages(), model.requests[-1].messages) == (expected, expected[:3])
+
+
+def test_an_empty_answer_after_tools_leaves_their_results() -> None:
+    def look(word: str) -> str:
+        return "found"
+
+    call = ChatReply(AiMessage("", (ToolCall("c", "look", '{"word": "x"}'),)))
+    memory = ChatMemory()
+    assert create(Single, ScriptedChatModel([call, ""]), tools=[look], interceptors=[memory]).chat("a") == ""
+    kinds = [type(message).__name__ for message in memory.messages()]
+    assert kinds == ["UserMessage", "AiMessage", "ToolMessage"]
