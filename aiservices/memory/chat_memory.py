@@ -214,9 +214,10 @@ class ChatMemory(BaseInterceptor):
     or one store. With the same ``namespace`` they share them.
 
     An exchange is stored as a whole when its answer was accepted: the user message, the tool calls with their
-    results, and the answer. An empty answer is not stored, nor the question before it. A call that fails or is
-    cancelled, and a stream that is not read to its end, store nothing. Place ChatMemory before interceptors that reject answers or add retrieved text to the
-    message, and after interceptors that change what the user wrote, for example by masking names.
+    results, and the answer. An empty answer is not stored, nor the question before it. A call that fails or
+    is cancelled, and a stream that is not read to its end, store nothing. Place ChatMemory before
+    interceptors that reject answers or add retrieved text to the message, and after interceptors that change
+    what the user wrote, for example by masking names.
 
     A request contains the system message of the method, or the newest one in the store if the method has
     none. System messages are not written to the store. Calls of one conversation run one after the other, in
