@@ -85,11 +85,18 @@ def failures_of_validators(name: str, cursor: Cursor, text: str, *, fits: bool) 
     try:
         yield
     except ValidationError as error:
-        raise ValidationFailure(*problems_of(error, cursor, from_json(text))) from error
+        raise ValidationFailure(*problems_of(error, cursor, _data_of(text))) from error
     except (*_PROGRAMMING_ERRORS, ArithmeticError) as error:
         if fits and isinstance(error, _PROGRAMMING_ERRORS):
             raise ValidatorError(name, error) from error
-        raise cursor.failure(f"{name} refuses the value: {error}", from_json(text)) from error
+        raise cursor.failure(f"{name} refuses the value: {error}", _data_of(text)) from error
+
+
+def _data_of(text: str) -> Json:
+    try:
+        return from_json(text)
+    except ValueError:  # nested too deeply for pydantic-core
+        return None
 
 
 class JsonReader:
