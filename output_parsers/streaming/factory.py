@@ -23,7 +23,7 @@ from pydantic_core import SchemaValidator, core_schema
 from ..json.scanner import read_exact
 from ..parser.fast_path import NOT_EXACT, compile_fast_reader
 from ..result.errors import USER_CODE_ERRORS, ValidatorError
-from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
+from ..result.reading import Cursor, Json, JsonSyntaxError, Leniency, ValidationFailure
 from ..types.choices import BoolNode, ChoiceNode, FlagNode
 from ..types.constraints import ConstrainedNode
 from ..types.containers import DictNode, ListNode, TupleNode, UnionNode
@@ -40,6 +40,7 @@ from ..types.scalars import (
     TemporalNode,
     TextNode,
 )
+from ..types.validation import runs_validators
 from .builders import (
     HIDDEN,
     INVALID,
@@ -118,14 +119,17 @@ class BuilderFactory:
         """Return a function that parses the complete JSON of a value at once; None for types without one."""
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
-            return _read_any
+            return partial(_read_exact, record)
         if not isinstance(record, ObjectNode):
             return None
+        validates = runs_validators(record)
 
         def read(text: str) -> object:
             # Compiling is slow, so it waits for the first complete record.
             if record not in self._exact_readers:
-                self._exact_readers[record] = compile_fast_reader(record.spec.cls, record)
+                reader = compile_fast_reader(record.spec.cls, record)
+                # ``make`` would run the validators of the fields on values that have passed them
+                self._exact_readers[record] = reader or (partial(_read_exact, record) if validates else None)
             reader = self._exact_readers[record]
             try:
                 return NOT_EXACT if reader is None else reader(text)
@@ -146,7 +150,8 @@ class BuilderFactory:
         if isinstance(node, RecursiveNode):
             return self._maker(node.target, bracket, checks)
         # Constraints are checked when the container is complete, unless they convert the value.
-        if isinstance(node, RootModelNode) or (isinstance(node, ConstrainedNode) and not node.converts):
+        is_checked = isinstance(node, RootModelNode) and not node.runs_user_code
+        if is_checked or (isinstance(node, ConstrainedNode) and not node.converts):
             return self._maker(node.parts[0], bracket, (node.check, *checks))
         if isinstance(node, UnionNode):
             return self._union_maker(node, bracket, checks)
@@ -218,6 +223,7 @@ class BuilderFactory:
         # The validator of a field may change its value, so the text of the field is not shown.
         hidden = validated_fields(node)
         names = tuple(field.name for field in record.fields)
+        validates = node.runs_user_code
         specs = {
             key: self.spec(nodes[field.name], field.name, is_hidden=field.name in hidden)
             for field in record.fields
@@ -236,6 +242,8 @@ class BuilderFactory:
         def make(values: dict[object, object], extras: dict[str, Json], cursor: Cursor) -> object:
             if not required <= values.keys():
                 raise cursor.failure("a required field is missing", {})
+            if validates:  # the parser of the complete reply runs the validators of the class
+                raise cursor.failure("the value is not exact", {})
             arguments = {key: values[name] for name, key in keys if name in values}
             if extras:
                 arguments = {
@@ -249,9 +257,9 @@ class BuilderFactory:
         )
 
 
-def _read_any(text: str) -> object:
+def _read_exact(node: TypeNode, text: str) -> object:
     try:
-        return AnyNode().read(read_exact(text), Cursor())
+        return node.read(read_exact(text), Cursor(Leniency.NONE))
     except (JsonSyntaxError, ValidationFailure, RecursionError):
         return NOT_EXACT
 

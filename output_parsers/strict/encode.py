@@ -20,7 +20,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from ..json_schema.document import SchemaDocument
@@ -28,7 +28,7 @@ from ..parser.type_parser import TypeParser
 from ..profiles import Profile
 from ..result.errors import USER_CODE_ERRORS, Problem
 from ..result.reading import Ambiguity, Cursor, Json, ValidationFailure, describe_value, strict_equal
-from ..types.node import Definitions, JsonSchema, Node, with_description
+from ..types.node import Definitions, JsonNodes, JsonSchema, Node, json_node_of, with_description
 from ..types.records import EnvelopeNode, ObjectNode
 from .build import CodecBuilder, SizeLimits, is_keyword_enforced, keywords_of
 from .codec import (
@@ -485,10 +485,12 @@ class EncodedNode(Node[T]):
             value = self._read_decoded(result, cursor)
         except ValidationFailure as failure:
             del cursor.coercions[before:]  # of the attempt that failed
+            if not result.deviations and json_equal(result.value, data):  # it would fail again
+                raise
             return self._read_unencoded(data, cursor, failure)
         partly_plain = result.of_kind(DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM)
         if partly_plain and not json_equal(result.value, data):
-            self._check_unambiguous(value, data, cursor)
+            self._check_unambiguous(result.value, data, cursor)
         if missing_field is not None:
             cursor.record("envelope left out", data, value)
         return value
@@ -530,15 +532,24 @@ class EncodedNode(Node[T]):
             raise failure from None
         return value
 
-    def _check_unambiguous(self, value: T, reply: Json, cursor: Cursor) -> None:
+    def _check_unambiguous(self, decoded: Json, reply: Json, cursor: Cursor) -> None:
         """Raise Ambiguity if the reply, read without the strict-mode encoding, gives a different value."""
         try:
-            other = self.inner.read(reply, Cursor(cursor.leniency, cursor.path))
+            values = [
+                self._json_node.read(data, Cursor(cursor.leniency, cursor.path)) for data in (decoded, reply)
+            ]
         except ValidationFailure:
             return
-        if not strict_equal(other, value):
+        if not strict_equal(*values):
             message = "it can be read in more than one way: with its encoding and without"
             raise Ambiguity(Problem(cursor.path, message, describe_value(reply)))
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return EncodedNode(json_node_of(self.inner, built), self.encoding)
+
+    @cached_property
+    def _json_node(self) -> Node[Json]:
+        return json_node_of(self.inner, {})  # runs no validators
 
     def write(self, value: object) -> Json:
         return self.encoding.encode(self.inner.write(value))

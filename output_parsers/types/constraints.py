@@ -53,6 +53,7 @@ class PydanticNode(Node[object]):
 
     def __init__(self, name: str, adapter: TypeAdapter[object]) -> None:
         self._validator = JsonValidator(adapter)
+        self.runs_user_code = self._validator.runs_user_code
         schema = without_after_functions(_core_schema(adapter))
         self._takes_any = runs_before_reading(schema)
         while "schema" in schema:
@@ -311,6 +312,7 @@ class ValidatedNode(ConstrainedNode):
         super().__init__(inner, adapter, keywords)
         self._name = target.name
         self._validator = validator
+        self.runs_user_code = validator.runs_user_code
 
     @cached_property
     def _json_reader(self) -> JsonReader | None:

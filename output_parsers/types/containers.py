@@ -33,7 +33,7 @@ from ..result.reading import (
     strict_equal,
 )
 from .choices import BoolNode, ChoiceNode
-from .constraints import ConstrainedNode, PydanticNode
+from .constraints import ConstrainedNode
 from .node import (
     Definitions,
     JsonLeafNode,
@@ -44,10 +44,10 @@ from .node import (
     json_node_of,
     walk,
 )
-from .records import ObjectNode, RootModelNode
+from .records import ObjectNode
 from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
 from .target import Target, type_name
-from .validation import JsonReader, json_validator, readable_by_pydantic
+from .validation import JsonReader, json_validator, readable_by_pydantic, runs_validators
 
 Build = Callable[[Target], Node[object]]
 
@@ -467,12 +467,10 @@ class UnionNode(Node[object]):
 
     @cached_property
     def _json_reader(self) -> JsonReader | None:
-        if self._target is None or not any(map(_may_validate, walk(self))) or not readable_by_pydantic(self):
+        if self._target is None or not runs_validators(self) or not readable_by_pydantic(self):
             return None
         validator = json_validator(self._target)
-        if validator is None or not validator.runs_user_code:
-            return None
-        return JsonReader(self, validator, self._target.name)
+        return None if validator is None else JsonReader(self, validator, self._target.name)
 
     def read(self, data: Json, cursor: Cursor) -> object:
         if self._json_reader is not None:
@@ -811,12 +809,6 @@ def _equivalent(one: object, other: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-
-
-def _may_validate(node: Node[object]) -> bool:
-    """Return True if a validator that the user wrote may belong to a type itself."""
-    is_pydantic = isinstance(node, ObjectNode) and node.spec.adapter is not None
-    return is_pydantic or isinstance(node, (ConstrainedNode, PydanticNode, RootModelNode))
 
 
 def _bare(node: Node[object]) -> Node[object]:

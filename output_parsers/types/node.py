@@ -37,6 +37,7 @@ class Node(ABC, Generic[T_co]):
         any_text: Any text can be read as a value.
         named: The schema is a definition with a name if the type contains it twice.
         known_to_pydantic: pydantic can read the JSON of the type, if that also holds for all ``parts``.
+        runs_user_code: Reading may call a validator that the user wrote, apart from those of ``parts``.
         part_descriptions: The explanations of the ``parts`` for the model, in their order; empty if no part
             has one.
     """
@@ -47,6 +48,7 @@ class Node(ABC, Generic[T_co]):
     any_text: bool = False
     named: bool = False
     known_to_pydantic: bool = True
+    runs_user_code: bool = False
     part_descriptions: tuple[str | None, ...] = ()
 
     @property

@@ -532,9 +532,15 @@ class RootModelNode(Node[object]):
 
     @cached_property
     def _json_reader(self) -> JsonReader | None:
-        if not readable_by_pydantic(self):
-            return None
-        return JsonReader(self, JsonValidator(TypeAdapter(self._cls)), self._cls.__name__)
+        return JsonReader(self, self._validator, self._cls.__name__) if readable_by_pydantic(self) else None
+
+    @cached_property
+    def _validator(self) -> JsonValidator:
+        return JsonValidator(TypeAdapter(self._cls))
+
+    @cached_property
+    def runs_user_code(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
+        return self._validator.runs_user_code
 
     def read(self, data: Json, cursor: Cursor) -> object:
         if self._json_reader is not None:
@@ -675,9 +681,17 @@ class ObjectNode(Node[object]):
 
     @cached_property
     def _json_reader(self) -> JsonReader | None:
-        if self.spec.adapter is None or not readable_by_pydantic(self):
+        if self._validator is None or not readable_by_pydantic(self):
             return None
-        return JsonReader(self, JsonValidator(self.spec.adapter), self.name)
+        return JsonReader(self, self._validator, self.name)
+
+    @cached_property
+    def _validator(self) -> JsonValidator | None:
+        return None if self.spec.adapter is None else JsonValidator(self.spec.adapter)
+
+    @cached_property
+    def runs_user_code(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
+        return self._validator is not None and self._validator.runs_user_code
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         spec = self.spec._replace(make=dict, adapter=None, by_key=True)
@@ -1040,6 +1054,9 @@ class EnvelopeNode(Node[T]):
         value = self.inner.read(data, cursor)
         cursor.record("envelope left out", data, value)
         return value
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return EnvelopeNode(self.field, json_node_of(self.inner, built))
 
     def write(self, value: object) -> Json:
         return {self.field: self.inner.write(value)}

@@ -160,6 +160,11 @@ def readable_by_pydantic(node: Node[object]) -> bool:
     return all(part.known_to_pydantic for part in walk(node))
 
 
+def runs_validators(node: Node[object]) -> bool:
+    """Return True if reading a type may call a validator that the user wrote."""
+    return any(part.runs_user_code for part in walk(node))
+
+
 def problems_of(error: ValidationError, cursor: Cursor, data: Json) -> list[Problem]:
     """Convert a pydantic ValidationError to Problem objects, one for each error.
 
