@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
-from output_parsers.result.reading import strict_equal
+from output_parsers.result.reading import Reading, strict_equal
 from output_parsers.types.decisions import Decision
 from output_parsers.types.target import type_name
 
@@ -22,13 +22,15 @@ from ..models.errors import (
     ServiceOutputError,
     ToolError,
 )
+from ..models.messages import ChatReply
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .approval import ApprovalRequiredError
 from .budget import check_listeners
 from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
 from .interceptor import Interceptor, Proceed, attributes_of
-from .plan import EnclosingCall, Invocation, RunningCall
+from .output_format import OutputFormat
+from .plan import CallState, EnclosingCall, Invocation, RunningCall
 from .results import Answer, Result
 from .streams import CallCompleted, CallFailed, CallStarted
 from .tool_execution import can_undo, undo_tools
@@ -197,6 +199,18 @@ def _undo_tools(error: BaseException, invocation: Invocation) -> Flow[tuple[Tool
     return (yield from undo_tools(invocation))
 
 
+def _streamed_reading(
+    state: CallState, output_format: OutputFormat, reply: ChatReply
+) -> Reading[object] | None:
+    """Return what a stream has read of the reply, or None if it has to be read again."""
+    calls, tooling = reply.message.tool_calls, output_format.tooling
+    if state.streamed_reading is None or len(calls) > 1:
+        return None
+    if tooling is None:
+        return None if calls else state.streamed_reading(reply.message.text)
+    return state.streamed_reading(calls[0].arguments) if calls and calls[0].name == tooling.choice else None
+
+
 def _request_answer(invocation: Invocation) -> Flow[Answer]:
     """Send requests to the model, run the tools that it calls, and parse its final answer.
 
@@ -239,7 +253,7 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
             reasons, source, doubt = (*reasons, *probable.notes), probable.source, probable.doubt
             decisions = probable.decisions
         else:
-            reading = output_format.read(reply)
+            reading = _streamed_reading(state, output_format, reply) or output_format.read(reply)
     except OutputParsingError as error:
         state.attempts[number] = state.attempts[number]._replace(error=error)
         failure = ServiceOutputError(invocation.plan.qualname, error.text, error.problems, state.attempts)

@@ -15,6 +15,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
 
+from output_parsers.result.reading import Reading
+
 from ..interface.decorators import CallContext, MemoryId
 from ..interface.parameters import function_name
 from ..models.base import ChatModel
@@ -157,6 +159,8 @@ class CallState:
             first tool.
         provided_tools: What the tool providers have given so far; None before they are asked.
         is_abandoned: True if the caller no longer waits for the answer. Then no further request is sent.
+        streamed_reading: A function of the text of the reply that returns what a stream has already read of
+            it, so that validators run once; None if there is no stream.
     """
 
     budget: Budget
@@ -183,6 +187,7 @@ class CallState:
     provided_tools: ProvidedTools | None = None
     undoable: list[Any] | None = None
     is_abandoned: bool = False
+    streamed_reading: Callable[[str], Reading[Any] | None] | None = None
     _id: str = ""
 
     @property

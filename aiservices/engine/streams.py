@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, Type
 
 from output_parsers.parser.reasoning import ReasoningFilter
 from output_parsers.result.errors import OutputParsingError, Problem
-from output_parsers.result.reading import strict_equal
+from output_parsers.result.reading import Reading, strict_equal
 
 from ..models.errors import (
     AiServiceError,
@@ -29,7 +29,7 @@ from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .effects import Flow, astream, stream
 from .output_format import OutputFormat
-from .plan import Invocation
+from .plan import CallState, Invocation
 from .results import Answer, Result
 
 if TYPE_CHECKING:
@@ -252,8 +252,9 @@ StreamEvent: TypeAlias = (
 class StreamState(Generic[T]):
     """The state of a streamed answer: the partial value, and finally the result or error."""
 
-    def __init__(self, make_result: Callable[[Any], Result[T]]) -> None:
+    def __init__(self, make_result: Callable[[Any], Result[T]], call: CallState | None) -> None:
         self._make_result = make_result
+        self._call = call
         self._reader: PartialReader[T] | None = None
         self._text_of: Callable[[ReplyDelta], str] = str
         self._reported_fields: set[str] = set()
@@ -276,8 +277,10 @@ class StreamState(Generic[T]):
 
             output_format = event.output_format
             parser = output_format.parser if output_format.is_streamed else None
-            self._reader = None if parser is None else PartialReader(parser)
+            self._reader = None if parser is None else PartialReader(parser, validate_early=False)
             self._text_of = output_format.text_extractor()
+            if self._call is not None:
+                self._call.streamed_reading = self._reading
             self._reported_fields, self._reported_items, self._last_value = set(), 0, _NOTHING
             return False
         if type(event) is not Accepted:
@@ -285,6 +288,10 @@ class StreamState(Generic[T]):
         self.result = self._make_result(event.answer)
         # The last snapshot is not repeated if the final value equals it.
         return not strict_equal(self._last_value, self.result.value)
+
+    def _reading(self, text: str) -> Reading[Any] | None:
+        """Return the complete reply as it was read; None if it has another text."""
+        return None if self._reader is None or self._reader.text != text else self._reader.finish()
 
     def snapshot(self) -> Snapshot[T]:
         """Return the partial value parsed from the text of the answer received so far."""
@@ -405,10 +412,13 @@ class Stream(Generic[T_co]):
     """
 
     def __init__(
-        self, events: Generator[object, None, None], make_result: Callable[[Any], Result[T_co]]
+        self,
+        events: Generator[object, None, None],
+        make_result: Callable[[Any], Result[T_co]],
+        call: CallState | None = None,
     ) -> None:
         self._events = events
-        self._state = StreamState(make_result)
+        self._state = StreamState(make_result, call)
 
     def __iter__(self) -> Iterator[Snapshot[T_co]]:
         self._state.check_not_over()
@@ -470,10 +480,13 @@ class AsyncStream(Generic[T_co]):
     """
 
     def __init__(
-        self, events: AsyncGenerator[object, None], make_result: Callable[[Any], Result[T_co]]
+        self,
+        events: AsyncGenerator[object, None],
+        make_result: Callable[[Any], Result[T_co]],
+        call: CallState | None = None,
     ) -> None:
         self._events = events
-        self._state = StreamState(make_result)
+        self._state = StreamState(make_result, call)
 
     async def __aiter__(self) -> AsyncIterator[Snapshot[T_co]]:
         self._state.check_not_over()
@@ -571,7 +584,7 @@ class ItemStream:
         self._reader: ItemReader[object] | None = None
         self._text_of: Callable[[ReplyDelta], str] = str
         self._answers_by_tool = False
-        self._item_count = 0
+        self._items: list[object] = []  # those that were yielded
 
     def chunks(self, event: object) -> Iterator[object]:
         """Yield the list items that are complete after an event, such as a new piece of streamed text.
@@ -584,8 +597,10 @@ class ItemStream:
             self._reader = None if parser is None else cast("ItemListParser", parser).reader()
             self._text_of = output_format.text_extractor()
             self._answers_by_tool = output_format.tooling is not None
+            self._items = []
+            self._invocation.state.streamed_reading = self._reading
         elif type(event) is Accepted:  # the rest of the list, after the items that were already yielded
-            yield from list(event.answer.value)[self._item_count :]
+            yield from list(event.answer.value)[len(self._items) :]
         elif type(event) is ReplyDelta and self._reader is not None:
             if not self._answers_by_tool and (name := _called_tool(event)):
                 self._stop_reading(self._reader, name)
@@ -593,7 +608,7 @@ class ItemStream:
             text = self._text_of(event)
             while items := self._feed(self._reader, text):
                 self._invocation.state.text_streamed = True
-                self._item_count += len(items)
+                self._items += items
                 yield from items
                 text = ""  # an invalid item raises an error only after the items before it were yielded
 
@@ -603,9 +618,18 @@ class ItemStream:
         Raises an error if the user has already received items.
         """
         self._reader = None
-        if self._item_count:
+        if self._items:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"
             raise self._error(reader.text, [Problem("$", message)], reader)
+
+    def _reading(self, text: str) -> Reading[Any] | None:
+        """Return the items of the complete reply; None if it has another text or is not a list of items."""
+        if self._reader is None or self._reader.text != text:
+            return None
+        try:
+            return Reading([*self._items, *self._reader.finish()])
+        except OutputParsingError:  # the parser of the complete reply explains it, or reads a list in prose
+            return None
 
     def _feed(self, reader: ItemReader[object], text: str) -> list[object]:
         try:

@@ -327,7 +327,9 @@ def start_stream(
 ) -> Stream[Any] | AsyncStream[Any]:
     """Return the stream of a service call, whose request is sent when the stream is first read."""
     flow, make_result = streaming_flow(pipeline, invocation), partial(result_of, invocation=invocation)
-    return AsyncStream(astream(flow), make_result) if is_async else Stream(stream(flow), make_result)
+    if is_async:
+        return AsyncStream(astream(flow), make_result, invocation.state)
+    return Stream(stream(flow), make_result, invocation.state)
 
 
 def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:

@@ -40,6 +40,7 @@ from ..types.node import (
     OutputParser,
     RecursiveNode,
     described_hint,
+    json_node_of,
     schema_of,
     with_description,
 )
@@ -54,6 +55,7 @@ from ..types.records import (
 )
 from ..types.scalars import TextNode, scalar_node, temporal_node
 from ..types.target import Target, type_name
+from ..types.validation import runs_validators
 from .extract import (
     FRAGMENT_MESSAGE,
     TEXT_AROUND_JSON,
@@ -208,6 +210,18 @@ class TypeParser(Generic[T]):
         if self.plain_text:
             return None
         return compile_fast_reader(self._target.annotated, self._value_node, field=self._field)
+
+    @cached_property
+    def json_parser(self) -> TypeParser[Json] | None:
+        """A parser of the same texts that returns JSON and runs no validators; None if the type has none."""
+        if not runs_validators(self.node):
+            return None
+        parser: TypeParser[Any] = copy.copy(self)
+        built: dict[Node[Any], Node[Json]] = {}
+        parser.node = json_node_of(self.node, built)
+        parser._value_node = json_node_of(self._value_node, built)
+        parser._read_exact = _never_exact
+        return parser
 
     # Compiling the fast reader takes long, so it waits for the first text. It then replaces this method, so
     # that later calls do not pay for the check.

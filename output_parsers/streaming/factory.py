@@ -25,7 +25,7 @@ from ..parser.fast_path import NOT_EXACT, compile_fast_reader
 from ..result.errors import USER_CODE_ERRORS, ValidatorError
 from ..result.reading import Cursor, Json, JsonSyntaxError, Leniency, ValidationFailure
 from ..types.choices import BoolNode, ChoiceNode, FlagNode
-from ..types.constraints import ConstrainedNode
+from ..types.constraints import ConstrainedNode, ValidatedNode
 from ..types.containers import DictNode, ListNode, TupleNode, UnionNode
 from ..types.node import Node, RecursiveNode
 from ..types.records import EnvelopeNode, ObjectNode, RootModelNode
@@ -150,8 +150,8 @@ class BuilderFactory:
         if isinstance(node, RecursiveNode):
             return self._maker(node.target, bracket, checks)
         # Constraints are checked when the container is complete, unless they convert the value.
-        is_checked = isinstance(node, RootModelNode) and not node.runs_user_code
-        if is_checked or (isinstance(node, ConstrainedNode) and not node.converts):
+        is_converted = isinstance(node, ValidatedNode) or node.runs_user_code
+        if isinstance(node, (RootModelNode, ConstrainedNode)) and not is_converted:
             return self._maker(node.parts[0], bracket, (node.check, *checks))
         if isinstance(node, UnionNode):
             return self._union_maker(node, bracket, checks)

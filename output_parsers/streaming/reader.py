@@ -47,7 +47,7 @@ from ..result.reading import (
     strict_equal,
 )
 from ..types.containers import ListNode
-from ..types.node import Node
+from ..types.node import Node, json_node_of
 from ..types.scalars import TextNode
 from ..types.target import Target
 from .builders import Container, PartialList, PartialObject, ScanState, decode_items, plain
@@ -131,12 +131,19 @@ class PartialReader(Generic[T]):
     and its result is authoritative.
     """
 
-    def __init__(self, output_type: TypeForm[T] | TypeParser[T], *, leniency: Leniency | None = None) -> None:
+    def __init__(
+        self,
+        output_type: TypeForm[T] | TypeParser[T],
+        *,
+        leniency: Leniency | None = None,
+        validate_early: bool = True,
+    ) -> None:
         """Create a reader for one reply, which arrives in chunks of text.
 
         Args:
             output_type: The type of the value, or its parser.
             leniency: How far the text may differ from exact JSON; by default the leniency of the parser.
+            validate_early: False if the validators of the user may see a complete value in ``finish`` only.
         """
         self._parser: TypeParser[T] = (
             output_type if isinstance(output_type, TypeParser) else parser_for(output_type)
@@ -146,6 +153,8 @@ class PartialReader(Generic[T]):
         self._reasoning = ReasoningFilter()
         self._reading: Reading[T] | None = None
         node = self._parser.node
+        self._validate_early = validate_early
+        self._is_closed = False
         self._plain_text = PlainTextReader(self._reasoning) if isinstance(node, TextNode) else None
         self._text_of_reading = ""  # the text that ``_reading`` was parsed from
         self._factory = factory_for(node)
@@ -168,9 +177,9 @@ class PartialReader(Generic[T]):
         answer = self._reasoning.feed(chunk)
         if self._plain_text is not None:
             self._plain_text.feed(answer)
-        elif answer and self._reading is None:
+        elif answer and not self._is_closed:
             self._scanner.feed(answer)
-            if self._last_closed is not None and self._reading is None:
+            if self._last_closed is not None and not self._is_closed:
                 # The text of an invalid answer is not needed any more.
                 self._scanner.drop_before(self._last_closed.stack[0][0].end)
 
@@ -183,13 +192,27 @@ class PartialReader(Generic[T]):
         self._text_of_reading = self._scanner.cut(container.start, container.end)
         # Parsed here and not in ``finish``, so that the last snapshot is an instance of the class.
         try:
-            self._reading = self._parser.read(self._text_of_reading, self._leniency)
+            if self._parser.json_parser is not None:  # the validators run when the value is needed
+                self._parser.json_parser.read(self._text_of_reading, self._leniency)
+            else:
+                self._reading = self._parser.read(self._text_of_reading, self._leniency)
         except OutputParsingError:
             return not make_view(self._last_closed, self._factory, self._cursor)
+        self._is_closed = True
         return False
+
+    def _validate_closed(self) -> None:
+        """Run the validators of a value that is closed and fits."""
+        self._validate_early = False
+        try:
+            self._reading = self._parser.read(self._text_of_reading, self._leniency)
+        except OutputParsingError:  # ``finish`` raises it
+            pass
 
     def snapshot(self) -> Snapshot[T]:
         """Return a typed snapshot of the streamed value so far."""
+        if self._is_closed and self._validate_early and self._reading is None:
+            self._validate_closed()
         reading = self._reading
         if reading is not None:
             return Snapshot(value=reading.value, done=True)
@@ -384,7 +407,8 @@ class ItemReader(Generic[T]):
         outside = answer[:start] + answer[end:]
         if not ("[" in outside or "{" in outside or role_of(answer, start, end) is Role.OTHER):
             return
-        parser = TypeParser(Target(list[Any]), ListNode(self._node, list, exact=False))
+        items = ListNode(json_node_of(self._node, {}), list, exact=False)  # without validators
+        parser = TypeParser(Target(list[Any]), items)
         whole, read = (parser.read(text, self._leniency).value for text in (self.text, answer[start:end]))
         if not strict_equal(whole, read):
             raise OutputParsingError(self.text, [Problem("$", "the whole reply has another answer")])

@@ -215,10 +215,7 @@ class ConstrainedNode(Node[object]):
 
     Attributes:
         inner: The node without the constraints.
-        converts: A user-written validator may change the value.
     """
-
-    converts = False
 
     def __init__(self, inner: Node[object], adapter: TypeAdapter[object], keywords: JsonSchema) -> None:
         self.inner = inner
@@ -298,8 +295,6 @@ class ValidatedNode(ConstrainedNode):
 
     Its values are checked as a ConstrainedNode does if pydantic does not know the type.
     """
-
-    converts = True
 
     def __init__(
         self,

@@ -708,7 +708,7 @@ def _json_types(node: Node[object]) -> frozenset[type] | None:
     if type(node) is RecursiveNode:
         return None if node.node is None else _json_types(node.node)
     if type(node) is ConstrainedNode:
-        return None if node.converts else _json_types(node.inner)
+        return _json_types(node.inner)
     if type(node) is ChoiceNode:
         return frozenset((str,)) if node.exact else None
     if isinstance(node, FloatNode) and not node.finite:  # it reads "NaN"
