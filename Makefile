@@ -51,7 +51,7 @@ test-engines: $(VENV)/.engines
 	@command -v java >/dev/null || $(call debian,default-jre-headless)
 	@$(PYTEST) -m engines
 
-# Tests with servers and libraries of others that take long: Chromium, the embedded model.
+# Tests with servers and libraries of others that take long: Chromium, the embedded model, the suite of MCP (npm).
 test-peers: $(VENV)/.dev model parts
 	@$(PYTEST) -m peers
 

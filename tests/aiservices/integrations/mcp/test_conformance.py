@@ -1,0 +1,91 @@
+"""The official conformance suite of MCP, which npm installs: its scenarios for clients and servers.
+
+The scenarios for authorization are not run, because ``McpTools`` sends the headers that it gets.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+pytest.importorskip("mcp")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed: install the extra fastapi of aiservices")
+
+pytestmark = pytest.mark.peers
+
+FOLDER = Path(__file__).parent
+PACKAGES = ("@modelcontextprotocol/conformance@0.1.16", "node@22")  # it needs this version of Node
+RunSuite: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed, so the conformance suite of MCP cannot be run")
+    folder = tmp_path_factory.mktemp("conformance")
+    install = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *PACKAGES]
+    installed = subprocess.run(install, capture_output=True, text=True, timeout=300, check=False)
+    if installed.returncode:
+        pytest.skip(f"npm cannot install the conformance suite of MCP: {installed.stderr[-300:]}")
+    binaries = folder / "node_modules" / ".bin"
+    path = os.pathsep.join((str(FOLDER.parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])))
+    env = {
+        **os.environ,
+        "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": path,
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(binaries / "conformance"), *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=300, env=env, cwd=folder, check=False
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "scenario", ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"]
+)
+def test_a_client_passes(scenario: str, run_suite: RunSuite) -> None:
+    command = f"{sys.executable} {FOLDER / 'conformance_client.py'}"
+    done = run_suite("client", "--command", command, "--scenario", scenario)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OVERALL: PASSED" in done.stderr
+
+
+def test_a_server_passes_all_scenarios_but_those_that_no_service_has(run_suite: RunSuite) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    server = subprocess.Popen([sys.executable, str(FOLDER / "conformance_server.py"), str(port)])
+    try:
+        _wait_for(port)
+        known = str(FOLDER / "conformance_expected_failures.yml")
+        url = f"http://127.0.0.1:{port}/mcp"
+        done = run_suite("server", "--url", url, "--suite", "all", "--expected-failures", known)
+    finally:
+        server.kill()
+        server.wait()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Total: 13 passed" in done.stdout, done.stdout
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(300):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError(f"no server listens on port {port}")
