@@ -30,6 +30,7 @@ _LONGEST_WAIT = 30.0  # seconds between two requests to one model, unless the pr
 _LONGEST_REQUESTED_WAIT = 60.0  # seconds; a provider that asks for more is not asked again
 _SAME_TIME = 0.005  # seconds; models that are ready within it keep their order
 _UNSUPPORTED_STATUS = frozenset((400, 404, 405, 415, 422, 501))
+_MAX_OTHER_ERRORS = 100
 _INVALID_STATUS = frozenset((400, 422, 501))  # the request itself was not accepted
 _TOO_LONG = ("context_length", "context length", "context window")
 # If the error of a provider contains one of these words, it refuses the strategy, not another part of the
@@ -200,6 +201,7 @@ class ModelRoute:
         self._unsupported = _unsupported_by(model)
         # Refusals of calls that failed before a simpler strategy was accepted, by the name of the model.
         self._unconfirmed: dict[str, tuple[UnsupportedFeature, ...]] = {}
+        self._other_errors: set[str] = set()  # texts of errors for which no strategy was the reason
 
     @property
     def capabilities(self) -> Capabilities:
@@ -252,7 +254,7 @@ class ModelRoute:
         tooling = output_format(refused).tooling
         has_tools = request.tooling is not None and len(request.tooling.tools) > (tooling is not None)
         refusal = _strategy_refusal(error, refused.strategy, request, has_tools=has_tools)
-        if refusal is None:
+        if refusal is None or (not refusal.is_named and refusal.text in self._other_errors):
             return None
         index = options.index(refused)
         # A type that no strict mode can express is sent without "strict" either way: skip the same request.
@@ -272,6 +274,12 @@ class ModelRoute:
     def unconfirmed(self, model_name: str | None) -> tuple[UnsupportedFeature, ...]:
         """Return what the provider refused in a call that failed before a simpler strategy succeeded."""
         return self._unconfirmed.get(model_name or "", ())
+
+    def note_other_error(self, error: ModelError, request: ChatRequest) -> None:
+        """Note that an error has another reason than the strategy, because it came with all of them."""
+        if len(self._other_errors) >= _MAX_OTHER_ERRORS:
+            self._other_errors.clear()
+        self._other_errors.add(refusal_text(error, message_texts(request.messages)))
 
     def set_unconfirmed(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
         """Note the refusals with which the next call begins, until one of its requests succeeds.
@@ -351,6 +359,7 @@ class ModelState:
         if fallback is None:
             if self._refusals:  # the strategy may not have been the reason
                 self.route.set_unconfirmed((), self.model_name)
+                self.route.note_other_error(error, request)
             return False
         self.option, refusal = fallback
         self._refusals.append(refusal)
@@ -469,8 +478,9 @@ def _unsupported_by(model: ChatModel) -> Unsupported:
 
 
 class _Refusal(NamedTuple):
-    """How a provider refused a strategy: see UnsupportedFeature."""
+    """How a provider refused a strategy: see UnsupportedFeature. ``text`` is what it said."""
 
+    text: str
     method_only: bool
     is_named: bool
     tries_unstrict: bool
@@ -491,13 +501,14 @@ def _strategy_refusal(
         return None
     is_bad_schema = any(words in text for words in _SCHEMA_WORDS)
     tries_unstrict = is_bad_schema or "strict" in text
-    if any(word in text for word in _STRATEGY_WORDS[strategy]):
-        names_tools = strategy is not Strategy.OUTPUT_TOOL and any(word in text for word in _TOOL_WORDS)
-        return _Refusal(is_bad_schema or (has_tools and names_tools), True, tries_unstrict)
-    parameter = refused_parameter(error)
-    if error.status not in _INVALID_STATUS or _OTHER_PARTS.search(parameter or text):
+    is_combination = has_tools and any(word in text for word in _TOOL_WORDS)
+    if is_combination or any(word in text for word in _STRATEGY_WORDS[strategy]):
+        is_of_method = is_bad_schema or (is_combination and strategy is not Strategy.OUTPUT_TOOL)
+        return _Refusal(text, is_of_method, True, tries_unstrict)
+    is_response = error.body is not None and error.status in _INVALID_STATUS
+    if not is_response or _OTHER_PARTS.search(refused_parameter(error) or text):
         return None
-    return _Refusal(True, False, tries_unstrict)
+    return _Refusal(text, True, False, tries_unstrict)
 
 
 def _refuses_strict_tools(error: ModelError, request: ChatRequest) -> bool:

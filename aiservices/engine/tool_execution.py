@@ -63,6 +63,21 @@ _LOGGER = logging.getLogger("aiservices")
 FINAL_ERRORS = (AuthenticationError, DefinitionError)
 
 
+def _with_arguments(function: Callable[..., Any], call: ToolInvocation, **more: Any) -> Callable[[], Any]:
+    """Return a function without parameters that gets those arguments of a tool call that it names."""
+    defaults = {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(call.tool.function).parameters.values()
+        if parameter.default is not parameter.empty
+    }
+    values = {**defaults, **call.arguments, **call.hidden_arguments, **more}
+    parameters = inspect.signature(function).parameters.values()
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        names = {parameter.name for parameter in parameters}
+        values = {name: value for name, value in values.items() if name in names}
+    return partial(function, **values)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class UndoableCall:
     """A successful tool call that can be undone with the ``compensate`` function of its tool.
@@ -79,18 +94,8 @@ class UndoableCall:
         """Return a function that undoes the tool call."""
         tool = self.call.tool
         assert tool.compensate is not None
-        defaults = {
-            parameter.name: parameter.default
-            for parameter in inspect.signature(tool.function).parameters.values()
-            if parameter.default is not parameter.empty
-        }
         result = self.result.data if isinstance(self.result, ToolAnswer) else self.result
-        values = {**defaults, **self.call.arguments, **self.call.hidden_arguments, "result": result}
-        parameters = inspect.signature(tool.compensate).parameters.values()
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            names = {parameter.name for parameter in parameters}
-            values = {name: value for name, value in values.items() if name in names}
-        return partial(tool.compensate, **values)
+        return _with_arguments(tool.compensate, self.call, result=result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,9 +558,10 @@ def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> li
     all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
     names = [name for one in all_interceptors for name in getattr(one, "async_parts", ())]
     names += [
-        f"compensate of the tool {tool.name}"
+        f"{setting} of the tool {tool.name}"
         for tool in tools
-        if tool.compensate and is_async(tool.compensate)
+        for setting in ("compensate", "needs_approval")
+        if is_async(getattr(tool, setting))
     ]
     return list(dict.fromkeys(names))
 
@@ -627,6 +633,42 @@ def check_before_waiting(call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]
     interceptors = (*call.invocation.plan.tool_interceptors, *call.tool.interceptors)
     checks = [one for one in interceptors if isinstance(one, ToolCheck)]
     return (yield from checked_call(call, checks)) if checks else call
+
+
+def needs_approval(call: ToolInvocation) -> Flow[bool]:
+    """Return True if a tool call must be approved.
+
+    A function that decides about it and fails, or returns anything but False, does not let the call run.
+    """
+    rule = call.tool.needs_approval
+    if isinstance(rule, bool):
+        return rule
+    decide = _with_arguments(rule, call)
+
+    def ask() -> object:
+        try:
+            decision = decide()
+        except Exception:
+            return _log_failed_rule(call)
+        if inspect.iscoroutine(decision):
+            decision.close()
+            return True
+        return decision
+
+    async def aask() -> object:
+        try:
+            decision = decide()
+            return (await decision) if inspect.isawaitable(decision) else decision
+        except Exception:
+            return _log_failed_rule(call)
+
+    decision: object = yield Run(aask if is_async(rule) else ask, in_thread=not is_async(rule))
+    return decision is not False
+
+
+def _log_failed_rule(call: ToolInvocation) -> bool:
+    _LOGGER.exception("needs_approval of the tool %s failed, so the call waits for approval", call.name)
+    return True
 
 
 def checked_call(call: ToolInvocation, checks: Sequence[ToolCheck]) -> Flow[ToolInvocation | ToolRun]:

@@ -76,6 +76,7 @@ from .tool_execution import (
     check_before_waiting,
     has_failed,
     limit_text,
+    needs_approval,
     prepare_call,
     run_tool,
     store_undoable,
@@ -482,8 +483,10 @@ def _check_waiting(
             continue
         checked = yield from check_before_waiting(one)
         if isinstance(checked, ToolInvocation):
+            if not one.tool.external and not (yield from needs_approval(checked)):
+                continue
             checked = _with_checked_arguments(one, checked, invocation.state)
-            (pending if one.tool.needs_approval else external).append(checked.call)
+            (external if one.tool.external else pending).append(checked.call)
         prepared[index] = checked
     # No tool of the round has run, so that none runs twice when the call is resumed.
     if pending or external:

@@ -37,6 +37,7 @@ AiServiceError
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -128,6 +129,19 @@ class Strategy(StrEnum):
     PROMPT = "prompt"
     DECISION = "decision"
     TEXT = "text"
+
+
+_LINE_BREAKS = re.compile(r"\s*[\t\n\v\f\r\x85\u2028\u2029]\s*")
+# Escape sequences of terminals, and characters that change the direction of text.
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(message: str) -> str:
+    """Return a message as one line without control characters, with which a server could forge log lines."""
+    if message.isprintable():
+        return message
+    message = _LINE_BREAKS.sub(" ", message)
+    return _INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], message)
 
 
 class AttemptPurpose(Enum):
@@ -419,7 +433,7 @@ class FinishError(AiServiceError):
     """
 
     def __init__(self, message: str, *, text: str, reason: str) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.text = text
         self.reason = reason
 
@@ -471,7 +485,7 @@ class ModelError(AiServiceError):
         retry_after: float | None = None,
         body: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         # Retries depend on retryable and retry_after and not on status: a model may work without HTTP.
         self.status = status
         self.request_id = request_id

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
 from itertools import takewhile
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
@@ -72,6 +74,7 @@ class PromptPlan(NamedTuple):
         examples: Few-shot examples.
         names: The names of all parameters if each can be passed by position or by name, else None.
         system_takes_invocation: True if the function for the system message takes the Invocation.
+        never_none: The names of the parameters whose types are text, numbers or dates, without None.
     """
 
     qualname: str
@@ -87,12 +90,23 @@ class PromptPlan(NamedTuple):
     examples: tuple[PlannedExample, ...] = ()
     names: tuple[str, ...] | None = None
     system_takes_invocation: bool = False
+    never_none: tuple[str, ...] = ()
 
     def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
         """Return a dict from parameter names to the arguments of a call, filling in default values.
 
-        Raises TypeError if they do not fit the signature.
+        Raises TypeError if they do not fit the signature, or if one is None that must not be.
         """
+        arguments = self._bound(args, kwargs)
+        for name in self.never_none:
+            if arguments[name] is None:
+                raise TypeError(
+                    f"{self.qualname}: {name} is None, which would be sent as the word none; if it is "
+                    f"optional, annotate it with None, as in {name}: str | None"
+                )
+        return arguments
+
+    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
         names = self.names
         # Signature.bind takes longer than all other work on the arguments of a simple call.
         if names is not None:
@@ -307,7 +321,17 @@ def plan_prompt(
         role_names.get(Role.MEMORY_ID) in used,
         names=tuple(signature.parameters) if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None,
         system_takes_invocation=takes_invocation,
+        never_none=tuple(p.name for p in parameters if _is_never_none(p, signature)),
     )
+
+
+_SCALARS = frozenset((str, int, float, bool, Decimal, date, datetime, time))
+
+
+def _is_never_none(parameter: Parameter, signature: inspect.Signature) -> bool:
+    types, default = parameter.types, signature.parameters[parameter.name].default
+    is_data = parameter.role in (None, Role.USER_MESSAGE) and default is not None
+    return is_data and bool(types) and _SCALARS.issuperset(types)
 
 
 def docstring_problems(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import lru_cache, partial
@@ -116,6 +116,10 @@ class ToolException(Exception):
     """Raised by a tool to send an error message to the model."""
 
 
+# A function gets the arguments of a call, and returns whether this call must be approved.
+NeedsApproval: TypeAlias = bool | Callable[..., bool | Awaitable[bool]]
+
+
 class ToolDeclaration(NamedTuple):
     """The arguments of the ``@tool`` decorator, such as the name and description of the tool."""
 
@@ -123,7 +127,7 @@ class ToolDeclaration(NamedTuple):
     description: str | None = None
     return_behavior: ReturnBehavior = ReturnBehavior.TO_LLM
     timeout: float | None = None
-    needs_approval: bool = False
+    needs_approval: NeedsApproval = False
     metadata: Mapping[str, Any] | None = None
     external: bool = False
     interceptors: tuple[Any, ...] = ()
@@ -145,7 +149,8 @@ class Tool:
         asynchronous: True if the function is a coroutine function.
         return_behavior: The destination of the result.
         timeout: Seconds after which a call fails; if None, the timeout of ToolLimits applies.
-        needs_approval: True if each call must be approved before it runs.
+        needs_approval: True if each call must be approved before it runs; or a function of the arguments that
+            says so.
         return_type: The return annotation of the function; ``inspect.Signature.empty`` if it has none.
         yields_text: True if the function returns an iterator of the pieces of one text.
         metadata: Further fields of the tool in the request, as the provider documents them.
@@ -166,7 +171,7 @@ class Tool:
     asynchronous: bool = False
     return_behavior: ReturnBehavior = ReturnBehavior.TO_LLM
     timeout: float | None = None
-    needs_approval: bool = False
+    needs_approval: NeedsApproval = False
     return_type: Any = inspect.Signature.empty
     yields_text: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -330,7 +335,7 @@ def tool(
     description: str | None = ...,
     return_behavior: ReturnBehavior | str = ...,
     timeout: float | None = ...,
-    needs_approval: bool = ...,
+    needs_approval: NeedsApproval = ...,
     metadata: Mapping[str, Any] | None = ...,
     external: bool = ...,
     interceptors: Sequence[Any] = ...,
@@ -346,7 +351,7 @@ def tool(
     description: str | None = None,
     return_behavior: ReturnBehavior | str = ReturnBehavior.TO_LLM,
     timeout: float | None = None,
-    needs_approval: bool = False,
+    needs_approval: NeedsApproval = False,
     metadata: Mapping[str, Any] | None = None,
     external: bool = False,
     interceptors: Sequence[Any] = (),
@@ -367,7 +372,10 @@ def tool(
             ``name: text``.
         return_behavior: The destination of the result.
         timeout: Seconds after which a call fails.
-        needs_approval: True to wait for an approval before each call.
+        needs_approval: True to wait for an approval before each call. Or a function, which may be async, that
+            returns True for the calls that wait, and False for the others. It gets those of the tool's
+            arguments that it has parameters for, such as ``lambda euros: euros > 50``. If it raises an
+            exception or returns anything else, the call waits.
         metadata: Further fields of the tool in the request, as the provider documents them, for example
             ``{"cache_control": {"type": "ephemeral"}}``. The embedded model ignores them.
         external: True if a person or another program gives the result: each call waits, the function never
@@ -525,7 +533,9 @@ def _make_tool(function: Any, name: str, description: str, signature: ParsedSign
         if problem is not None:
             raise ToolDefinitionError(f"an interceptor of the tool {name} {problem}")
     arguments, injected, return_type = signature
-    compensate = _compensation(declaration, function, name, arguments, injected)
+    names = _argument_names(arguments, injected)
+    compensate = _compensation(declaration, function, name, names)
+    needs_approval = _approval_rule(declaration, function, name, names)
     if declaration.external:
         return _external_tool(declaration, name, description, arguments, return_type, compensate)
     return Tool(
@@ -538,7 +548,7 @@ def _make_tool(function: Any, name: str, description: str, signature: ParsedSign
         asynchronous=is_async(function) or is_async(inner) or _is_async_iterable(inner, return_type),
         return_behavior=declaration.return_behavior,
         timeout=declaration.timeout,
-        needs_approval=declaration.needs_approval,
+        needs_approval=needs_approval,
         return_type=return_type,
         yields_text=_yields_text(function),
         metadata=declaration.metadata or {},
@@ -577,42 +587,60 @@ def _external_tool(
     )
 
 
-def _compensation(
-    declaration: ToolDeclaration,
-    function: object,
-    name: str,
-    arguments: TypeParser[dict[str, object]],
-    injected: Mapping[str, type],
-) -> Callable[..., object] | None:
-    """Return the function that undoes calls of a tool.
+def _argument_names(arguments: TypeParser[dict[str, object]], injected: Mapping[str, type]) -> list[str]:
+    described = getattr(arguments.node, "nodes", None) or (arguments.schema or {}).get("properties", {})
+    return [*described, *injected]
 
-    It is bound to the same object as the tool.
+
+def _compensation(
+    declaration: ToolDeclaration, function: object, name: str, names: Sequence[str]
+) -> Callable[..., object] | None:
+    """Return the function that undoes calls of a tool, bound to the same object as the tool.
 
     Raises ToolDefinitionError if that function has a parameter that the tool does not have.
     """
-    compensate = declaration.compensate
-    if compensate is None:
+    if declaration.compensate is None:
         return None
     label = f"compensate of the tool {name}"
-    if not callable(compensate):
-        raise ToolDefinitionError(f"{label} has the type {type(compensate).__name__}; pass a function")
-    owner = getattr(function.func if isinstance(function, partial) else function, "__self__", None)
-    own_name = getattr(compensate, "__name__", "")
-    if owner is not None and getattr(type(owner), own_name, None) is compensate:
-        compensate = getattr(owner, own_name)
-    described = getattr(arguments.node, "nodes", None) or (arguments.schema or {}).get("properties", {})
-    names = {*described, *injected}
     if "result" in names:
         raise ToolDefinitionError(f"the tool {name} has a parameter called result; {label} needs the name")
-    for parameter in _parameters(compensate, label):
-        if parameter.kind is parameter.VAR_KEYWORD or parameter.name in (*names, "result"):
+    return _function_of_arguments(declaration.compensate, function, label, [*names, "result"])
+
+
+def _approval_rule(
+    declaration: ToolDeclaration, function: object, name: str, names: Sequence[str]
+) -> NeedsApproval:
+    """Return whether calls of a tool must be approved, or the function that decides, bound like the tool."""
+    rule, label = declaration.needs_approval, f"needs_approval of the tool {name}"
+    if isinstance(rule, bool):
+        return rule
+    if not callable(rule):
+        raise ToolDefinitionError(f"{label} is {rule!r}; pass True, False or a function of the arguments")
+    return _function_of_arguments(rule, function, label, names)
+
+
+def _function_of_arguments(
+    value: Any, function: object, label: str, names: Sequence[str]
+) -> Callable[..., Any]:
+    """Return a function that gets arguments of a tool by their names, bound to the same object as the tool.
+
+    Raises ToolDefinitionError if it has a parameter that is not one of ``names``.
+    """
+    if not callable(value):
+        raise ToolDefinitionError(f"{label} has the type {type(value).__name__}; pass a function")
+    owner = getattr(function.func if isinstance(function, partial) else function, "__self__", None)
+    own_name = getattr(value, "__name__", "")
+    if owner is not None and getattr(type(owner), own_name, None) is value:
+        value = getattr(owner, own_name)
+    for parameter in _parameters(value, label):
+        if parameter.kind is parameter.VAR_KEYWORD or parameter.name in names:
             continue
         if parameter.default is parameter.empty or parameter.kind is parameter.VAR_POSITIONAL:
             raise ToolDefinitionError(
                 f"{label} takes {parameter.name}, which is not a parameter of the tool; it can take "
-                f"{', '.join([*names, 'result'])}"
+                f"{', '.join(names)}"
             )
-    return cast("Callable[..., Any]", compensate)
+    return cast("Callable[..., Any]", value)
 
 
 def _parameters(function: Any, label: str) -> Iterable[inspect.Parameter]:

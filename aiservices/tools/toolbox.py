@@ -238,9 +238,10 @@ def tool_problems(
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     if not is_async:
-        if tool.compensate is not None and is_async_function(tool.compensate):
-            message = f"compensate of the tool {tool.name} is async; only async methods can await it"
-            yield DefinitionProblem(qualname, message)
+        for setting in ("compensate", "needs_approval"):
+            if is_async_function(getattr(tool, setting)):
+                message = f"{setting} of the tool {tool.name} is async; only async methods can await it"
+                yield DefinitionProblem(qualname, message)
         for name in (part for one in tool.interceptors for part in getattr(one, "async_parts", ())):
             message = f"{name} of the tool {tool.name} is async; only async methods can await it"
             yield DefinitionProblem(qualname, message)

@@ -24,6 +24,7 @@ from aiservices import (
     ChatOptions,
     ChatReply,
     ChatRequest,
+    DefinitionError,
     Denied,
     FallbackChatModel,
     MemoryId,
@@ -961,3 +962,107 @@ def test_an_expiry_in_the_past_cannot_be_set() -> None:
     with pytest.raises(ValueError, match="expires_after") as caught:
         SuspendedCall("x", (), ()).to_json(expires_after=0)
     assert str(caught.value) == "expires_after is 0; it must be greater than 0"
+
+
+# approval that depends on the arguments
+
+
+class Blocking(Protocol):
+    def ask(self, text: str) -> str: ...
+
+
+class AsyncDesk(Protocol):
+    async def aask(self, text: str) -> str: ...
+
+
+def paying(rule: Any) -> Any:
+    @tool(needs_approval=rule)
+    def pay(euros: int, to: str = "Ann") -> str:
+        return f"paid {euros} to {to}"
+
+    return pay
+
+
+def pays(euros: int) -> ChatReply:
+    return ChatReply(AiMessage("", (ToolCall("c", "pay", f'{{"euros": {euros}}}'),)))
+
+
+async def above_50(euros: int) -> bool:
+    return euros > 50
+
+
+class Limit:
+    def __call__(self, euros: int) -> bool:
+        return euros > 50
+
+
+@pytest.mark.parametrize(
+    "rule", [lambda euros: euros > 50, lambda euros, to: to == "Ann" and euros > 50, Limit(), above_50]
+)
+@pytest.mark.parametrize("euros", [50, 51])
+def test_a_function_of_the_arguments_decides_whether_a_call_waits(rule: Any, euros: int) -> None:
+    model = ScriptedChatModel([pays(euros), "done"])
+    service = create(AsyncDesk, model, tools=[paying(rule)])
+    if euros == 50:
+        assert asyncio.run(service.aask("x")) == "done"
+        return
+    with pytest.raises(ApprovalRequiredError) as caught:
+        asyncio.run(service.aask("x"))
+    assert asyncio.run(plain(resume(service.aask, caught.value.state, True))) == "done"
+    assert model.requests[-1].messages[-1].text == "paid 51 to Ann"
+
+
+def test_a_blocking_call_asks_the_function_too() -> None:
+    service = create(Blocking, ScriptedChatModel([pays(9), "done"]), tools=[paying(lambda euros: euros > 50)])
+    assert service.ask("x") == "done"
+    with pytest.raises(DefinitionError, match="needs_approval of the tool pay"):
+        create(Blocking, ScriptedChatModel([]), tools=[paying(above_50)])
+
+
+@pytest.mark.parametrize("rule", [lambda euros: 1 / 0, lambda euros: None, lambda euros: above_50(euros)])
+def test_a_function_that_does_not_return_a_bool_lets_no_call_run(rule: Any) -> None:
+    service = create(Blocking, ScriptedChatModel([pays(9), "done"]), tools=[paying(rule)])
+    with pytest.raises(ApprovalRequiredError):
+        service.ask("x")
+
+
+def test_only_the_calls_that_need_approval_wait_and_the_others_run_after_it() -> None:
+    calls = tuple(ToolCall(str(euros), "pay", f'{{"euros": {euros}}}') for euros in (9, 99))
+    model = ScriptedChatModel([ChatReply(AiMessage("", calls)), "done"])
+    service = create(Blocking, model, tools=[paying(lambda euros: euros > 50)])
+    with pytest.raises(ApprovalRequiredError) as caught:
+        service.ask("x")
+    assert [call.id for call in caught.value.calls] == ["99"]
+    assert resume(service.ask, caught.value.state, False) == "done"
+    assert model.requests[-1].messages[-2].text == "paid 9 to Ann"
+
+
+def test_a_rule_that_is_a_method_gets_its_object() -> None:
+    class Bank:
+        limit = 10
+
+        def is_large(self, euros: int) -> bool:
+            return euros > self.limit
+
+        @tool(needs_approval=is_large)
+        def pay(self, euros: int) -> str:
+            return "paid"
+
+    service = create(Blocking, ScriptedChatModel([pays(10), "done", pays(11)]), tools=[Bank()])
+    assert service.ask("x") == "done"
+    with pytest.raises(ApprovalRequiredError):
+        service.ask("x")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (1, "needs_approval of the tool pay is 1; pass True, False or a function of the arguments"),
+        ("yes", "is 'yes'; pass True"),
+        (None, "is None; pass True"),
+        (lambda pounds: True, "takes pounds, which is not a parameter of the tool; it can take euros, to"),
+    ],
+)
+def test_other_rules_are_definition_errors(rule: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        create(Blocking, ScriptedChatModel([]), tools=[paying(rule)])

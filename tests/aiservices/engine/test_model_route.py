@@ -94,8 +94,8 @@ def replied(request: ChatRequest, text: str = ANN) -> ChatReply:
     return ChatReply(AiMessage(text))
 
 
-def refusal(message: str, status: int = 400) -> BadRequestError:
-    return BadRequestError(message, status=status)
+def refusal(message: str, status: int = 400, body: str | None = None) -> BadRequestError:
+    return BadRequestError(message, status=status, body=body)
 
 
 class Refusing:
@@ -108,7 +108,7 @@ class Refusing:
 
     def answer(self, request: ChatRequest) -> ChatReply | Exception:
         said = self.refused.get(strategy_option_of(request))
-        return replied(request, self.text) if said is None else refusal(said)
+        return replied(request, self.text) if said is None else refusal(said, body=said)
 
     @property
     def requested_options(self) -> list[str]:
@@ -296,6 +296,16 @@ def test_nothing_is_learnt_from_a_prompt_that_is_refused_with_each_strategy() ->
         service.person(prompt)
     service.person("x")
     assert strategy_option_of(model.requests[-1]) == "strict schema"
+
+
+def test_an_error_that_comes_with_each_strategy_is_sent_once_from_then_on() -> None:
+    model = ScriptedChatModel(lambda request: refusal("Bad Request", body=""), capabilities=ALL)
+    service, made = people(model), []
+    for _ in range(2):
+        with pytest.raises(BadRequestError):
+            service.person("x")
+        made.append(len(model.requests))
+    assert made == [4, 5]
 
 
 def test_words_of_the_prompt_in_an_error_do_not_name_a_strategy_for_other_methods() -> None:

@@ -151,3 +151,19 @@ def test_an_error_survives_pickling_with_message_and_contents(error: AiServiceEr
     error.attempts = (Attempt("m", ChatReply(AiMessage("hi"), usage=Usage(1, 1)), None, 0.5),)
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no\r\nINFO paid", "no INFO paid"),
+        ("a\n\n  b\tc\u2028d\x85e", "a b c d e"),
+        ("\x1b[31mred\x00\x9b", r"\x1b[31mred\x00\x9b"),
+        ("abc\u202ecba", r"abc\u202ecba"),
+        ("wörld 漢字 🎉", "wörld 漢字 🎉"),
+    ],
+)
+def test_no_control_characters_of_a_server_are_in_the_message(text: str, shown: str) -> None:
+    assert str(BadRequestError(text, body=text)) == shown
+    error = RefusalError(f"the model refused: {text}", text=text, reason=text)
+    assert (str(error), error.reason) == (f"the model refused: {shown}", text)

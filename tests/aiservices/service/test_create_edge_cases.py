@@ -2,7 +2,8 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Annotated, Protocol
+from collections.abc import Callable
+from typing import Annotated, Any, Protocol
 
 import pytest
 from typing_extensions import TypeAliasType
@@ -162,3 +163,33 @@ def test_result_of_none_accepts_any_text() -> None:
     results = [booker.book("x"), asyncio.run(booker.abook("x")), booker.stream("x").result()]
     assert [(result.value, result.text) for result in results] == [(None, "Booked.")] * 3
     assert [request.response_format for request in model.requests] == [None] * 3
+
+
+class Parameters(Protocol):
+    @user_message("{{text}} {{count}}")
+    def both(self, text: str, count: Annotated[int, "a count"] = 1) -> str: ...
+
+    @user_message("{{text}} {{tag}}")
+    def optional(self, text: str | None, tag: str = None) -> str: ...  # type: ignore[assignment]  # noqa: RUF013
+
+    def bare(self, text: str) -> str: ...
+
+    def unknown(self, text) -> str: ...  # type: ignore[no-untyped-def]
+
+
+def test_none_for_a_parameter_that_is_not_optional_is_an_error_before_any_request() -> None:
+    model = ScriptedChatModel(["ok"] * 9)
+    service = create(Parameters, model)
+    wrong: list[Callable[[], Any]] = [
+        lambda: service.both(None),  # type: ignore[arg-type]
+        lambda: service.both(text=None),  # type: ignore[arg-type]
+        lambda: service.both("a", count=None),  # type: ignore[arg-type]
+        lambda: service.bare(None),  # type: ignore[arg-type]
+    ]
+    for call in wrong:
+        with pytest.raises(TypeError, match=r"is None, which would be sent as the word none; .* \| None"):
+            call()
+    assert not model.requests
+    service.optional(None)
+    service.unknown(None)
+    assert [request.messages[-1].text for request in model.requests] == ["none none", "none"]
