@@ -32,6 +32,8 @@ def has_lost_backslash(text: str) -> bool:
 
 def with_lost_backslashes(text: str) -> str:
     """Return JSON in which the backslashes of LaTeX commands and of Windows paths are escaped."""
+    if not has_lost_backslash(text):
+        return text
     return _ESCAPE.sub(lambda match: f"\\{match[0]}" if match[1] and _is_lost(match) else match[0], text)
 
 

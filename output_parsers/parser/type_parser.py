@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar, cast
 
 from typing_extensions import TypeForm
 
-from ..backslashes import LOST_BACKSLASH, has_lost_backslash, with_lost_backslashes
+from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
 from ..prose.numbers import NumberStyle
 from ..result.errors import OutputParsingError, Problem, UnsupportedTypeError
 from ..result.reading import (
@@ -232,7 +232,7 @@ class TypeParser(Generic[T]):
 
     def _read_leniently(self, text: str, leniency: Leniency | None) -> Reading[T]:
         leniency = self.leniency if leniency is None else leniency
-        if leniency is not Leniency.NONE and not self.plain_text and has_lost_backslash(text):
+        if leniency is not Leniency.NONE and not self.plain_text and "\\" in text:
             restored = with_lost_backslashes(text)
             if restored != text:
                 reading = self._read_leniently(restored, leniency)
@@ -308,14 +308,19 @@ class TypeParser(Generic[T]):
     def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
         """Read the only JSON value in a reply.
 
-        One record is accepted in place of a list of records, and a list of one record in place of a record.
+        One record is accepted in place of a list of records, an object whose only value is the list, and a
+        list of one record in place of a record.
         """
         value, node = candidate.value, self._value_node
         item = node.item if isinstance(node, ListNode) else None
-        keys = value if isinstance(value, dict) and isinstance(item, ObjectNode) else ()
-        if isinstance(item, ObjectNode) and any(item.field_for_key(key)[1] for key in keys):
-            cursor.record_dropped("one object in place of an array")
-            candidate = candidate._replace(value=[value])
+        if isinstance(value, dict) and isinstance(item, ObjectNode) and self._field not in value:
+            inner = next(iter(value.values())) if len(value) == 1 else None
+            if any(item.field_for_key(key)[1] for key in value):
+                cursor.record_dropped("one object in place of an array")
+                candidate = candidate._replace(value=[value])
+            elif isinstance(inner, list):
+                cursor.record_dropped("object around an array")
+                candidate = candidate._replace(value=inner)
         elif _is_one_object(value) and not self._accepts_arrays:
             cursor.record_dropped("brackets around an object")
             candidate = candidate._replace(value=value[0])
@@ -325,7 +330,7 @@ class TypeParser(Generic[T]):
         for rule in candidate.rules:
             cursor.record_dropped(rule)
         data, data_cursor = candidate.value, cursor
-        if isinstance(data, dict) and len(data) == 1 and self._field is None:
+        if isinstance(data, dict) and len(data) == 1 and self._field not in data:
             data, data_cursor = self._open_envelope(data, cursor)
         value = self.node.read(data, data_cursor)
         if candidate.has_extra_closer and any(step.rule == UNKNOWN_KEY_RULE for step in cursor.coercions):
@@ -351,7 +356,7 @@ class TypeParser(Generic[T]):
     @cached_property
     def _accepts_objects(self) -> bool:
         """True if the type may accept a JSON object, judging by its JSON Schema."""
-        return _allows(self._schema, "object", dict)
+        return _allows(schema_of(self._value_node), "object", dict)
 
     @cached_property
     def _accepts_arrays(self) -> bool:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 from pydantic_core import to_jsonable_python
 
+from ..backslashes import with_lost_backslashes
 from ..parser.fast_path import NOT_EXACT
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure, add_field
 from ..types.decisions import Decision
@@ -395,7 +396,7 @@ _MEMBERS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
 
 def decode_items(run: str) -> list[Json]:
     """Decode the JSON text of several consecutive array items."""
-    items: list[Json] = _ITEMS.raw_decode("[" + run.rstrip(" \t\r\n,") + "]")[0]
+    items: list[Json] = _ITEMS.raw_decode("[" + with_lost_backslashes(run.rstrip(" \t\r\n,")) + "]")[0]
     return items
 
 
@@ -837,7 +838,8 @@ def _add_parts(container: Container, count: int) -> Container | None:
     for part in container.parts[len(sizes) - 1 : count]:
         if isinstance(part, str):
             if container.bracket == "{":
-                builder.add_members(_MEMBERS.raw_decode("{" + part.rstrip(" \t\r\n,") + "}")[0])
+                fields = with_lost_backslashes(part.rstrip(" \t\r\n,"))
+                builder.add_members(_MEMBERS.raw_decode("{" + fields + "}")[0])
             else:
                 builder.add_members([("", item) for item in decode_items(part)])
         else:

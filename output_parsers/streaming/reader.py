@@ -48,6 +48,7 @@ from ..result.reading import (
 )
 from ..types.containers import ListNode
 from ..types.node import Node, json_node_of
+from ..types.records import ENVELOPE_KEYS, LIST_KEYS, ObjectNode, normalize_key
 from ..types.scalars import TextNode
 from ..types.target import Target
 from .builders import Container, PartialList, PartialObject, ScanState, decode_items, plain
@@ -439,10 +440,17 @@ class ItemReader(Generic[T]):
                 not isinstance(inner, Container)
                 or inner.bracket == "{"
                 or (inner.key != self._envelope and may_have_key(self._node, inner.key))
+                or not self._is_list_key(inner.key)
             ):
                 return
             candidate = inner
         self._list = candidate
+
+    def _is_list_key(self, key: str) -> bool:
+        """Return True if the list may be under a key, as for the parser of the list."""
+        name = normalize_key(key)
+        is_usual = key == self._envelope or name in ENVELOPE_KEYS or name in LIST_KEYS
+        return is_usual or isinstance(self._node, ObjectNode)
 
     def _on_root_closed(self, root: Container) -> bool:
         """Parse the remaining list items once the JSON in the streamed reply is complete.

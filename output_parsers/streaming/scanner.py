@@ -21,6 +21,7 @@ from collections.abc import Callable
 from enum import Enum
 from json import JSONDecoder
 
+from ..backslashes import with_lost_backslashes
 from ..json.strings import decode_string
 from ..result.reading import Json, JsonSyntaxError, RepairLog
 from .builders import Container, Member, ScanState
@@ -476,7 +477,8 @@ class PartialString:
     def value(self) -> str:
         """Return the decoded text of a complete JSON string, or raise JsonSyntaxError if it is invalid."""
         if self._is_doubtful:
-            return decode_string("".join(self._raw), 0, RepairLog(), python=self.quote == "'")
+            raw = with_lost_backslashes("".join(self._raw))
+            return decode_string(raw, 0, RepairLog(), python=self.quote == "'")
         return self.buffer.prefix().join()
 
 

@@ -164,18 +164,6 @@ ON_PURPOSE = [
 
 FAULTS = [
     Rule(
-        "An iterator takes the first of several lists, and ends without the error that the list raises.",
-        "(Async)?Iterator",
-        replying("[1, 2] or [3]", "```json\n[1]\n```\n```json\n[2]\n```"),
-    ),
-    Rule(
-        "An iterator accepts a list under another key, and one object, where the list refuses them.",
-        "(Async)?Iterator",
-        replying(
-            '{"items": [1, 2]}', '{"people": [{"name": "Ann", "age": 42}]}', '{"name": "Ann", "age": 42}'
-        ),
-    ),
-    Rule(
         "SecretStr is accepted as a type, but cannot be written: a call fails after it was paid, and a run "
         "over a table ends.",
         "HTTP response|remote client, .*|MCP tool|aiservices call|a?map_rows.*|as_udf|BatchEngine"
@@ -213,10 +201,5 @@ FAULTS = [
         "The last snapshot of a stream of a Decision has no probabilities; only its result has them.",
         "(.*, )?(Async)?Stream",
         named("plan: a decision"),
-    ),
-    Rule(
-        "A list under the key values, which parse reads, is refused where a strategy has its own envelope.",
-        "(json_schema|json_mode|output_tool), .*",
-        lambda case: re.match(r'\s*\{\s*"values"\s*:\s*\[', case.reply) is not None and not case.exact,
     ),
 ]

@@ -66,7 +66,7 @@ def test_a_missing_envelope_is_accepted_and_recorded(form: Any, text: str, value
     [
         (int, '{"value": "x"}', '$.value: expected an integer, found "x"'),
         (int, '{"value": 1, "note": "x"}', "$: expected an integer, found an object with value, note"),
-        (str, '{"answer": "x"}', "$: expected text, found an object with answer"),
+        (str, '{"other": "x"}', "$: expected text, found an object with other"),
         (
             str,
             '{"value": "x',
