@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from output_parsers.backslashes import with_clear_escapes
 from output_parsers.streaming.builders import Container, Member, exact_json
 from output_parsers.streaming.scanner import (
     IncrementalScanner,
@@ -129,8 +130,8 @@ JSON = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(st.one_of(st.lists(JSON), st.dictionaries(st.text(max_size=8), JSON)), st.data())
 def test_exact_json_comes_out_as_it_went_in(value: Any, data: st.DataObject) -> None:
-    text = json.dumps(
-        value, ensure_ascii=data.draw(st.booleans()), indent=data.draw(st.sampled_from([None, 2]))
+    text = with_clear_escapes(
+        json.dumps(value, ensure_ascii=data.draw(st.booleans()), indent=data.draw(st.sampled_from([None, 2])))
     )
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=30)))
     chunks = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
