@@ -136,18 +136,21 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
     return read
 
 
+_COUNTED = frozenset((dict, list, tuple, float))
+
+
 def _count_keys(data: object) -> int:
     """Count the keys of the objects in JSON data; raise ValueError for a number that is not finite."""
     keys, waiting = 0, [data]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
+    for part in waiting:  # grows while its items are read
+        if type(part) is dict:
             keys += len(part)
-            waiting += part.values()
+            waiting.extend([value for value in part.values() if type(value) in _COUNTED])
+        elif type(part) is float:
+            if not isfinite(part):  # pydantic-core reads 1e400 as infinity
+                raise ValueError("a number that is not finite")
         elif isinstance(part, (list, tuple)):
-            waiting += part
-        elif isinstance(part, float) and not isfinite(part):  # pydantic-core reads 1e400 as infinity
-            raise ValueError("a number that is not finite")
+            waiting.extend([value for value in part if type(value) in _COUNTED])
     return keys
 
 

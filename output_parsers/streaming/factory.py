@@ -106,7 +106,7 @@ class BuilderFactory:
         """Return the rules for validating and showing streamed fields or items that have the given type."""
         return MemberSpec(
             node,
-            _IDENTITY_TYPES.get(type(resolve_recursive(node))),
+            resolve_recursive(node).identity_type,
             self._exact_reader(node),
             partial(self.builder, node),
             shows_partial_text(node) and not is_hidden,
@@ -508,8 +508,6 @@ _NEVER_STRINGS = (
     TupleNode,
 )
 _ENVELOPE_KEYS = ("value", "items")  # keys of an object around a list, rather than of an item of the list
-# Nodes of these types return such JSON values unchanged, so the call of the node is skipped.
-_IDENTITY_TYPES: dict[type, type] = {TextNode: str, AnyNode: str, IntNode: int, BoolNode: bool}
 _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 

@@ -80,7 +80,7 @@ class ChoiceNode(Node[T]):
     def convert_json(self, data: Json, cursor: Cursor) -> Json:
         values = (getattr(choice.value, "value", choice.value) for choice in self.choices.choices)
         if any(_equals_json(value, data) for value in values):
-            return data
+            return float(data) if isinstance(data, Decimal) else data
         return to_jsonable_python(self.read(data, cursor), fallback=str)
 
     def read_text(self, text: str, cursor: Cursor) -> T:
@@ -131,6 +131,8 @@ class ChoiceNode(Node[T]):
 
 class BoolNode(ChoiceNode[bool]):
     """Reads a bool from true or false, or from words such as yes and no."""
+
+    identity_type = bool
 
     def __init__(self) -> None:
         super().__init__("boolean", [_TRUE, _FALSE], exact=True)

@@ -25,7 +25,7 @@ from pydantic_core import SchemaError, SchemaValidator
 from ..result.errors import USER_CODE_ERRORS, UnsupportedTypeError
 from ..result.reading import NON_FINITE_SCHEMA, Coercion, Cursor, Json, ValidationFailure, describe_value
 from .node import Definitions, JsonNodes, JsonSchema, Node, json_node_of
-from .scalars import FloatNode
+from .scalars import AnyNode, FloatNode
 from .target import Target, TypeExpression, type_name
 from .validation import (
     BY_VALIDATORS,
@@ -79,14 +79,14 @@ class PydanticNode(Node[object]):
         return f'"{hint}"' if self._schema.get("type") == "string" else hint
 
     def convert_json(self, data: Json, cursor: Cursor) -> Json:
-        check_finite(data, cursor)
-        problems = self._validator.shape_problems(data, cursor)
+        plain = AnyNode().read(data, cursor)
+        problems = self._validator.shape_problems(plain, cursor)
         if problems and not self._takes_any:
             raise ValidationFailure(*problems)
         if problems:
             record_validated(data, cursor)
-        is_rounded = isinstance(data, Decimal) and data != Decimal(repr(float(data)))
-        return str(data) if is_rounded and self._is_decimal else data
+        is_rounded = isinstance(data, Decimal) and data != Decimal(repr(plain))
+        return str(data) if is_rounded and self._is_decimal else plain
 
     @cached_property
     def _json_reader(self) -> JsonReader:
@@ -150,18 +150,6 @@ def is_read_by_metadata(target: Target) -> bool:
 def _validates(item: object) -> bool:
     """Return True if one item of an Annotated type's metadata may change how pydantic reads a value."""
     return hasattr(item, "__get_pydantic_core_schema__") and not isinstance(item, (Discriminator, Tag))
-
-
-def check_finite(data: Json, cursor: Cursor) -> None:
-    """Raise ValidationFailure for a number beyond the range of a float, which pydantic reads as infinity."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            check_finite(value, cursor.child(key))
-    elif isinstance(data, list):
-        for index, value in enumerate(data):
-            check_finite(value, cursor.child(index))
-    elif isinstance(data, Decimal):
-        FloatNode().convert(data, cursor)
 
 
 # --- Constraints ---

@@ -98,7 +98,11 @@ class ListNode(Node[Any]):
             raise cursor.failure("expected an array", data)
         items = []
         failures: list[ValidationFailure] = []
+        identity_type = self.item.identity_type
         for index, item in enumerate(data):
+            if type(item) is identity_type:
+                items.append(item)
+                continue
             try:
                 items.append(self.item.read(item, cursor.child(index)))
             except ValidationFailure as failure:
@@ -671,7 +675,7 @@ class _JsonUnionNode(UnionNode):
         # A Decimal is written as text, which may be another member of the union. The number is as good if
         # pydantic, which reads it as a float, does not round it.
         is_number = isinstance(data, Decimal) and len(cursor.coercions) == before
-        return data if is_number and data == Decimal(repr(float(data))) else value
+        return float(data) if is_number and data == Decimal(repr(float(data))) else value
 
 
 def _outcome(

@@ -37,6 +37,7 @@ class Node(ABC, Generic[T_co]):
         any_text: Any text can be read as a value.
         named: The schema is a definition with a name if the type contains it twice.
         known_to_pydantic: pydantic can read the JSON of the type, if that also holds for all ``parts``.
+        identity_type: JSON values of this type are read unchanged; None if there is no such type.
         runs_user_code: Reading may call a validator that the user wrote, apart from those of ``parts``.
         part_descriptions: The explanations of the ``parts`` for the model, in their order; empty if no part
             has one.
@@ -48,6 +49,7 @@ class Node(ABC, Generic[T_co]):
     any_text: bool = False
     named: bool = False
     known_to_pydantic: bool = True
+    identity_type: type | None = None
     runs_user_code: bool = False
     part_descriptions: tuple[str | None, ...] = ()
 
@@ -104,12 +106,13 @@ class Node(ABC, Generic[T_co]):
 
         It runs no validators. ``built`` are the nodes for the types around this one; see ``json_node_of``.
         """
-        return JsonLeafNode(self)
+        return JsonLeafNode(self) if self.identity_type is None else self
 
     def convert_json(self, data: Json, cursor: Cursor) -> Json:
         """Return JSON that pydantic reads as ``read`` reads ``data``: the data itself if it fits.
 
-        Raises ValidationFailure if it does not fit, and records conversions as ``read`` does.
+        It has no Decimals, which Python's JSON encoder cannot write. Raises ValidationFailure if the data
+        does not fit, and records conversions as ``read`` does.
         """
         before = len(cursor.coercions)
         value = self.read(data, cursor)

@@ -45,7 +45,7 @@ from ..result.reading import (
     describe_value,
     dump_json,
 )
-from .constraints import check_finite, constrained_by, record_validated
+from .constraints import constrained_by, record_validated
 from .node import Definitions, JsonLeafNode, JsonNodes, JsonSchema, Node, json_node_of, with_description
 from .scalars import AnyNode
 from .target import Target, TypeExpression, attribute_docs, class_docstring, class_hints, type_name
@@ -253,8 +253,7 @@ def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, object]) -> Re
         cls,
         fields,
         cls.model_validate,
-        exact=extra != "allow"
-        and not _has_model_before_validator(cls),  # pydantic accepts NaN in extra fields
+        exact=extra != "allow",  # pydantic accepts NaN in extra fields
         extra=extra,
         by_key=True,
         description=class_docstring(cls),
@@ -471,6 +470,7 @@ class RawNode(Node[object]):
     def __init__(self, inner: Node[object]) -> None:
         self._inner = inner
         self.kind = inner.kind
+        self.exact = inner.exact
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
@@ -498,12 +498,12 @@ class _JsonRawNode(JsonLeafNode):
     def read(self, data: Json, cursor: Cursor) -> Json:
         if isinstance(data, Decimal) and data != Decimal(repr(float(data))):  # for a validator of a Decimal
             return self.inner.read(data, cursor)
-        check_finite(data, cursor)
+        plain = AnyNode().read(data, cursor)
         try:
             self.inner.read(data, Cursor(Leniency.NONE, cursor.path))
         except ValidationFailure:
             record_validated(data, cursor)
-        return data
+        return plain
 
     def read_text(self, text: str, cursor: Cursor) -> Json:
         return text
@@ -730,6 +730,9 @@ class ObjectNode(Node[object]):
                     failures.append(ValidationFailure(Problem(cursor.child(field.keys[0]).path, message)))
                 continue
             key, value = matches[field.name]
+            if type(value) is self.nodes[field.name].identity_type:
+                values[field.keys[0] if self.spec.by_key else field.name] = value
+                continue
             try:
                 child = cursor.child(key)
                 child.declaration = f"{field.name} {self.descriptions[field.name] or ''}"
@@ -934,9 +937,8 @@ class _JsonWholeNode(_JsonObjectNode):
             return super().read(data, cursor)
         except ValidationFailure:
             del cursor.coercions[before:]
-            check_finite(data, cursor)
             record_validated(data, cursor)
-            return data
+            return AnyNode().read(data, cursor)
 
 
 def _is_similar(key: str, name: str) -> bool:

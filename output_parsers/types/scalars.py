@@ -14,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path, PurePath
+from types import NoneType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -185,6 +186,7 @@ class TextNode(Node[str]):
     any_text = True
 
     kind = "text"
+    identity_type = str
     exact = True
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -279,6 +281,7 @@ class IntNode(NumberNode[int]):
 
     kind = "an integer"
     json_type = "integer"
+    identity_type = int
     exact = True
 
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
@@ -344,6 +347,9 @@ class FloatNode(NumberNode[float]):
     def write(self, value: object) -> Json:
         name = non_finite_name(value) if isinstance(value, float) and not self.finite else None
         return super().write(value) if name is None else name
+
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        return data if type(data) is int else self.read(data, cursor)
 
     def convert(self, number: int | Decimal, cursor: Cursor) -> float:
         if is_non_finite(number):
@@ -411,6 +417,7 @@ class NoneNode(Node[None]):
 
     prose = True
     kind = "null"
+    identity_type = NoneType
     exact = True
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -456,6 +463,9 @@ class AnyNode(Node[object]):
         if isinstance(data, Decimal):
             return FloatNode().convert(data, cursor)
         return data
+
+    def convert_json(self, data: Json, cursor: Cursor) -> Json:
+        return self.read(data, cursor)
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         raise cursor.failure("expected JSON", text)

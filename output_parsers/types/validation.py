@@ -7,6 +7,7 @@ so it tells whether JSON has the types of a schema without running them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -16,7 +17,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import CoreConfig, SchemaError, SchemaValidator, from_json
 
 from ..result.errors import Problem, ValidatorError
-from ..result.reading import Cursor, Json, ValidationFailure, describe_value, dump_json
+from ..result.reading import Cursor, Json, ValidationFailure, describe_value
 from .node import Node, json_node_of, walk
 from .target import Target
 
@@ -24,6 +25,7 @@ CoreSchema: TypeAlias = dict[str, Any]
 # The metadata of functions that are not validators of users: the constructor of a record, and others.
 MAKES_RECORD: CoreSchema = {"output_parsers": "record"}
 OWN_FUNCTION: CoreSchema = {"output_parsers": "function"}
+_DUMP = json.JSONEncoder(ensure_ascii=False).encode  # not ``dump_json``, which is slower
 BY_VALIDATORS = "converted by its validators"  # the rule of a coercion
 
 # Raised by a validator for a value that has the type of the schema, they are mistakes in the validator.
@@ -59,7 +61,7 @@ class JsonValidator:
         Raises ValidationFailure if the type refuses the data, and ValidatorError if a validator fails with a
         programming error for data that fits.
         """
-        text = dump_json(data)
+        text = _DUMP(data)
         with failures_of_validators(name, cursor, text, fits=fits):
             return self._adapter.validator.validate_json(text)
 
@@ -68,7 +70,7 @@ class JsonValidator:
         if self._shape is None:
             return []
         try:
-            self._shape.validate_json(dump_json(data))
+            self._shape.validate_json(_DUMP(data))
         except ValidationError as error:
             return problems_of(error, cursor, data)
         except (ValueError, *_PROGRAMMING_ERRORS, ArithmeticError) as error:

@@ -111,7 +111,7 @@ def read_slowly(tp: Any, text: str) -> Any:
         (Literal[1, 2], False),  # pydantic takes true for 1
         (dict[int, str], False),
         (Free, False),  # pydantic takes NaN for what is not declared
-        (Reshaped, False),
+        (Reshaped, True),
         (enum.Enum("Named", "A B"), False),
     ],
 )
