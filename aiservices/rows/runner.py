@@ -294,7 +294,9 @@ class Runner:
                     self._window.release()  # the other tasks, which may be more than the window, end too
                     break
                 row = await self._process(item)
-                if row is not None:
+                if row is None:  # a batch has its request; no caller takes the row and gives its place back
+                    self._window.release()
+                else:
                     self._results.put_nowait(row)
         except Exception as error:
             self._stop(error)
@@ -317,6 +319,8 @@ class Runner:
     def _stop(self, error: BaseException) -> None:
         if self.stopped is None:
             self.stopped = error
+            for _ in range(self._settings.max_concurrency):
+                self._window.release()  # the workers that wait for a place end
 
     async def _process(self, item: _Item) -> Row[Any] | None:
         """Process a row and return it with its answer or error; return None if the run must stop first."""

@@ -295,6 +295,20 @@ def test_the_order_of_the_table_can_be_kept() -> None:
     assert [row.value.team for row in map_rows(create(Desk, Slow()).ticket, table(*texts))][-1] == "slow"
 
 
+def test_a_run_in_the_order_of_the_table_ends_although_its_first_row_stops_it() -> None:
+    class Refusing(Model):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            if "slow" in request.messages[-1].text:
+                while len(self.asked) < 999:  # as many rows as may be ahead
+                    await asyncio.sleep(0.001)
+                raise AuthenticationError("wrong key", status=401)
+            return self.complete(request)
+
+    texts = ["slow", *map(str, range(1100))]
+    with pytest.raises(RowsError, match="wrong key"):
+        map_rows(create(Desk, Refusing()).ticket, table(*texts), ordered=True).run()
+
+
 def test_a_second_run_asks_only_for_what_is_missing(tmp_path: Path) -> None:
     model, to = Model(), tmp_path / "out.jsonl"
     desk = create(Desk, model)

@@ -65,6 +65,20 @@ def test_nothing_is_lost_or_paid_twice(make_model: MakeModel, tmp_path: Path, fa
         assert (set(server.paid.values()), server.direct) == ({1}, [])
 
 
+@pytest.mark.parametrize("size", [500, pytest.param(5000, marks=pytest.mark.slow)])
+def test_a_table_may_have_more_rows_than_are_in_work_at_once(size: int, tmp_path: Path) -> None:
+    faults = Faults(expired=0.02, errors=0.02, refused="P7 ", max_waiting=size * 4 // 5)
+    with BatchServer(answer, faults) as server:
+        desk = create(Desk, MODELS["openai"](server.url), budget=Budget(max_attempts=1))
+        engine = BatchEngine(poll=0.01, max_waves=50, max_requests=size * 3 // 5)
+        rows = list(map_rows(desk.person, table(size), key="id", journal=tmp_path / "j", engine=engine))
+        errors = {row.key for row in rows if row.error is not None}
+        ages = {row.key: row.value.age for row in rows if row.error is None}
+    assert errors == {7}
+    assert ages == {number: number for number in range(size) if number != 7}
+    assert (set(server.paid.values()), server.direct) == ({1}, [])
+
+
 def test_what_asks_again_is_in_the_next_batch(make_model: MakeModel, tmp_path: Path) -> None:
     asked: list[str] = []
 
