@@ -72,7 +72,7 @@ class Model(ScriptedChatModel):
         text = request.messages[-1].text
         self.asked.append(text.partition("? ")[2].partition(" (")[0])
         if "fail" in text:
-            raise BadRequestError("no", status=400)
+            raise BadRequestError("no", status=413)
         if self._errors:
             raise self._errors.pop(0)
         return json.dumps({"team": self.asked[-1], "urgent": True})
@@ -341,7 +341,7 @@ def test_other_work_with_the_same_output_is_refused(tmp_path: Path) -> None:
 
 def test_failed_rows_can_be_asked_again(tmp_path: Path) -> None:
     to = tmp_path / "out.jsonl"
-    model = Model(BadRequestError("busy", status=400))
+    model = Model(BadRequestError("busy", status=413))
     desk = create(Desk, model)
     assert map_rows(desk.ticket, table("a", "b"), to=to).summary.errors == 1
     assert map_rows(desk.ticket, table("a", "b"), to=to).summary.errors == 1
