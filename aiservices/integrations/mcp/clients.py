@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from anyio import CancelScope
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, JSONRPCResponse
@@ -22,6 +23,7 @@ from .arguments import ORIGINAL_SCHEMA
 # The code of an error that the server did not send: the request did not reach it, or its session.
 NOT_BEGUN = -31_404
 _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
+_EXIT_INTERVAL = 0.25  # seconds between two looks at whether a process has ended
 _SESSION = "mcp-session-id"
 _KEPT = ("accept", _SESSION, "mcp-protocol-version")  # headers of all requests in a session
 
@@ -65,18 +67,37 @@ class _Transport(AbstractAsyncContextManager[Any]):
 
     Attributes:
         has_ended: True if the server has closed its stream.
+        waiting: The scope in which the client waits for a message.
     """
 
     def __init__(self, streams: AbstractAsyncContextManager[Any]) -> None:
         self._streams = streams
         self.has_ended = False
+        self.waiting = CancelScope()
+        self._watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Any:
         read, write = await self._streams.__aenter__()
+        # The package mcp reads until all processes that inherited the pipe have closed it, and does not tell
+        # which process it has started.
+        frame = getattr(getattr(self._streams, "gen", None), "ag_frame", None)
+        process = frame and frame.f_locals.get("process")
+        if process is not None:
+            self._watch = asyncio.create_task(self._end_with(process))
         return _ReadStream(read, self), write
 
     async def __aexit__(self, *details: Any) -> bool | None:
+        if self._watch is not None:
+            self._watch.cancel()
         return await self._streams.__aexit__(*details)
+
+    async def _end_with(self, process: Any) -> None:
+        """End the stream of a process after its last messages have been read."""
+        while process.returncode is None:
+            await asyncio.sleep(_EXIT_INTERVAL)
+        await asyncio.sleep(_EXIT_INTERVAL)
+        self.has_ended = True
+        self.waiting.cancel()
 
 
 class _ReadStream:
@@ -102,7 +123,12 @@ class _ReadStream:
         return self
 
     async def __anext__(self) -> Any:
-        item = await self._stream.__anext__()
+        item: Any = None
+        if not self._transport.has_ended:
+            with CancelScope() as self._transport.waiting:
+                item = await self._stream.__anext__()
+        if item is None:
+            raise StopAsyncIteration
         message = getattr(item, "message", None)
         if isinstance(message, JSONRPCResponse) and isinstance(message.result.get("tools"), list):
             message.result["tools"] = [

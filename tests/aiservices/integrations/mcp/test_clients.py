@@ -320,8 +320,10 @@ def test_a_tool_that_cannot_be_called_does_not_stop_the_others(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
-def test_a_killed_process_ends_the_running_call_at_once() -> None:
-    with McpTools.stdio(sys.executable, [SERVER], timeout=60) as tools:
+@pytest.mark.parametrize("before", ["", "sleep 60 & "])  # a process that keeps the pipe open
+def test_a_killed_process_ends_the_running_call_at_once(before: str) -> None:
+    command = f"{before}exec {sys.executable} {SERVER}"
+    with McpTools.stdio("sh", ["-c", command], timeout=60) as tools:
         listed = tools.tools()
         assert isinstance(listed, list)
         by_name = {tool.name: tool for tool in listed}
@@ -333,5 +335,5 @@ def test_a_killed_process_ends_the_running_call_at_once() -> None:
         assert time.monotonic() - began < 20
         process = int(by_name["number"].function())
         os.kill(process, signal.SIGKILL)
-        time.sleep(0.5)
+        time.sleep(2)
         assert int(by_name["number"].function()) != process  # it had not begun
