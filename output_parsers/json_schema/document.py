@@ -59,6 +59,23 @@ class InvalidSchemaError(UnsupportedTypeError):
         TypeError.__init__(self, f"the JSON Schema {name!r} is invalid at {pointer}: {reason}")
 
 
+class TooComplexError(ValueError):
+    """Raised if converting a JSON Schema takes too many steps, because its definitions are combined."""
+
+
+class Work:
+    """Limits the steps of a conversion whose time may grow exponentially with the size of a JSON Schema."""
+
+    def __init__(self, steps: int = 4_000_000) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        """Count steps. Raises TooComplexError if there are too many."""
+        self._left -= steps
+        if self._left < 0:
+            raise TooComplexError("its definitions can be combined in too many ways")
+
+
 # --- Pointers and walking ---
 
 
@@ -367,10 +384,12 @@ class SchemaDocument:
 
     Attributes:
         draft: The number of its draft: 3, 4, 6, 7, or a year such as 2020.
+        work: Counts the steps of converting it.
     """
 
-    def __init__(self, raw: JsonSchema | bool, draft: int | None = None) -> None:
+    def __init__(self, raw: JsonSchema | bool, draft: int | None = None, work: Work | None = None) -> None:
         self._raw = raw
+        self.work = work or Work()
         self.draft = draft or draft_of(raw)
         self._modernized: dict[str, JsonSchema | bool] = {}
 

@@ -54,6 +54,7 @@ from .schema_queries import (
     sole_reference,
 )
 
+_STEPS_OF_A_PART = 50  # of the work that is permitted for a whole schema
 _MAX_ALTERNATIVES = 16  # a product of several unions with more branches is not built
 _OBJECT_KEYWORDS = frozenset(
     "properties patternProperties additionalProperties required propertyNames minProperties maxProperties "
@@ -115,13 +116,15 @@ class CodecBuilder:
 
     def _build(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
         """Build the codec (strict-mode converter) for a schema, including the definitions it refers to."""
+        self._document.work.spend(_STEPS_OF_A_PART)
         pointer = sole_reference(schema)
         if pointer is not None:
             return self._build_reference(pointer, schema, location)
         if contains_reference(schema):
             # a schema with a reference and other keywords may be recursive, so it becomes a definition too
-            name = reference_name(schema) or "Part"
-            return self._build_definition(canonical_json(schema), name, schema, location)
+            name, text = reference_name(schema) or "Part", canonical_json(schema)
+            self._document.work.spend(len(text))
+            return self._build_definition(text, name, schema, location)
         return self._build_merged(schema, location)
 
     def _build_reference(self, pointer: str, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:

@@ -27,6 +27,7 @@ from enum import Enum
 from functools import cached_property, partial
 from typing import NamedTuple
 
+from ..json_schema.document import Work
 from ..result.reading import Cursor, Json, describe_value, dump_json
 from ..types.node import JsonSchema
 from ..types.records import normalize_key
@@ -330,7 +331,18 @@ class PairsCodec(Codec):
             cursor.fail(MORE_THAN_ONE_WAY, members, DeviationKind.AMBIGUOUS)
             return members
         cursor.unencoded("expected an array of keys and values", members)
-        return {key: self.value.decode(item, cursor.child(key)) for key, item in members.items()}
+        return {
+            key: _decode_plain_value(self.value, item, cursor.child(key)) for key, item in members.items()
+        }
+
+
+def _decode_plain_value(codec: Codec, value: Json, cursor: DecodeCursor) -> Json:
+    """Decode the value of a key that the model wrote without the pairs of strict mode.
+
+    Where any JSON is expected, its text is the value itself, and not JSON in a string.
+    """
+    is_text = isinstance(value, str) and not value.lstrip().startswith(("{", "[", '"'))
+    return value if is_text and isinstance(codec, JsonTextCodec) else codec.decode(value, cursor)
 
 
 class Absence(Enum):
@@ -491,6 +503,11 @@ class ObjectCodec(Codec):
         name = self._names_by_plain_key.get(normalize_key(key))
         return None if name is None or name in members else name
 
+    @property
+    def pair_names(self) -> frozenset[str]:
+        """The keys under which other properties are sent as pairs."""
+        return frozenset(extra.name for extra in self.extras)
+
     @cached_property
     def _pairs_by_name(self) -> dict[str, PairsCodec]:
         return {extra.name: extra.pairs for extra in self.extras}
@@ -525,7 +542,7 @@ class ObjectCodec(Codec):
         for _, pattern, pairs in self.extras:
             if pattern is None or re.search(pattern, key):
                 cursor.unencoded("no property of this name is expected", item)
-                return pairs.value.decode(item, cursor)
+                return _decode_plain_value(pairs.value, item, cursor)
         cursor.mismatch("no property of this name is expected", key)
         return item
 
@@ -567,7 +584,12 @@ class UnionCodec(Codec):
 
     @property
     def kinds(self) -> frozenset[str]:
-        return frozenset().union(*(branch.kinds for branch in self.branches))
+        return frozenset().union(*(branch.kinds for branch in _branches(self)))
+
+    @cached_property
+    def _has_inner_unions(self) -> bool:
+        """True if a branch is a union, so that a value could be tried twice as often on each level."""
+        return any(isinstance(_resolved(branch), (UnionCodec, NullableCodec)) for branch in self.branches)
 
     def bare_schema(self) -> JsonSchema:
         schemas: list[JsonSchema] = []
@@ -580,11 +602,11 @@ class UnionCodec(Codec):
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
         """Convert a value for strict mode with the first union branch that accepts the value."""
-        if not isinstance(value, (dict, list)):
+        if not isinstance(value, (dict, list)) and not self._has_inner_unions:
             return self._encode_by_branch(value, cursor)
         # In a recursive type each branch calls its inner unions with the same value: without a cache the
         # time would double with every level.
-        key = (id(self), id(value))
+        key = (id(self), id(value), cursor.path if self._has_inner_unions else "")
         if key not in cursor.union_cache:
             try:
                 cursor.union_cache[key] = (value, self._encode_by_branch(value, cursor), None)
@@ -606,9 +628,10 @@ class UnionCodec(Codec):
         raise _deepest_error(errors, value, cursor)
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
-        if not isinstance(value, (dict, list)):
+        if not isinstance(value, (dict, list)) and not self._has_inner_unions:
             return self._decode_by_branch(value, cursor)
-        key = (id(self), id(value))
+        # the same scalar may be in several places
+        key = (id(self), id(value), cursor.encoded.path if self._has_inner_unions else "")
         if key not in cursor.union_cache:
             trial = cursor.trial()
             decoded = self._decode_by_branch(value, trial)
@@ -659,24 +682,24 @@ def _accepts_all(codec: Codec) -> bool:
 _MAX_PASSES = 8  # a wrapper inside a branch may make that branch look like another one
 
 
-def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
+def disambiguate_unions(root: Codec, work: Work) -> list[UnionCodec] | None:
     """Wrap the members of ambiguous unions in objects, and return the unions that were changed.
 
     Call it when all definitions are known. It begins with the innermost unions. Wrappers with different keys
     have nothing in common, so wrapping every branch of a union is the last resort. Returns None if unions
-    are still ambiguous after the last pass.
+    are still ambiguous after the last pass. Raises TooComplexError if there are too many branches to compare.
     """
     changed: list[UnionCodec] = []
     for _ in range(_MAX_PASSES):
         unions = [codec for codec in walk(root) if isinstance(codec, UnionCodec)]
-        changed_now = [union for union in reversed(unions) if _wrap_ambiguous_branches(union)]
+        changed_now = [union for union in reversed(unions) if _wrap_ambiguous_branches(union, work)]
         if not changed_now:
             return changed
         changed += changed_now
     return None
 
 
-def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
+def _wrap_ambiguous_branches(union: UnionCodec, work: Work) -> bool:
     """Wrap the branches of a union in JSON objects if it is unclear which branch a reply means.
 
     Return True if any branch was wrapped.
@@ -686,30 +709,62 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
     # branches that do not change values come first, so that others get the wrappers
     for index in sorted(range(len(union.branches)), key=lambda i: not is_identity(union.branches[i])):
         branch = union.branches[index]
-        if all(decode_alike(branch, other) for other in distinct):
+        if all(_decode_alike(branch, other, _Comparison(work)) for other in distinct):
             distinct.append(branch)
         else:
             ambiguous.append(index)
     if ambiguous:
-        union.branches = _wrapped(union.branches, ambiguous)
+        union.branches = _wrapped(union.branches, ambiguous, work)
     return bool(ambiguous)
 
 
-def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
+def _wrapped(branches: Sequence[Codec], indexes: list[int], work: Work) -> tuple[Codec, ...]:
     """Return union branches wrapped in objects with distinct keys; only some branches, if that is enough."""
     wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
     # a branch may itself be an object with the key of a wrapper
-    if not all(decode_alike(wrapper, branch) for wrapper in wrappers.values() for branch in others):
+    pairs = [(wrapper, branch) for wrapper in wrappers.values() for branch in others]
+    if not all(_decode_alike(wrapper, branch, _Comparison(work)) for wrapper, branch in pairs):
         return tuple(WrapperCodec(branch, f"option_{index + 1}") for index, branch in enumerate(branches))
     return tuple(wrappers.get(index, branch) for index, branch in enumerate(branches))
 
 
 # --- Comparing branches ---
 
-# Pairs of codecs whose comparison has begun. For recursive types they are assumed to be alike: values are
-# finite, so a difference appears at another pair.
 _Pair = tuple[int, int]
+
+
+class _Comparison:
+    """What is known while two codecs are compared.
+
+    Attributes:
+        begun: Pairs of codecs whose comparison has begun. For recursive types they are assumed to be alike:
+            values are finite, so a difference appears at another pair.
+        overlapping: Pairs that some value may fit both of.
+        identities: Whether codecs leave all values unchanged.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.begun: set[_Pair] = set()
+        self.overlapping: set[_Pair] = set()
+        self.identities: dict[int, bool] = {}
+        self._work = work
+
+    def are_identities(self, *codecs: Codec) -> bool:
+        """Return True if all of the codecs leave values unchanged."""
+        for codec in codecs:
+            if id(codec) not in self.identities:
+                parts = list(walk(codec))
+                self._work.spend(_STEPS_OF_A_COMPARISON * len(parts))
+                self.identities[id(codec)] = all(part.is_identity for part in parts)
+        return all(self.identities[id(codec)] for codec in codecs)
+
+    def count(self) -> None:
+        """Count one comparison. Raises TooComplexError if there are too many."""
+        self._work.spend(_STEPS_OF_A_COMPARISON)
+
+
+_STEPS_OF_A_COMPARISON = 20  # of the work that is permitted for a whole schema
 
 
 def is_identity(codec: Codec) -> bool:
@@ -717,24 +772,28 @@ def is_identity(codec: Codec) -> bool:
     return all(part.is_identity for part in walk(codec))
 
 
-def decode_alike(one: Codec, other: Codec, compared: set[_Pair] | None = None) -> bool:
+def _decode_alike(one: Codec, other: Codec, compared: _Comparison) -> bool:
     """Return True if two codecs give equal values for each reply that both accept."""
-    compared = set() if compared is None else compared
+    compared.count()
     one, other = _resolved(one), _resolved(other)
     pair = (id(one), id(other))
-    if pair in compared or one is other or (is_identity(one) and is_identity(other)):
+    if pair in compared.begun or one is other or compared.are_identities(one, other):
         return True
     # the pair stays here afterwards: the first difference ends the whole comparison, so it was not this pair
-    compared.add(pair)
+    compared.begun.add(pair)
     lefts, rights = list(_branches(one)), list(_branches(other))
     if len(lefts) > 1 or len(rights) > 1:
-        return all(decode_alike(left, right, compared) for left in lefts for right in rights)
+        return all(_decode_alike(left, right, compared) for left in lefts for right in rights)
     return _single_branches_decode_alike(lefts[0], rights[0], compared) if lefts and rights else True
 
 
-def _single_branches_decode_alike(one: Codec, other: Codec, compared: set[_Pair]) -> bool:
+def _single_branches_decode_alike(one: Codec, other: Codec, compared: _Comparison) -> bool:
     """Return True if two codecs that are not unions give equal values for each reply that both accept."""
-    if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
+    if (
+        one is other
+        or compared.are_identities(one, other)
+        or _are_disjoint(one, other, frozenset(), compared)
+    ):
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
         return True
@@ -742,19 +801,19 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: set[_Pair]
     if isinstance(one, ChoiceCodec) and isinstance(other, ChoiceCodec):
         return one.all_as_text == other.all_as_text
     if isinstance(one, PairsCodec) and isinstance(other, PairsCodec):
-        return decode_alike(one.key, other.key, compared) and decode_alike(one.value, other.value, compared)
+        return _decode_alike(one.key, other.key, compared) and _decode_alike(one.value, other.value, compared)
     if isinstance(one, ListCodec) and isinstance(other, ListCodec):
         # items of tuples differ by position, so the codecs of all positions would have to be compared
         tuples = isinstance(one, NativeTupleCodec) or isinstance(other, NativeTupleCodec)
-        return not tuples and decode_alike(one.item, other.item, compared)
+        return not tuples and _decode_alike(one.item, other.item, compared)
     if isinstance(one, WrapperCodec) and isinstance(other, WrapperCodec):
-        return decode_alike(one.inner, other.inner, compared)
+        return _decode_alike(one.inner, other.inner, compared)
     if isinstance(one, ObjectCodec) and isinstance(other, ObjectCodec):
         return _objects_decode_alike(one, other, compared)
     return False
 
 
-def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: set[_Pair]) -> bool:
+def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _Comparison) -> bool:
     """Return True if two codecs give equal values for each object that both accept."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
@@ -769,21 +828,33 @@ def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: set[_P
     return (
         same_absence
         and all(
-            decode_alike(field.codec, other.fields[key].codec, compared) for key, field in one.fields.items()
+            _decode_alike(field.codec, other.fields[key].codec, compared) for key, field in one.fields.items()
         )
-        and all(decode_alike(pairs, rights[name], compared) for name, pairs in lefts.items())
+        and all(_decode_alike(pairs, rights[name], compared) for name, pairs in lefts.items())
     )
 
 
-def _are_disjoint(one: Codec, other: Codec, compared: frozenset[_Pair]) -> bool:
-    """Return True if types, keys or enum values show that no JSON value fits both codecs."""
+def _are_disjoint(one: Codec, other: Codec, begun: frozenset[_Pair], comparison: _Comparison) -> bool:
+    """Return True if types, keys or enum values show that no JSON value fits both codecs.
+
+    ``begun`` are the pairs around this one, which are assumed to be disjoint.
+    """
+    comparison.count()
     pair = (id(one), id(other))
-    if pair in compared:
+    if pair in begun:
         return True
-    compared = compared | {pair}
+    if pair in comparison.overlapping:
+        return False
+    are_disjoint = _show_no_overlap(one, other, begun | {pair}, comparison)
+    if not are_disjoint:  # the assumptions do not matter, because they could only show the opposite
+        comparison.overlapping.add(pair)
+    return are_disjoint
+
+
+def _show_no_overlap(one: Codec, other: Codec, begun: frozenset[_Pair], comparison: _Comparison) -> bool:
     lefts, rights = list(_branches(one)), list(_branches(other))
     if len(lefts) != 1 or len(rights) != 1:
-        return all(_are_disjoint(left, right, compared) for left in lefts for right in rights)
+        return all(_are_disjoint(left, right, begun, comparison) for left in lefts for right in rights)
     one, other = lefts[0], rights[0]
     if one.kinds.isdisjoint(other.kinds):
         return True
@@ -797,7 +868,7 @@ def _are_disjoint(one: Codec, other: Codec, compared: frozenset[_Pair]) -> bool:
     if not (required1 <= codecs2.keys() or is_open2) or not (required2 <= codecs1.keys() or is_open1):
         return True
     return any(
-        _are_disjoint(codecs1[key], codecs2[key], compared)
+        _are_disjoint(codecs1[key], codecs2[key], begun, comparison)
         for key in required1 & required2
         if key in codecs1 and key in codecs2
     )
@@ -826,14 +897,23 @@ def _resolved(codec: Codec) -> Codec:
 
 
 def _branches(codec: Codec) -> Iterator[Codec]:
-    """List all branches of a union, including the branches of nested and referenced unions."""
-    if isinstance(codec, RefCodec):
-        yield from _branches(codec.target)
-    elif isinstance(codec, UnionCodec):
-        for branch in codec.branches:
-            yield from _branches(branch)
-    elif isinstance(codec, NullableCodec):
-        yield ScalarCodec("null", {})
-        yield from _branches(codec.inner)
-    else:
-        yield codec
+    """List all branches of a union, including the branches of nested and referenced unions, each once."""
+    seen: set[int] = set()
+    waiting = [codec]
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, RefCodec):
+            waiting.append(current.target)
+        elif isinstance(current, UnionCodec):
+            waiting.extend(reversed(current.branches))
+        elif isinstance(current, NullableCodec):
+            yield _NULL
+            waiting.append(current.inner)
+        else:
+            yield current
+
+
+_NULL = ScalarCodec("null", {})

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from ..json_schema.document import SchemaDocument
+from ..json_schema.document import SchemaDocument, TooComplexError, Work
 from ..parser.type_parser import TypeParser
 from ..profiles import Profile
 from ..result.errors import USER_CODE_ERRORS, Problem
@@ -43,7 +43,7 @@ from .codec import (
     SchemaLocation,
     walk,
 )
-from .containers import disambiguate_unions, is_identity
+from .containers import ObjectCodec, disambiguate_unions, is_identity
 from .scalars import NeverCodec, WrapperCodec, closed_object
 from .schema_queries import exceeded_limits, json_equal, kind_of
 
@@ -61,6 +61,7 @@ class Encoding(NamedTuple):
         findings: What the profile does not support, and what was done about it.
         lossless: False if strict mode has to be given up. Then nothing is encoded.
         decode_leniently: Decodes what it can and returns all deviations. The cursor says where the value is.
+        pair_names: The keys under which undeclared properties of objects are sent as a list of pairs.
     """
 
     schema: JsonSchema
@@ -70,6 +71,7 @@ class Encoding(NamedTuple):
     findings: tuple[Finding, ...]
     lossless: bool
     decode_leniently: Callable[[Json, Cursor], DecodeResult]
+    pair_names: frozenset[str] = frozenset()
 
 
 def encode(schema: JsonSchema, profile: Profile) -> Encoding:
@@ -118,10 +120,10 @@ _SIZE_LIMITS = [
 
 def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
     """Return the Encoding of a JSON Schema, without checking if the schema could be sent unchanged."""
-    log = FindingLog()
+    log, work = FindingLog(), Work()
     # each step builds the codecs again, because a smaller enum or depth changes them everywhere
     for size_limits in _SIZE_LIMITS:
-        encoding, log, too_large = _try_encode(schema, profile, location, size_limits)
+        encoding, log, too_large = _try_encode(schema, profile, location, size_limits, work)
         if encoding is not None:
             return encoding
         if not too_large:
@@ -138,7 +140,7 @@ def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocatio
 
 
 def _try_encode(
-    schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits
+    schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits, work: Work
 ) -> tuple[Encoding | None, FindingLog, bool]:
     """Convert a JSON Schema for a provider's strict mode.
 
@@ -146,13 +148,16 @@ def _try_encode(
 
     Returns the encoding or None, the findings, and True if the schema is only too large.
     """
-    builder = CodecBuilder(profile, SchemaDocument(schema), size_limits)
+    builder = CodecBuilder(profile, SchemaDocument(schema, work=work), size_limits)
     log = builder.findings
     try:
         # the limits of the profile count what is sent, so they are checked after the encoding
-        root = _prepare_root(builder, builder.build_root(location), location)
+        root = _prepare_root(builder, builder.build_root(location), location, work)
     except RecursionError:
         log.give_up(location, "nesting that is too deep")
+        return None, log, False
+    except TooComplexError:
+        log.give_up(location, "definitions that can be combined in too many ways")
         return None, log, False
     # the schema comes from the user and may be malformed in any way
     except (ValueError, *USER_CODE_ERRORS) as error:
@@ -174,8 +179,34 @@ def _try_encode(
         findings=log.findings,
         lossless=True,
         decode_leniently=_make_lenient_decode(root),
+        pair_names=_pair_names(root),
     )
     return encoding, log, False
+
+
+def _pair_names(root: Codec) -> frozenset[str]:
+    """Return the keys under which undeclared properties are sent as pairs, and which no field has."""
+    objects = [codec for codec in walk(root) if isinstance(codec, ObjectCodec)]
+    fields = {key for codec in objects for key in codec.fields}
+    return frozenset(name for codec in objects for name in codec.pair_names) - fields
+
+
+def _has_pairs(data: Json, names: frozenset[str]) -> bool:
+    """Return True if an object in JSON data has a list of pairs under one of the names."""
+    waiting: list[Json] = [data]
+    while names and waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if any(isinstance(part.get(name), list) and all(map(_is_pair, part[name])) for name in names):
+                return True
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+    return False
+
+
+def _is_pair(data: Json) -> bool:
+    return isinstance(data, dict) and data.keys() == {"key", "value"}
 
 
 _LIMITS_IN_WORDS = {
@@ -188,12 +219,12 @@ _LIMITS_IN_WORDS = {
 }
 
 
-def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) -> Codec:
+def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation, work: Work) -> Codec:
     """Make the unions in a JSON Schema unambiguous, and wrap its root in an object if necessary."""
     if isinstance(root, NeverCodec):
         builder.findings.give_up(location, "a schema that no value fits")
         return root
-    changed_unions = disambiguate_unions(root)
+    changed_unions = disambiguate_unions(root, work)
     if changed_unions is None:
         builder.findings.give_up(location, "unions in which branches cannot be told apart")
     for union in changed_unions or ():
@@ -212,9 +243,8 @@ def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) 
 def _schema_with_definitions(root: Codec) -> JsonSchema:
     """Return the JSON Schema to send to the provider, with its definitions under ``$defs``."""
     schema = root.schema()
-    definitions = {
-        codec.definition.name: codec.target_schema() for codec in walk(root) if isinstance(codec, RefCodec)
-    }
+    references = {codec.definition.name: codec for codec in walk(root) if isinstance(codec, RefCodec)}
+    definitions = {name: codec.target_schema() for name, codec in references.items()}
     return {**schema, "$defs": definitions} if definitions else schema
 
 
@@ -485,11 +515,14 @@ class EncodedNode(Node[T]):
             value = self._read_decoded(result, cursor)
         except ValidationFailure as failure:
             del cursor.coercions[before:]  # of the attempt that failed
-            if not result.deviations and json_equal(result.value, data):  # it would fail again
+            is_same = not result.deviations and json_equal(result.value, data)  # it would fail again
+            # a type with any key would keep the pairs
+            if is_same or _has_pairs(data, self.encoding.pair_names):
                 raise
             return self._read_unencoded(data, cursor, failure)
         partly_plain = result.of_kind(DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM)
-        if partly_plain and not json_equal(result.value, data):
+        is_encoded = _has_pairs(data, self.encoding.pair_names)
+        if partly_plain and not is_encoded and not json_equal(result.value, data):
             self._check_unambiguous(result.value, data, cursor)
         if missing_field is not None:
             cursor.record("envelope left out", data, value)
@@ -631,23 +664,38 @@ def _field_default(cls: Any, name: str) -> object:
 # --- Hints ---
 
 _ANY = "any JSON"
+_MAX_DEFINITIONS_IN_HINT = 1_000
 
 
 def schema_hint(schema: JsonSchema) -> str:
     """Describe a JSON Schema briefly in a prompt, for example as ``{"name": string, "age"?: integer}``.
 
-    Inside itself, a recursive definition is written as its name.
+    Inside itself, a recursive definition is written as its name. So are definitions in a hint that is long.
     """
-    return _hint(schema, schema.get("$defs", {}), frozenset())
+    return _hint(schema, _Definitions(schema.get("$defs", {})), frozenset())
 
 
-def _hint(schema: object, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
+class _Definitions:
+    """The definitions of a schema, of which a hint shows only so many."""
+
+    def __init__(self, definitions: dict[str, JsonSchema]) -> None:
+        self._definitions = definitions
+        self._left = _MAX_DEFINITIONS_IN_HINT
+
+    def take(self, name: str) -> JsonSchema | None:
+        """Return a definition to show, or None if the hint has shown enough of them."""
+        self._left -= 1
+        return self._definitions[name] if self._left >= 0 else None
+
+
+def _hint(schema: object, definitions: _Definitions, entered: frozenset[str]) -> str:
     """Describe one part of a JSON Schema in a prompt, in a short notation similar to TypeScript."""
     if not isinstance(schema, dict) or not schema:
         return _ANY
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return name if name in entered else _hint(definitions[name], definitions, entered | {name})
+        target = None if name in entered else definitions.take(name)
+        return name if target is None else _hint(target, definitions, entered | {name})
     if "anyOf" in schema:
         return " | ".join(dict.fromkeys(_hint(option, definitions, entered) for option in schema["anyOf"]))
     if "enum" in schema:
@@ -662,7 +710,7 @@ def _hint(schema: object, definitions: dict[str, JsonSchema], entered: frozenset
     return str(schema.get("type", _ANY))
 
 
-def _object_hint(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
+def _object_hint(schema: JsonSchema, definitions: _Definitions, entered: frozenset[str]) -> str:
     required = schema.get("required", ())
     parts = [
         f'"{key}"{"" if key in required else "?"}: {_hint(part, definitions, entered)}'

@@ -29,7 +29,7 @@ from .codec import (
 from .schema_queries import KINDS, is_integral, kind_of, violated_keyword
 
 _JSON_OPENINGS = ("{", "[", '"', "'", "`")
-_JSON_LITERALS = ("", "true", "false", "null", "none", "nan")
+_JSON_LITERALS = ("true", "false", "null", "none", "nan")
 
 
 class ScalarCodec(Codec):

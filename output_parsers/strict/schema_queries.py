@@ -268,6 +268,7 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
         # a single schema cannot repeat, so its text is not needed
         if seen or pending or not _IN_PLACE.isdisjoint(part):
             text = canonical_json(part)
+            document.work.spend(len(text))
             if text in seen:
                 continue
             seen.add(text)

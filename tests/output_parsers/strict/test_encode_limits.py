@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from output_parsers.json_schema.parser import schema_parser
 from output_parsers.profiles import ANTHROPIC, GEMINI, LLAMA_CPP, OPENAI, VLLM, Limits
-from output_parsers.strict import Finding, encode
+from output_parsers.strict import Finding, encode, encode_parser
 from output_parsers.strict.schema_queries import exceeded_limits
 
 INTEGER, STRING = {"type": "integer"}, {"type": "string"}
@@ -226,3 +228,34 @@ def test_the_levels_of_definitions_that_refer_to_each_other_are_counted(
     levels = nesting(schema, definitions, frozenset())
     exceeded = exceeded_limits({**schema, "$defs": definitions}, Limits(depth=0))
     assert exceeded == ([("depth", 0, levels)] if levels else [])
+
+
+def _combinable(levels: int) -> dict[str, Any]:
+    definitions: dict[str, Any] = {
+        f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{n + 1}", "minProperties": n}, {"$ref": f"#/$defs/D{n + 1}"}]}
+        for n in range(levels)
+    }
+    definitions[f"D{levels}"] = {"type": "object", "properties": {"a": {"type": "string"}}}
+    return {"type": "object", "properties": {"x": {"$ref": "#/$defs/D0"}}, "$defs": definitions}
+
+
+def _self_referring(properties: int) -> dict[str, Any]:
+    parts = {f"p{n}": {"$ref": "#", "minProperties": n, "description": "again"} for n in range(properties)}
+    return {"type": "object", "properties": parts}
+
+
+@pytest.mark.parametrize("schema", [_combinable(30), _self_referring(70), _self_referring(200)])
+def test_a_schema_whose_definitions_can_be_combined_in_many_ways_takes_bounded_time(schema: Any) -> None:
+    start = time.perf_counter()
+    parser, encoding = encode_parser(schema_parser(schema, name="t"), OPENAI)
+    assert time.perf_counter() - start < 10  # without a limit, minutes or more
+    assert len(parser.hint) < 1_000_000
+    assert encoding.lossless or any("is given up" in str(finding) for finding in encoding.findings)
+
+
+def test_too_much_work_is_a_reason_to_give_up_strict_mode() -> None:
+    _, encoding = encode_parser(schema_parser(_self_referring(100), name="t"), OPENAI)
+    assert not encoding.lossless
+    assert [str(finding) for finding in encoding.findings if not finding.lossless] == [
+        "t: definitions that can be combined in too many ways: strict mode is given up"
+    ]

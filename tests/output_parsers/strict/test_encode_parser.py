@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from output_parsers import Coercion, OutputParsingError, ParserRegistry, TypeParser
+from output_parsers import Coercion, OutputParsingError, ParserRegistry, TypeParser, parser_for
 from output_parsers.profiles import LLAMA_CPP, OPENAI
 from output_parsers.strict import EncodedNode, encode_parser
 
@@ -121,3 +121,42 @@ def test_using_a_parser_does_not_import_the_strict_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    name: str
+
+
+@pytest.mark.parametrize("text", ["hello", "", "5 apples", "[1", "truely"])
+def test_plain_text_among_further_properties_is_text_in_both_forms(text: str) -> None:
+    parser, _ = encode_parser(parser_for(_Open), OPENAI)
+    value = json.dumps(text)
+    expected = _Open(name="a", note=text)  # type: ignore[call-arg]  # further properties are allowed
+    if text[:1] != "[":
+        pairs = f'[{{"key": "note", "value": {value}}}]'
+        assert parser.parse(f'{{"name": "a", "additional_properties": {pairs}}}') == expected
+    assert parser.parse(f'{{"name": "a", "note": {value}}}') == expected
+
+
+@pytest.mark.parametrize("text", ["5", "true", "null", "1.5"])
+def test_json_text_among_further_properties_is_a_value_in_the_strict_form_only(text: str) -> None:
+    parser, _ = encode_parser(parser_for(_Open), OPENAI)
+    strict = f'{{"name": "a", "additional_properties": [{{"key": "note", "value": "{text}"}}]}}'
+    assert parser.parse(strict).model_extra == {"note": json.loads(text)}
+    assert parser.parse(f'{{"name": "a", "note": "{text}"}}').model_extra == {"note": text}
+
+
+def test_broken_pairs_never_become_a_property() -> None:
+    parser, _ = encode_parser(parser_for(_Open), OPENAI)
+    with pytest.raises(OutputParsingError):
+        parser.parse('{"name": "a", "additional_properties": [{"key": "note", "value": "{1"}]}')
+    with pytest.raises(OutputParsingError):
+        parser.parse('{"name": 5.5, "additional_properties": [{"key": "k", "value": ""}], "x": ')
+
+
+def test_a_dict_of_any_json_reads_plain_and_empty_text() -> None:
+    parser, _ = encode_parser(parser_for(dict[str, Any]), OPENAI)
+    pairs = [{"key": "a", "value": "hello"}, {"key": "b", "value": ""}, {"key": "c", "value": "1"}]
+    assert parser.parse(json.dumps({"value": pairs})) == {"a": "hello", "b": "", "c": 1}
+    assert parser.parse('{"a": "hello", "b": "", "c": "1"}') == {"a": "hello", "b": "", "c": "1"}
