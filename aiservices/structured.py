@@ -231,6 +231,7 @@ class StructuredSettings(TypedDict, total=False):
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
         number_style: Whether numbers in text have a decimal point or a decimal comma.
         examples: Few-shot examples: messages of the user, each with its answer, as a value or as JSON data.
+        strict_keywords: True to refuse a JSON Schema with a misspelt keyword, instead of a warning.
     """
 
     strategy: StrategyName | None
@@ -244,6 +245,7 @@ class StructuredSettings(TypedDict, total=False):
     leniency: Leniency | None
     number_style: NumberStyle | None
     examples: Sequence[tuple[str, object]]
+    strict_keywords: bool
 
 
 @overload

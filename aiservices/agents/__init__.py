@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 from typing_extensions import TypedDict, TypeForm
 
 from output_parsers.json.scanner import parse_json_string
+from output_parsers.json_schema.document import followed
 from output_parsers.json_schema.parser import schema_parser
 from output_parsers.parser.type_parser import TypeParser, parser_for
 from output_parsers.result.errors import Problem
@@ -597,7 +598,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
         return (self._text, self._record)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        fields = _resolve(self._record.schema(definitions), definitions)
+        fields = followed({"$defs": definitions.schemas}, self._record.schema(definitions))
         response = {"type": "string", "description": _RESPONSE_DESCRIPTION}
         schema = {
             **{key: value for key, value in fields.items() if key != "title"},
@@ -677,10 +678,3 @@ def _find_response_key(fields: dict[str, Any]) -> str | None:
     if _RESPONSE in fields:
         return _RESPONSE
     return next((key for key in fields if normalize_key(key) == _RESPONSE), None)
-
-
-def _resolve(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
-    """Follow the ``$ref`` of a JSON Schema, if it has one, and return the schema found there."""
-    if "$ref" not in schema:
-        return schema
-    return definitions.schemas[schema["$ref"].rpartition("/")[2]]

@@ -22,7 +22,7 @@ from .strategy_selection import select_strategies
 from .streams import AnswerRejected
 
 if TYPE_CHECKING:  # imported late, because few answers are repaired
-    from output_parsers.strict.patch import Patch
+    from output_parsers.patch import Patch
 
 _MAX_PROBLEMS = 20  # the maximum number of problems in one message to the model
 # The key of the state of a call under which two numbers are stored: of the messages in the request before an
@@ -240,7 +240,7 @@ def plan_field_repair(
     Returns None if the whole answer must be written again. ``tool_messages`` are the tool messages since the
     request of ``original``; ``failed`` is the repair that raised the error, or None for another request.
     """
-    from output_parsers.strict.patch import patch_for
+    from output_parsers.patch import patch_for
 
     state = original.state
     if state.output_format is None or state.route is None:

@@ -66,6 +66,7 @@ class Settings(NamedTuple):
     votes: int = 0
     limits: Limits | None = None
     has_thresholds: bool = False
+    strict_keywords: bool = False
 
     @classmethod
     def of(
@@ -339,7 +340,7 @@ def _parser_of(settings: Settings, output_type: Any) -> OutputParser[Any]:
         return settings.parsers.parser_for(output_type, namespace=settings.namespace)
     from output_parsers.json_schema.parser import named_schema, schema_parser
 
-    name, description, schema, _ = named_schema(output_type)
+    name, description, schema, _ = named_schema(output_type, strict_keywords=settings.strict_keywords)
     described = {} if description is None else {"description": description}
     return schema_parser({**schema, **described}, name=name)
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from output_parsers.json_schema.document import referenced_part
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Json, dump_json, strict_equal
@@ -219,10 +220,7 @@ class _SchemaValues:
     def _resolve(self, schema: object) -> Any:
         """Follow the ``$ref`` of a JSON Schema, if it has one, and return the schema found there."""
         while isinstance(schema, Mapping) and "$ref" in schema:
-            referenced: Any = self._root
-            for step in schema["$ref"].removeprefix("#").strip("/").split("/"):
-                referenced = referenced[step.replace("~1", "/").replace("~0", "~")] if step else referenced
-            schema = _merge(referenced, _without(schema, "$ref"))
+            schema = _merge(referenced_part(self._root, schema["$ref"]), _without(schema, "$ref"))
         return schema
 
     def _choose(self, options: list[Any], depth: int) -> Any:

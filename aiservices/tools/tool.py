@@ -182,18 +182,24 @@ class Tool:
     start_early: bool = False
 
     @staticmethod
-    def from_schema(definition: Mapping[str, Any], function: Callable[..., Any] | None = None) -> Tool:
+    def from_schema(
+        definition: Mapping[str, Any],
+        function: Callable[..., Any] | None = None,
+        *,
+        strict_keywords: bool = False,
+    ) -> Tool:
         """Create a tool from a function and its description as a dict in OpenAI's or Anthropic's format.
 
         The function gets the arguments by name, as JSON values that are valid under the schema. Parameters
         with a role, such as ``MemoryId``, are filled in as in other tools, and the settings of ``@tool``
         hold, but its name and description are those of the dict. Without a
         function, the tool is external: each call waits, and ``resume`` gets the result, a JSON value.
+        A misspelt keyword in the schema is a warning, and with ``strict_keywords`` an error.
 
         Raises DefinitionError if the dict describes no tool.
         """
         try:
-            name, description, schema, _ = named_schema(definition)
+            name, description, schema, _ = named_schema(definition, strict_keywords=strict_keywords)
             arguments = schema_parser(schema, name=name)
         except ValueError as error:
             raise ToolDefinitionError(f"the dict does not describe a tool: {error}") from error

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
 
@@ -493,18 +494,24 @@ def _is_class_escape(token: str) -> bool:
     return re.match(r"\\[dDwWsSpP]", token) is not None
 
 
-def check_keywords(schema: Mapping[str, object], name: str) -> None:
-    """Raise InvalidSchemaError if a JSON Schema has a misspelt keyword, such as ``minLenght``.
+def check_keywords(schema: Mapping[str, object], name: str, *, strict: bool) -> None:
+    """Warn if a JSON Schema has a misspelt keyword, such as ``minLenght``, which JSON Schema ignores.
 
     This is only for schemas that the user wrote. In other schemas, unknown keywords are ignored.
+
+    Raises InvalidSchemaError instead if ``strict``, and for a schema without any keyword.
     """
     try:
-        _check_keywords(schema, "#", name)
+        for pointer, reason in _keyword_problems(schema, "#", name):
+            if strict:
+                raise InvalidSchemaError(name, pointer, reason)
+            warnings.warn(f"the JSON Schema {name!r} at {pointer}: {reason}", UserWarning, stacklevel=2)
     except RecursionError as error:
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
 
 
-def _check_keywords(part: object, pointer: str, name: str) -> None:
+def _keyword_problems(part: object, pointer: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield a JSON pointer and a reason for each misspelt keyword in a JSON Schema."""
     if not isinstance(part, Mapping):
         return
     # any key may be an annotation; one that begins with "_" or "x-" is certainly no misspelling
@@ -512,8 +519,7 @@ def _check_keywords(part: object, pointer: str, name: str) -> None:
     for key in unknown:
         keyword = _similar_keyword(key, part[key])
         if keyword is not None and keyword not in part:
-            reason = f"{shorten(key)!r} is not a keyword of JSON Schema; did you mean {keyword!r}?"
-            raise InvalidSchemaError(name, pointer, reason)
+            yield pointer, f"{shorten(key)!r} is not a keyword of JSON Schema; did you mean {keyword!r}?"
     # below the root, a schema with annotations of other systems only is a usual way to allow any JSON
     if pointer == "#" and unknown and not part.keys() & ASSERTIONS:
         keys = ", ".join(repr(shorten(key)) for key in unknown[:_MAX_MEMBERS])
@@ -523,11 +529,11 @@ def _check_keywords(part: object, pointer: str, name: str) -> None:
         inside = f"{pointer}/{escape_pointer(str(key))}"
         if key in MAPS and isinstance(value, Mapping):
             for child, schema in value.items():
-                _check_keywords(schema, f"{inside}/{escape_pointer(str(child))}", name)
+                yield from _keyword_problems(schema, f"{inside}/{escape_pointer(str(child))}", name)
         elif key in ASSERTIONS - DATA - {"dependentRequired"}:
             for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
-                _check_keywords(item, f"{inside}/{index}", name)
-            _check_keywords(value, inside, name)
+                yield from _keyword_problems(item, f"{inside}/{index}", name)
+            yield from _keyword_problems(value, inside, name)
 
 
 def _similar_keyword(key: str, value: object) -> str | None:
@@ -538,8 +544,7 @@ def _similar_keyword(key: str, value: object) -> str | None:
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft202012Validator
 
-    nearest = get_close_matches(key.lower(), _KEYWORDS_BY_LOWER_CASE, 1, 0.8)
-    keyword = _KEYWORDS_BY_LOWER_CASE[nearest[0]] if nearest else None
+    keyword = _nearest_keyword(key)
     if keyword not in ASSERTIONS - {"const"}:  # every value fits const
         return None
     if keyword.endswith("ref") and not (isinstance(value, str) and value.startswith("#")):
@@ -549,6 +554,12 @@ def _similar_keyword(key: str, value: object) -> str | None:
     except SchemaError:
         return None
     return keyword
+
+
+@lru_cache(maxsize=1_000)
+def _nearest_keyword(key: str) -> str | None:
+    nearest = get_close_matches(key.lower(), _KEYWORDS_BY_LOWER_CASE, 1, 0.8)
+    return _KEYWORDS_BY_LOWER_CASE[nearest[0]] if nearest else None
 
 
 def _has_whole_float(value: object) -> bool:

@@ -13,9 +13,9 @@ from ..parser.type_parser import TypeParser
 from ..result.errors import USER_CODE_ERRORS, shorten
 from ..result.reading import Ambiguity, Cursor, Json, JsonSyntaxError, ValidationFailure
 from ..types.constraints import ConstrainedNode
-from ..types.node import Definitions, JsonSchema, Node
+from ..types.node import Definitions, JsonNodes, JsonSchema, Node
 from ..types.target import Target
-from .document import ASSERTIONS, DATA, MAPS, InvalidSchemaError, moved_references, plain_document
+from .document import ASSERTIONS, DATA, MAPS, InvalidSchemaError, followed, moved_references, plain_document
 from .nodes import (
     SchemaCheck,
     SchemaTree,
@@ -65,6 +65,9 @@ class SchemaNode(ConstrainedNode):
         if self._hint_is_complete:
             return self.inner.hint(enclosing)
         return json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
+
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return self  # its values are JSON, and it runs no code of users
 
     def read(self, data: Json, cursor: Cursor) -> object:
         try:
@@ -130,7 +133,7 @@ def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> T
         plain_schema = plain_document(schema, name)
         check = SchemaCheck(plain_schema, name)
         tree = SchemaTree(plain_schema, check, schema_name)
-        return JsonSchemaParser(SchemaNode(tree, check, plain_schema), _inlined(plain_schema, tree), name)
+        return JsonSchemaParser(SchemaNode(tree, check, plain_schema), _inlined(plain_schema, check), name)
 
 
 def check_schema(schema: Mapping[str, object], name: str) -> None:
@@ -174,7 +177,7 @@ _DEFINITION_KEYS = frozenset(("name", "description", "strict", "cache_control", 
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def named_schema(definition: Mapping[str, object]) -> NamedSchema:
+def named_schema(definition: Mapping[str, object], *, strict_keywords: bool = False) -> NamedSchema:
     """Extract the JSON Schema from a dict: a plain schema, a tool definition or a response format.
 
     These dicts are read, with the name and the description of the schema:
@@ -186,8 +189,10 @@ def named_schema(definition: Mapping[str, object]) -> NamedSchema:
       be under the key ``"json_schema"`` of a dict with this type.
     - Any other dict is a JSON Schema, whose name is its title.
 
+    A misspelt keyword, which JSON Schema ignores, is a warning.
+
     Raises ValueError for a definition without a name or a schema, and for an empty dict. Raises
-    InvalidSchemaError for a misspelt keyword, which JSON Schema would ignore.
+    InvalidSchemaError for a misspelt keyword with ``strict_keywords``.
     """
     if not definition:
         raise ValueError("the dict is empty; pass a JSON Schema, or Any for any JSON")
@@ -195,7 +200,7 @@ def named_schema(definition: Mapping[str, object]) -> NamedSchema:
     if not _is_definition(definition, kind):
         title = definition.get("title")
         title = title if isinstance(title, str) else ""
-        check_keywords(definition, title or "value")
+        check_keywords(definition, title or "value", strict=strict_keywords)
         return NamedSchema(title, _description(definition), definition)
     inner = definition.get(kind, definition) if kind in ("function", "json_schema") else definition
     members: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
@@ -211,7 +216,7 @@ def named_schema(definition: Mapping[str, object]) -> NamedSchema:
     schema = members[key] if keys else _NO_PARAMETERS if key == "parameters" else None
     if not isinstance(schema, Mapping):
         raise ValueError(f'the "{key}" of the {noun} {name!r} must be a JSON Schema')
-    check_keywords(schema, name)
+    check_keywords(schema, name, strict=strict_keywords)
     return NamedSchema(name, _description(members), schema, strict if isinstance(strict, bool) else None)
 
 
@@ -227,14 +232,10 @@ def _description(schema: Mapping[str, object]) -> str | None:
     return description if isinstance(description, str) else None
 
 
-def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
+def _inlined(schema: JsonSchema, check: SchemaCheck) -> JsonSchema:
     """Replace a ``$ref`` at the root of a JSON Schema with the schema that it refers to."""
-    while isinstance(schema.get("$ref"), str):
-        target = tree.target(schema["$ref"])
-        if not isinstance(target, dict):
-            return schema
-        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
-    return schema
+    inlined = schema if check.has_ids else followed(schema, schema)
+    return inlined if isinstance(inlined, dict) else schema
 
 
 # --- Forbidding undeclared properties ---

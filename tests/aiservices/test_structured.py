@@ -333,7 +333,7 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, decision, text, f
         ({}, {}, "the dict is empty; pass a JSON Schema, or Any for any JSON"),
         (
             {"propertys": {"answer": {"type": "string"}}},
-            {},
+            {"strict_keywords": True},
             "the JSON Schema 'value' is invalid at #: 'propertys' is not a keyword of JSON Schema; "
             "did you mean 'properties'?",
         ),

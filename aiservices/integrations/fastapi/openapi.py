@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from output_parsers.json_schema.document import referenced_part
 from output_parsers.types.node import JsonSchema
 
 from ...remote.codec import JsonObject
@@ -61,7 +62,6 @@ def error_responses() -> dict[int | str, JsonObject]:
 def problem_schema() -> JsonSchema:
     """Return the JSON Schema of an error response, with all ``$ref`` references resolved."""
     schema = Problem.model_json_schema()
-    definitions = schema.pop("$defs", {})
 
     def inline(part: object) -> Any:
         if isinstance(part, list):
@@ -69,8 +69,8 @@ def problem_schema() -> JsonSchema:
         if not isinstance(part, dict):
             return part
         if "$ref" in part:
-            return inline(definitions[part["$ref"].rpartition("/")[2]])
-        return {key: inline(value) for key, value in part.items()}
+            return inline(referenced_part(schema, part["$ref"]))
+        return {key: inline(value) for key, value in part.items() if key != "$defs"}
 
     inlined: JsonSchema = inline(schema)
     return inlined

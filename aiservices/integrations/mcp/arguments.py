@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from output_parsers.json_schema.document import DATA, MAPS
+from output_parsers.json_schema.document import DATA, MAPS, followed
 from output_parsers.json_schema.parser import close_objects
 from output_parsers.types.node import JsonSchema
 
@@ -68,16 +68,10 @@ def _cleaned(part: Any) -> Any:
 
 def _resolved(part: object, root: JsonSchema) -> JsonSchema:
     """Replace a local reference with the schema that it refers to."""
-    schema: JsonSchema = dict(part) if isinstance(part, Mapping) else {}
-    for _ in range(100):  # a reference may refer to itself
-        reference = schema.pop("$ref", None)
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            break
-        target: Any = root
-        for key in reference[2:].split("/"):
-            target = target.get(key, {}) if isinstance(target, Mapping) else {}
-        schema = {**(target if isinstance(target, Mapping) else {}), **schema}
-    return schema
+    schema = followed(root, part)
+    return (
+        {key: value for key, value in schema.items() if key != "$ref"} if isinstance(schema, Mapping) else {}
+    )
 
 
 def _combined(schema: JsonSchema, root: JsonSchema, depth: int = 0) -> JsonSchema:

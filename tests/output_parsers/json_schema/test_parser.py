@@ -564,7 +564,17 @@ def test_an_invalid_definition_is_reported(definition: dict[str, Any], message: 
 )
 def test_a_misspelt_schema_is_invalid(schema: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSchemaError, match=f"^{re.escape(message)}$"):
-        named_schema(schema)
+        named_schema(schema, strict_keywords=True)
+
+
+def test_a_misspelt_keyword_is_a_warning() -> None:
+    schema = {"type": "string", "minLenght": 3}
+    message = (
+        "the JSON Schema 'value' at #: 'minLenght' is not a keyword of JSON Schema; did you mean 'minLength'?"
+    )
+    with pytest.warns(UserWarning, match="minLenght") as caught:
+        assert named_schema(schema).schema == schema
+    assert [str(warning.message) for warning in caught] == [message]
 
 
 def test_annotations_and_properties_of_any_name_are_not_misspelt_keywords() -> None:

@@ -13,18 +13,18 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import unquote
 
-from ..json.scanner import parse_json_string
-from ..json_schema.parser import schema_parser
-from ..parser.extract import strip_reasoning
-from ..parser.type_parser import TypeParser
-from ..result.errors import Problem, UnsupportedTypeError
-from ..result.reading import Cursor, Json, Reading, ValidationFailure, dump_json
-from ..types.node import Definitions, JsonSchema, Node, schema_of, with_description
-from ..types.records import normalize_key
-from ..types.target import Target
-from .encode import EncodedNode
+from .json.scanner import parse_json_string
+from .json_schema.document import referenced_part
+from .json_schema.parser import schema_parser
+from .parser.extract import strip_reasoning
+from .parser.type_parser import TypeParser
+from .result.errors import Problem, UnsupportedTypeError
+from .result.reading import Cursor, Json, Reading, ValidationFailure, dump_json
+from .strict.encode import EncodedNode
+from .types.node import Definitions, JsonSchema, Node, schema_of, with_description
+from .types.records import normalize_key
+from .types.target import Target
 
 T = TypeVar("T")
 Path = tuple[str | int, ...]
@@ -208,25 +208,13 @@ def _resolve(root: JsonSchema, part: JsonSchema) -> JsonSchema:
     for _ in range(_MAX_REFERENCES):
         options = [option for option in part.get("anyOf", ()) if option != {"type": "null"}]
         if "$ref" in part:
-            part = _reference_target(root, part["$ref"])
+            target = referenced_part(root, part["$ref"])
+            part = target if isinstance(target, dict) else {}
         elif len(options) == 1:
             part = options[0]
         else:
             return part
     return {}
-
-
-def _reference_target(root: JsonSchema, reference: str) -> JsonSchema:
-    """Return the part of a JSON Schema that a ``$ref`` points to.
-
-    Return an empty schema if the reference leads to another document.
-    """
-    part: Any = root
-    document, _, pointer = reference.partition("#")
-    for step in unquote(pointer).split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        part = part.get(key) if isinstance(part, dict) else None
-    return part if isinstance(part, dict) and not document and pointer[:1] in ("", "/") else {}
 
 
 def _child_schema(part: JsonSchema, step: str | int) -> JsonSchema | None:

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from output_parsers import OutputParsingError, TypeParser, parser_for
 from output_parsers.json_schema.parser import schema_parser
+from output_parsers.patch import Patch, patch_for
 from output_parsers.profiles import OPENAI
 from output_parsers.strict import encode_parser
-from output_parsers.strict.patch import Patch, patch_for
 
 
 @dataclass
