@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import PydanticUserError, TypeAdapter
-from pydantic_core import CoreConfig, SchemaError, SchemaValidator
+from pydantic_core import CoreConfig, SchemaError, SchemaValidator, from_json
 from typing_extensions import is_typeddict
 
 from ..backslashes import has_lost_backslash
@@ -69,6 +69,8 @@ def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | No
             return _reader_with_validators(schema, node, field)
         has_floats = any(isinstance(part, FloatNode) for part in parts)
         validate = _compile_validator(_strict_schema(schema), has_floats=has_floats)
+        if validate is not None and _has_wide_dataclass(parts):
+            validate = _compile_wide_validator(_strict_schema(schema))
     except (SchemaError, PydanticUserError, NameError, TypeError, AttributeError, RecursionError):
         return None  # pydantic cannot build this type, or uses a schema of an unknown shape
     return None if validate is None else _reader_with_key_count(validate, node, field)
@@ -166,6 +168,39 @@ def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] |
         return SchemaValidator(schema, CoreConfig(strict=True), _use_prebuilt=False).validate_json
     except TypeError:  # older versions lack the argument, but can read each text in strict mode
         return None if has_floats else partial(SchemaValidator(schema).validate_json, strict=True)
+
+
+# The nodes whose strict pydantic-core schemas read the same from the Python values of JSON as from the text.
+_SAME_IN_PYTHON = (TextNode, IntNode, FloatNode, BoolNode, NoneNode, DictNode, ListNode, UnionNode)
+_WIDE = 64  # fields
+
+
+def _has_wide_dataclass(parts: list[Node[object]]) -> bool:
+    """Return True if a type has a dataclass with many fields, and can be read from Python values."""
+    records = [part for part in parts if isinstance(part, ObjectNode)]
+    return (
+        any(len(record.spec.fields) > _WIDE for record in records)
+        and all(record.spec.plain_dataclass for record in records)
+        and all(type(part) in _SAME_IN_PYTHON for part in parts if not isinstance(part, ObjectNode))
+    )
+
+
+def _compile_wide_validator(schema: Any) -> Callable[..., Any]:
+    """Compile a validator for dataclasses with many fields.
+
+    pydantic-core takes quadratic time for the fields of a dataclass in JSON text, and linear time in a dict.
+    """
+
+    def lax(part: Any) -> Any:
+        if isinstance(part, list):
+            return [lax(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        copy = {key: lax(value) for key, value in part.items()}
+        return {**copy, "strict": False} if part.get("type") == "dataclass" else copy  # a dict is no instance
+
+    validate = SchemaValidator(lax(schema), _use_prebuilt=False).validate_python
+    return lambda text, context: validate(from_json(text), context=context)
 
 
 class _KeyCountPlan(NamedTuple):

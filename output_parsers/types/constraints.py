@@ -24,7 +24,15 @@ from pydantic_core import SchemaError, SchemaValidator
 
 from ..result.errors import USER_CODE_ERRORS, UnsupportedTypeError
 from ..result.reading import NON_FINITE_SCHEMA, Coercion, Cursor, Json, ValidationFailure, describe_value
-from .node import Definitions, JsonNodes, JsonSchema, Node, json_node_of
+from .node import (
+    Definitions,
+    JsonNodes,
+    JsonSchema,
+    Node,
+    described_hint,
+    json_node_of,
+    with_description,
+)
 from .scalars import AnyNode, FloatNode
 from .target import Target, TypeExpression, type_name
 from .validation import (
@@ -296,6 +304,16 @@ class ValidatedNode(ConstrainedNode):
         self._name = target.name
         self._validator = validator
         self.runs_user_code = validator.runs_user_code
+        self._encoding = validator.encoding
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return with_description(super().schema(definitions), self._encoding)
+
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
+        return described_hint(super().hint(enclosing), self._encoding)
+
+    def write(self, value: object) -> Json:
+        return super().write(value) if self._encoding is None else self._validator.write(value)
 
     @cached_property
     def _json_reader(self) -> JsonReader | None:

@@ -47,7 +47,7 @@ from ..result.reading import (
 )
 from .constraints import constrained_by, record_validated
 from .node import Definitions, JsonLeafNode, JsonNodes, JsonSchema, Node, json_node_of, with_description
-from .scalars import AnyNode
+from .scalars import AnyNode, BytesEncoding
 from .target import Target, TypeExpression, attribute_docs, class_docstring, class_hints, type_name
 from .validation import JsonReader, JsonValidator, problems_of, readable_by_pydantic
 
@@ -71,6 +71,12 @@ def allow_non_finite(tp: TypeExpression) -> Any:
     """
     non_finite = Annotated[float, Field(allow_inf_nan=True)]
     return _replace_parts(tp, lambda part: non_finite if part is float else None)
+
+
+def encode_bytes(tp: TypeExpression, encoding: str) -> Any:
+    """Return a copy of a type in which bytes are written in an encoding, such as ``base64``."""
+    encoded = Annotated[bytes, BytesEncoding(encoding)]
+    return _replace_parts(tp, lambda part: encoded if part is bytes else None)
 
 
 def drop_unset_type(tp: Any) -> Any:
@@ -228,6 +234,8 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
         tp: TypeExpression = resolve_self_references(info.annotation, cls)
         if config.get("allow_inf_nan"):  # an explicit setting: by default nothing is in the config
             tp = allow_non_finite(tp)
+        if (encoding := config.get("val_json_bytes", "utf8")) != "utf8":
+            tp = encode_bytes(tp, encoding)
         extras = list(info.metadata)
         if info.discriminator is not None:
             extras.append(FieldInfo(discriminator=info.discriminator))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import hexlify, unhexlify
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -108,10 +110,38 @@ class StringNode(Node[T]):
         return self.read(found, cursor)
 
 
+class BytesEncoding(NamedTuple):
+    """How a field of bytes is written in JSON, from the setting ``val_json_bytes`` of its class.
+
+    Attributes:
+        name: ``base64`` or ``hex``.
+    """
+
+    name: str
+
+
+class EncodedBytesNode(StringNode[bytes]):
+    """Reads bytes that are written as text in base64 or in hexadecimal digits."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encode = urlsafe_b64encode if encoding == "base64" else hexlify
+        decode = urlsafe_b64decode if encoding == "base64" else unhexlify
+        schema = {"type": "string", "description": encoding}
+        super().__init__(f"bytes as {encoding}", f"string ({encoding})", decode, schema)
+
+    def write(self, value: object) -> Json:
+        if not isinstance(value, bytes):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        return self._encode(value).decode()
+
+
 def string_node(target: Target) -> Node[object] | None:
     """Return the parser for a bytes, UUID or path type, or None for other types."""
     tp = target.type
     if tp is bytes:
+        for item in target.metadata:
+            if isinstance(item, BytesEncoding):
+                return EncodedBytesNode(item.name)
         return StringNode("text for bytes", "string", _encode, {"type": "string"})
     if tp is UUID:
         return StringNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"}, _find_uuid)
@@ -564,7 +594,8 @@ class TemporalNode(Node[T]):
     def convert_json(self, data: Json, cursor: Cursor) -> Json:
         # pydantic also takes digits alone, for the seconds since 1970
         kind = self.format.replace("-", "").replace("duration", "timedelta")
-        if isinstance(data, str) and not _DIGITS.fullmatch(data) and _is_exact_text(kind, data):
+        is_date = kind == "datetime" and ":" not in str(data)  # pydantic would add midnight
+        if not is_date and not _DIGITS.fullmatch(str(data)) and _is_exact_text(kind, data):
             return data
         return to_jsonable_python(self.read(data, cursor))
 

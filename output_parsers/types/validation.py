@@ -14,7 +14,13 @@ from functools import cached_property, partial
 from typing import Annotated, Any, ForwardRef, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import CoreConfig, SchemaError, SchemaValidator, from_json
+from pydantic_core import (
+    CoreConfig,
+    PydanticSerializationError,
+    SchemaError,
+    SchemaValidator,
+    from_json,
+)
 
 from ..result.errors import Problem, ValidatorError
 from ..result.reading import Cursor, Json, ValidationFailure, describe_value
@@ -45,6 +51,21 @@ class JsonValidator:
     def runs_user_code(self) -> bool:
         """True if validating may call a function that the user wrote."""
         return has_user_code(self._adapter.core_schema)
+
+    @cached_property
+    def encoding(self) -> str | None:
+        """The encoding of text in the JSON, such as ``base64``, if the type decodes it."""
+        if not self._adapter.core_schema.get("serialization"):
+            return None
+        format = self._adapter.json_schema().get("format")
+        return format if format in ("base64", "base64url") else None
+
+    def write(self, value: object) -> Json:
+        """Convert a value to JSON data, or raise ValueError."""
+        try:
+            return self._adapter.dump_python(value, mode="json")
+        except (PydanticSerializationError, *_PROGRAMMING_ERRORS) as error:
+            raise ValueError(f"{value!r} cannot be written: {error}") from error
 
     @cached_property
     def _shape(self) -> SchemaValidator | None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import timeit
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from ipaddress import IPv4Address
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pydantic
@@ -22,6 +25,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     Json,
     PlainValidator,
     RootModel,
@@ -33,9 +37,10 @@ from pydantic import (
     model_validator,
 )
 from pydantic.types import Base64Bytes, Base64Str, Base64UrlBytes
+from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
-from output_parsers import OutputParsingError, parse
+from output_parsers import Description, OutputParsingError, parse, parser_for
 from output_parsers.result.reading import strict_equal
 
 
@@ -314,3 +319,132 @@ def test_a_validator_that_refuses_a_value_runs_once(other: Any) -> None:
         parse(record, '{"field": 5, "other": 1}')
     assert list(map(str, error.value.problems)) == ["$.field: value error, it is refused, found 5"]
     assert RUNS == {"refused": 1}
+
+
+class Twice:
+    """Metadata that pydantic asks for the schema of a type."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(count, handler(source))
+
+
+class Length:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_plain_validator_function(len)
+
+
+@dataclasses.dataclass
+class WithHooks:
+    count: Annotated[int, Twice()]
+    length: Annotated[int, Length()]
+    price: Decimal
+
+
+def test_metadata_that_makes_a_schema_is_used_in_a_dataclass() -> None:
+    record = parse(WithHooks, '{"count": "5", "length": "abc", "price": 1.50}')
+    assert record == WithHooks(("run", 5), 3, Decimal("1.50"))  # type: ignore[arg-type]  # of the validator
+
+
+class Encoded(BaseModel):
+    model_config = ConfigDict(val_json_bytes="base64")
+    file: bytes = Field(description="the picture")
+    price: Decimal
+
+
+def test_bytes_are_read_and_written_in_the_encoding_of_their_class() -> None:
+    text = '{"file": "__5oZWxsbw==", "price": 1.50}'
+    value = parse(Encoded, text)
+    assert value == Encoded.model_validate_json(text)
+    assert parser_for(Encoded).write(value) == text
+    schema = parser_for(Encoded).schema or {}
+    assert schema["properties"]["file"] == {"type": "string", "description": "the picture (base64)"}
+
+
+@dataclasses.dataclass
+class Files:
+    one: Base64Bytes
+    other: Json[list[int]]
+
+
+def test_base64_and_json_in_text_are_decoded_once() -> None:
+    parser = parser_for(Files)
+    assert parser.parse('{"one": "YUdWc2JHOD0=", "other": "[1]"}') == Files(b"aGVsbG8=", [1])
+    assert (parser.schema or {})["properties"]["one"] == {"type": "string", "description": "base64"}
+
+
+@dataclasses.dataclass
+class Chain:
+    value: int
+    next: Annotated[Chain, Description("the rest")] | None = None
+
+
+class ChainModel(BaseModel):
+    value: int
+    next: Annotated[ChainModel, Description("the rest")] | None = None
+
+
+@pytest.mark.parametrize("chain", [Chain, ChainModel])
+def test_a_described_recursive_type_is_read(chain: Any) -> None:
+    value = parse(Annotated[chain, Description("a chain")], '{"value": 1, "next": {"value": 2}}')
+    assert value == chain(value=1, next=chain(value=2))
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    count: Annotated[int, AfterValidator(count)]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    count: Annotated[int, AfterValidator(count)]
+    price: Decimal = Decimal(1)
+
+
+class Pets(RootModel[list[Cat | Dog]]): ...
+
+
+@dataclasses.dataclass
+class Home:
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")]
+    others: dict[str, Cat | Dog]
+    price: Decimal
+
+
+class Street(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    home: Home
+    pets: Pets
+
+
+_CAT, _DOG = '{"kind": "cat", "count": 1}', '{"kind": "dog", "count": 1, "price": 1.50}'
+_HOME = f'{{"pet": {_CAT}, "others": {{"a": {_DOG}}}, "price": 1.50}}'
+
+
+@pytest.mark.parametrize(
+    ("tp", "text"),
+    [
+        (Cat | Dog, _DOG),
+        (Cat | str, '"x"'),
+        (list[Cat | Dog], f"[{_CAT}, {_DOG}]"),
+        (Pets, f"[{_CAT}, {_DOG}]"),
+        (Home, _HOME),
+        (Home | Cat, _HOME),
+        (Street, f'{{"home": {_HOME}, "pets": [{_DOG}], "other": [1.5]}}'),
+        (Annotated[Home, AfterValidator(count)], _HOME),
+        (Annotated[int, AfterValidator(count)] | Annotated[float, AfterValidator(count)], "5"),
+        (dict[Annotated[str, AfterValidator(count)], int], '{"a": 1}'),
+    ],
+)
+def test_nested_types_are_read_as_by_pydantic(tp: Any, text: str) -> None:
+    assert difference(Case("nested", tp, text)) is None
+
+
+def test_a_wide_dataclass_takes_linear_time() -> None:
+    seconds = []
+    for width in (500, 4000):
+        record = dataclasses.make_dataclass("Wide", [(f"field_{number}", int) for number in range(width)])
+        text = json.dumps({f"field_{number}": number for number in range(width)})
+        parser = parser_for(record)
+        assert parser.parse(text) == record(*range(width))
+        seconds.append(min(timeit.repeat(partial(parser.parse, text), number=1, repeat=5)))
+    assert seconds[1] < 24 * seconds[0]
