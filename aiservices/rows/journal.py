@@ -89,7 +89,8 @@ class Journal:
             pass
         if self._reader is not None:
             self._reader.close()
-        os.close(self._file)
+        file, self._file = self._file, -1  # the system may give the number to another file
+        os.close(file)
         self._index.close()
 
     def _check_kind(self) -> None:

@@ -382,6 +382,9 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
         check_output(to)
         journal = journal or to.with_name(f"{to.name}.journal")
     review, reviewed = settings.get("review"), settings.get("reviewed")
+    same = list(_equal_files({"to": to, "journal": journal, "review": _path(review)}, table))
+    if same:
+        raise DefinitionError([DefinitionProblem(mapped.qualname, problem) for problem in same])
     limits = settings.get("limits")
     job = Job(
         mapped,
@@ -462,6 +465,27 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
         share: Any = settings.get(name)
         if share is not None and not (is_at_least(share, 0) and is_at_least(1, share)):
             yield f"{name} is {share!r}; it must be between 0 and 1"
+
+
+def _equal_files(outputs: Mapping[str, Path | None], table: Table) -> Iterator[str]:
+    """Yield a message for each file that would be written although it is the table or another output."""
+    dataset = table.source if table.kind == "pyarrow" else None
+    inputs = (*table.files, *(Path(file) for file in getattr(dataset, "files", ())))
+    written = {name: path for name, path in outputs.items() if path is not None}
+    for index, (name, path) in enumerate(written.items()):
+        for file in inputs:
+            if _is_same_file(path, file):
+                yield f"{name} is {path}, a file of the table, which would be lost; choose another file"
+        for other in list(written)[:index]:
+            if _is_same_file(path, written[other]):
+                yield f"{name} and {other} are the same file {path}; choose another file for one of them"
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)  # also through links, and with other spellings
+    except OSError:  # one of them does not exist yet
+        return one.resolve() == other.resolve()
 
 
 def _with_limits(limits: Limits) -> Callable[[ChatModel], ChatModel]:

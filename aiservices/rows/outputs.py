@@ -426,6 +426,15 @@ _INDEX = re.compile(r"\[\d+\]")
 _ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "reviewed answer"
 
 
+@contextmanager
+def _removed_after_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
 class Review:
     """Writes the rows with uncertain answers to a CSV file, so that people can correct the answers.
 
@@ -476,7 +485,7 @@ class Review:
         """Context manager that opens the review file for a table with the given columns."""
         self.unsure = 0
         partial = self._path.with_name(f"{self._path.name}.partial")
-        with partial.open("w", encoding="utf-8", newline="") as file:
+        with _removed_after_error(partial), partial.open("w", encoding="utf-8", newline="") as file:
             self._writer = csv.writer(file)
             self._writer.writerow([_ROW, *columns, _ANSWER, _PROBABILITY, _REVIEWED])
             self._columns = columns

@@ -11,10 +11,11 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple, Protocol
 
 from ..engine.budget import Budget, SharedBudget, using_accounts
@@ -736,7 +737,7 @@ class Job:
                     setattr(summary, name, getattr(progress, name))
                 summary.limits_left = _limits_left(limits, spent)
             if self.to is not None or self.review is not None:
-                await asyncio.to_thread(self._write, journal)
+                await self._write_in_thread(journal)
         finally:
             journal.close()
 
@@ -783,10 +784,26 @@ class Job:
         """Yield the rows of a finished run in table order, with the answers saved in the journal."""
         return Runner(self, journal, SharedBudget(), Progress(), self.settings).finished_rows()
 
-    def _write(self, journal: Journal) -> None:
+    async def _write_in_thread(self, journal: Journal) -> None:
+        """Write the files in a thread, which has ended when this method returns or is cancelled.
+
+        The caller closes the journal then, which must not happen while the thread reads it.
+        """
+        is_abandoned = Event()
+        writing = asyncio.create_task(asyncio.to_thread(self._write, journal, is_abandoned))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            is_abandoned.set()
+            while not writing.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([writing])
+            raise
+
+    def _write(self, journal: Journal, is_abandoned: Event) -> None:
         """Write all rows to the output file, and rows with uncertain answers to the review file.
 
-        Both files have the order of the table.
+        Both files have the order of the table. Neither is changed if the run is abandoned meanwhile.
         """
         with ExitStack() as stack:
             output = None
@@ -796,6 +813,8 @@ class Job:
                 None if self.review is None else stack.enter_context(self.review.open(self.table.columns))
             )
             for row in self.finished_rows(journal):
+                if is_abandoned.is_set():
+                    raise RowsError("the run was ended before its rows were written")
                 if output is not None:
                     error = output.write(self.fields.row(row.inputs, answer=answer_of(row), error=row.error))
                     if error is not None and row.error is None:  # the format cannot represent the answer

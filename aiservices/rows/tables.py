@@ -255,6 +255,7 @@ class Table:
         source: The object that was passed to ``open_table``.
         text_only: True if all values are strings, as in CSV files.
         is_one_shot: True if the rows can be read only once, as with a generator.
+        files: The files that the rows are read from, if the source names them.
     """
 
     columns: tuple[str, ...]
@@ -265,6 +266,7 @@ class Table:
     _types: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     text_only: bool = False
     is_one_shot: bool = False
+    files: tuple[Path, ...] = ()
 
     @cached_property
     def count(self) -> int | None:
@@ -687,6 +689,7 @@ def _files(source: str | PathLike[str]) -> Table:
         count,
         lambda: types,
         text_only=file_format.text_only,
+        files=tuple(paths),
     )
 
 

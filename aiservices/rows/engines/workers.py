@@ -183,7 +183,9 @@ class Worker:
                         break
                 ended = await asyncio.gather(*tasks, return_exceptions=True)
             finally:
-                flushing.cancel()
+                for running in (flushing, *tasks):
+                    running.cancel()
+                await asyncio.gather(flushing, *tasks, return_exceptions=True)
             await asyncio.to_thread(part.flush)
         errors = [one for one in ended if isinstance(one, Exception)]
         if errors:
@@ -613,6 +615,7 @@ class Part:
         self._lines: list[bytes] = []
         self._written = 0
         self._written_at = time.monotonic()
+        self._flushing = threading.Lock()
         self._done: dict[str, dict[str, Any]] = {}
         self._replies: dict[str, dict[int, dict[str, Any]]] = {}
         if folder is not None:
@@ -658,11 +661,12 @@ class Part:
 
     def flush(self) -> None:
         """Write the collected journal lines to a new file."""
-        self._written_at = time.monotonic()
-        if self._lines and self._folder is not None:
-            lines, self._lines = self._lines, []
-            self._written += 1
-            self._folder.write(f"{self._name}-{self._written:06d}{_SUFFIX}", b"".join(lines))
+        with self._flushing:
+            self._written_at = time.monotonic()
+            if self._lines and self._folder is not None:
+                lines, self._lines = self._lines, []
+                self._written += 1
+                self._folder.write(f"{self._name}-{self._written:06d}{_SUFFIX}", b"".join(lines))
 
     def __enter__(self) -> Self:
         return self

@@ -5,6 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
@@ -40,6 +46,7 @@ from aiservices import (
 )
 from aiservices.memory import ChatMemory
 from aiservices.rows import Row, RowsError, amap_rows, estimate, map_rows
+from aiservices.rows.mapping import AsyncRows, Rows, job_for
 from aiservices.testing import FakeChatModel
 
 
@@ -307,6 +314,114 @@ def test_a_run_in_the_order_of_the_table_ends_although_its_first_row_stops_it() 
     texts = ["slow", *map(str, range(1100))]
     with pytest.raises(RowsError, match="wrong key"):
         map_rows(create(Desk, Refusing()).ticket, table(*texts), ordered=True).run()
+
+
+@pytest.mark.parametrize(
+    "spelling", ["same", "relative", "symbolic link", "hard link", "in a folder", "review"]
+)
+def test_the_table_is_never_overwritten(
+    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    table, to = folder / "t.csv", folder / "t.csv"
+    table.write_text("text\na\nb\n")
+    monkeypatch.chdir(folder)
+    source: str | Path = table
+    settings: dict[str, Any] = {"limit": 1}
+    if spelling == "relative":
+        to = Path("../data/t.csv")
+    elif spelling in ("symbolic link", "hard link"):
+        to = tmp_path / "link.csv"
+        (to.symlink_to if spelling == "symbolic link" else to.hardlink_to)(table)
+    elif spelling == "in a folder":
+        source = folder
+    elif spelling == "review":
+        settings |= {"review": to, "unsure_below": 0.9}
+        to = folder / "new.csv"
+    model = Model()
+    with pytest.raises(DefinitionError, match=r"a file of the table, which would be lost; choose another"):
+        map_rows(create(Desk, model).ticket, source, to=to, **settings)
+    assert (table.read_text(), model.asked) == ("text\na\nb\n", [])
+
+
+def test_two_outputs_need_two_files(tmp_path: Path) -> None:
+    settings: Any = {"to": tmp_path / "o.csv", "journal": tmp_path / ".." / tmp_path.name / "o.csv"}
+    with pytest.raises(DefinitionError, match="journal and to are the same file"):
+        map_rows(create(Desk, Model()).ticket, table("a"), **settings)
+
+
+class WatchedTable:
+    """A table that notes whether the journal is open while its rows are read to be written."""
+
+    def __init__(self, journal: Path) -> None:
+        self.journal = journal
+        self.is_left = threading.Event()
+        self.is_open: list[bool] = []
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for number in range(3):
+            if number and threading.current_thread().name.startswith("asyncio_"):  # the thread that writes
+                self.is_left.wait(5)
+                time.sleep(0.1)
+                self.is_open.append(self.is_locked())
+            yield {"text": str(number)}
+
+    def is_locked(self) -> bool:
+        import fcntl
+
+        with self.journal.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+def test_the_journal_is_open_until_the_thread_that_writes_has_ended(tmp_path: Path) -> None:
+    to = tmp_path / "out.jsonl"
+    watched = WatchedTable(tmp_path / "out.jsonl.journal")
+    desk = create(Desk, Model())
+    rows = iter(Rows(job_for(desk.ticket, watched, {"to": to})))
+    for _ in range(3):
+        next(rows)
+    time.sleep(0.1)  # the rows are being written
+    threading.Timer(0.05, watched.is_left.set).start()
+    rows.close()
+    assert watched.is_open == [True]  # it ended at the next row
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl.journal"]
+    assert len(list(map_rows(desk.ticket, watched, to=to))) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["break", "exception", "cancellation", "async break"])
+def test_a_run_can_be_left_at_any_time(way: str, tmp_path: Path) -> None:
+    """A fault here ends the process; pytest shows the threads then."""
+    desk, chance = create(Desk, Model()), random.Random(0)
+
+    async def run(journal: Path) -> None:
+        async def read() -> None:
+            async for _ in AsyncRows(job_for(desk.ticket, table(*"abc"), {"to": journal})):
+                if way == "async break" and chance.random() < 0.5:
+                    break
+
+        task = asyncio.create_task(read())
+        await asyncio.sleep(chance.random() * 0.02)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    for number in range(500):
+        to = tmp_path / f"{number}.jsonl"
+        if way in ("cancellation", "async break"):
+            asyncio.run(run(to))
+            continue
+        with suppress(KeyError):
+            for row in Rows(job_for(desk.ticket, table(*"abc"), {"to": to})):
+                if row.number == number % 3:
+                    if way == "exception":
+                        raise KeyError
+                    break
 
 
 def test_a_second_run_asks_only_for_what_is_missing(tmp_path: Path) -> None:
