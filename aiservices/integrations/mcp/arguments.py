@@ -42,7 +42,8 @@ def arguments_schema(tool: ServerTool) -> JsonSchema:
         if any(key in root for key in _COMBINATIONS):
             root = _combined(root, whole)
         definitions = {key: whole[key] for key in ("$defs", "definitions") if key in whole}
-        return close_objects({**definitions, **root, "type": "object"})
+        # OpenAI's API refuses an object without properties.
+        return {"properties": {}, **close_objects({**definitions, **root, "type": "object"})}
     except RecursionError as error:
         raise ValueError("the schema of its arguments is nested too deeply") from error
 

@@ -25,7 +25,7 @@ def _schema(schema: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
-        ({}, {"type": "object"}),
+        ({}, {"type": "object", "properties": {}}),
         ({"properties": A}, OBJECT_A),
         ({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}, OBJECT_A),
         ({"type": ["object", "null"], "properties": A}, OBJECT_A),
