@@ -40,7 +40,7 @@ _NAMES = {
     ".engine.results": "Result",
     ".engine.retry": "Retry",
     ".engine.streams": (
-        "AnswerRejected AsyncStream AttemptStarted CallCompleted CallFailed CallStarted Completed "
+        "AnswerRejected AsyncStream AttemptStarted CallClosed CallCompleted CallFailed CallStarted Completed "
         "FieldCompleted ReplyFailed ReplyReceived Stream ToolFinished ToolStarted ToolUndone"
     ),
     ".interface.decorators": (

@@ -42,6 +42,7 @@ from .engine.streams import (
     AnswerRejected as AnswerRejected,
     AsyncStream as AsyncStream,
     AttemptStarted as AttemptStarted,
+    CallClosed as CallClosed,
     CallCompleted as CallCompleted,
     CallFailed as CallFailed,
     CallStarted as CallStarted,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from asyncio import CancelledError
 from collections.abc import Sequence
 
 from output_parsers.result.errors import Problem
@@ -13,6 +14,7 @@ from .engine.plan import Invocation
 from .engine.streams import (
     AnswerRejected,
     AttemptStarted,
+    CallClosed,
     CallCompleted,
     CallFailed,
     ReplyFailed,
@@ -21,7 +23,7 @@ from .engine.streams import (
     ToolUndone,
 )
 from .guardrails import GuardrailRan, Reprompt
-from .models.errors import ServiceOutputError, usage_of
+from .models.errors import Attempt, ServiceOutputError, usage_of
 from .models.messages import Message, Usage, message_to_dict
 from .models.requests import ChatRequest
 
@@ -33,46 +35,102 @@ _CONTENT_LOGGER = logging.getLogger("aiservices.content")
 
 
 def log_calls(event: object, /) -> None:
-    """Log a summary line (models, tokens, duration) when a service call succeeds or fails.
+    """Log a summary line (models, tokens, duration) when a service call ends.
 
     Use it as a listener: ``create(…, listeners=[log_calls])``. It receives each ``event``. Each call is one
-    line: at INFO if the call succeeded or waits for approval, at WARNING if it failed. An answer that was
-    rejected is a line at INFO with the reason. Each request and each tool is one line at DEBUG. A line
-    contains the method, the models, the number of requests, tokens, seconds and the class of an error. It
-    never contains the text of messages, not even of errors, because an error may quote a prompt or a reply.
-    The reason why an answer was rejected is the name of a guard, or where in the answer something else was
-    expected. That place may contain keys of dicts.
+    line: at INFO if it succeeded, waits for approval or was cancelled, or if its stream was closed early; at
+    WARNING if it failed. An answer that was rejected is a line at INFO with the reason. Each request and each
+    tool is one line at DEBUG. A line contains the method, the models, the number of requests, tokens, seconds
+    and the class of an error. It never contains the text of messages, not even of errors, because an error
+    may quote a prompt or a reply. The reason why an answer was rejected is the name of a guard, or where in
+    the answer something else was expected. That place may contain keys of dicts.
+
+    The log records have the same data as attributes, for handlers that write JSON: ``method``, ``call_id``,
+    ``outcome`` ("answered", "failed", "waiting", "cancelled", "closed" or "rejected"), ``models``,
+    ``requests``, ``input_tokens``, ``output_tokens``, ``cost``, ``seconds`` and ``error_type``. Those of
+    requests and tools have ``model`` or ``tool`` instead, with their ``outcome`` and ``seconds``.
     """
     match event:
         # The summary is not free, and INFO is off by default.
         case CallCompleted(invocation) if _LOGGER.isEnabledFor(logging.INFO):
-            _LOGGER.info("%s: answered, %s", invocation.plan.qualname, _summary(invocation))
-        case AnswerRejected(error, invocation=Invocation() as invocation):
-            _LOGGER.info(
-                "%s: answer rejected, asking again: %s", invocation.plan.qualname, _reasons(error.problems)
-            )
-        case GuardrailRan(name, "output", Reprompt(), invocation=Invocation() as invocation):
-            _LOGGER.info("%s: answer rejected by the guard %s", invocation.plan.qualname, name)
-        case CallFailed(invocation, ApprovalRequiredError() as error):
-            tools = ", ".join(call.name for call in (*error.calls, *error.external_calls))
-            _LOGGER.info(
-                "%s: waits for approval of %s, %s", invocation.plan.qualname, tools, _summary(invocation)
-            )
+            _log_end(logging.INFO, invocation, "answered", "answered")
+        case CallClosed(invocation) if _LOGGER.isEnabledFor(logging.INFO):
+            _log_end(logging.INFO, invocation, "closed", "the stream was closed")
         case CallFailed(invocation, error):
-            reason = type(error).__name__
-            if isinstance(error, ServiceOutputError) and error.problems:
-                reason = f"{reason} ({_reasons(error.problems)})"
-            _LOGGER.warning("%s: failed with %s, %s", invocation.plan.qualname, reason, _summary(invocation))
+            _log_failure(invocation, error)
+        case AnswerRejected(error, invocation=Invocation() as invocation):
+            text = f"answer rejected, asking again: {_reasons(error.problems)}"
+            _LOGGER.info("%s: %s", invocation.plan.qualname, text, extra=_fields(invocation, "rejected"))
+        case GuardrailRan(name, "output", Reprompt(), invocation=Invocation() as invocation):
+            text = f"answer rejected by the guard {name}"
+            _LOGGER.info("%s: %s", invocation.plan.qualname, text, extra=_fields(invocation, "rejected"))
         case ReplyReceived(model, reply, seconds):
-            _LOGGER.debug("request to %s: %s, %.3f s", model, _tokens(reply.usage), seconds)
+            fields = {"model": model, "outcome": "answered", "seconds": seconds, **_counts(reply.usage)}
+            _LOGGER.debug("request to %s: %s, %.3f s", model, _tokens(reply.usage), seconds, extra=fields)
         case ReplyFailed(model, error, seconds):
-            _LOGGER.debug("request to %s: failed with %s, %.3f s", model, type(error).__name__, seconds)
+            name = type(error).__name__
+            fields = {"model": model, "outcome": "failed", "seconds": seconds, "error_type": name}
+            _LOGGER.debug("request to %s: failed with %s, %.3f s", model, name, seconds, extra=fields)
         case ToolFinished(run):
-            outcome = "done" if run.error is None else f"failed with {type(run.error).__name__}"
-            _LOGGER.debug("tool %s: %s, %.3f s", run.name, outcome, run.seconds)
+            name = "" if run.error is None else type(run.error).__name__
+            outcome, text = ("failed", f"failed with {name}") if name else ("done", "done")
+            fields = {
+                "tool": run.name,
+                "outcome": outcome,
+                "seconds": run.seconds,
+                "error_type": name or None,
+            }
+            _LOGGER.debug("tool %s: %s, %.3f s", run.name, text, run.seconds, extra=fields)
         case ToolUndone(run):
-            outcome = "undone" if run.undone else f"not undone, {type(run.undo_error).__name__}"
-            _LOGGER.debug("tool %s: %s", run.name, outcome)
+            name = "" if run.undone else type(run.undo_error).__name__
+            text = "undone" if run.undone else f"not undone, {name}"
+            fields = {"tool": run.name, "outcome": text.partition(",")[0], "error_type": name or None}
+            _LOGGER.debug("tool %s: %s", run.name, text, extra=fields)
+
+
+def _log_failure(invocation: Invocation, error: BaseException) -> None:
+    if isinstance(error, ApprovalRequiredError):
+        tools = ", ".join(call.name for call in (*error.calls, *error.external_calls))
+        _log_end(logging.INFO, invocation, "waiting", f"waits for approval of {tools}")
+    elif isinstance(error, CancelledError):
+        _log_end(logging.INFO, invocation, "cancelled", "cancelled")
+    else:
+        reason = type(error).__name__
+        if isinstance(error, ServiceOutputError) and error.problems:
+            reason = f"{reason} ({_reasons(error.problems)})"
+        _log_end(logging.WARNING, invocation, "failed", f"failed with {reason}", type(error).__name__)
+
+
+def _log_end(
+    level: int, invocation: Invocation, outcome: str, text: str, error_type: str | None = None
+) -> None:
+    if _LOGGER.isEnabledFor(level):
+        fields = {**_fields(invocation, outcome), "error_type": error_type}
+        _LOGGER.log(level, "%s: %s, %s", invocation.plan.qualname, text, _summary(invocation), extra=fields)
+
+
+def _fields(invocation: Invocation, outcome: str) -> dict[str, object]:
+    """Return the attributes of a log record about a service call."""
+    state = invocation.state
+    return {
+        "method": invocation.plan.qualname,
+        "call_id": invocation.id,
+        "outcome": outcome,
+        "models": _models(state.attempts),
+        "requests": len(state.attempts),
+        **_counts(usage_of(state.attempts)),
+        "cost": state.cost,
+        "seconds": state.seconds,
+    }
+
+
+def _counts(usage: Usage | None) -> dict[str, object]:
+    input_tokens, output_tokens = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
+    return {"input_tokens": input_tokens, "output_tokens": output_tokens}
+
+
+def _models(attempts: Sequence[Attempt]) -> list[str]:
+    return list(dict.fromkeys(attempt.model for attempt in attempts))
 
 
 def log_content(event: object, /) -> None:
@@ -122,7 +180,7 @@ def _summary(invocation: Invocation) -> str:
     """Summarize a service call for its log line: requests, models, tokens and duration."""
     attempts = invocation.state.attempts
     requests = f"{len(attempts)} request{'' if len(attempts) == 1 else 's'}"
-    models = ", ".join(dict.fromkeys(attempt.model for attempt in attempts))
+    models = ", ".join(_models(attempts))
     to_models = f" to {models}" if models else ""
     return f"{requests}{to_models}, {_tokens(usage_of(attempts))}, {invocation.state.seconds:.3f} s"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -32,7 +32,7 @@ from .interceptor import Interceptor, Proceed, attributes_of
 from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation, RunningCall
 from .results import Answer, Result
-from .streams import CallCompleted, CallFailed, CallStarted
+from .streams import CallClosed, CallCompleted, CallFailed, CallStarted
 from .tool_execution import can_undo, undo_tools
 from .tool_loop import run_tool_loop
 
@@ -358,6 +358,7 @@ def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Liste
     try:
         answer = yield from map_effects(flow, perform)
     except GeneratorExit:  # the consumer is gone, so nothing can be awaited for listeners any more
+        _notify_now(CallClosed(invocation), listeners)
         raise
     except BaseException as error:
         yield from _notify_all(CallFailed(invocation, error), listeners)
@@ -376,6 +377,12 @@ def _notify_all(event: object, listeners: Sequence[Listener]) -> Flow[None]:
             import logging  # listeners rarely fail
 
             logging.getLogger("aiservices").exception("a listener failed at %s", type(event).__name__)
+
+
+def _notify_now(event: object, listeners: Sequence[Listener]) -> None:
+    for effect in _notify_all(event, listeners):
+        if isinstance(effect, Run) and isinstance(coroutine := effect.function(), Coroutine):
+            coroutine.close()  # it is not awaited
 
 
 def _identity(awaitable: Awaitable[None]) -> Awaitable[None]:

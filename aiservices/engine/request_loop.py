@@ -88,6 +88,11 @@ def request_model(
             yield from loop.after_invalid_item(error)
         except ReplyStopped as stopped:  # for example, a guard refused a part of a streamed reply
             yield from loop.after_stop(stopped)
+        except Exception:
+            raise
+        except BaseException as error:  # the call was cancelled, or its stream was closed
+            loop.after_cancellation(error)
+            raise
         else:
             response = yield from loop.after_reply(reply)
     return response
@@ -295,6 +300,14 @@ class RequestLoop:
         error = stopped.error
         yield self._stopped(error, error, stopped.reply, stopped.discarded_characters)
         raise error from error.__cause__
+
+    def after_cancellation(self, cause: BaseException) -> None:
+        """Record a request whose reply is not read to its end."""
+        error = ModelError(f"{self.name}: the call ended before the reply was complete")
+        error.__cause__ = cause
+        seconds = time.monotonic() - self.started_at
+        attempt = Attempt(self.name, None, error, seconds, self.output_format.strategy)
+        self._state.attempts.append(attempt)
 
     def _stopped(self, error: Exception, cause: Exception, reply: ChatReply | None, discarded: int) -> Emit:
         seconds = time.monotonic() - self.started_at

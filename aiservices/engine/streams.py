@@ -204,6 +204,19 @@ class CallFailed:
     error: BaseException
 
 
+@dataclass(slots=True)
+class CallClosed:
+    """An event for listeners: the reader of a stream closed it before its end.
+
+    Only plain functions receive it, because nothing can be awaited any more.
+
+    Attributes:
+        invocation: The call; its attempts are in ``invocation.state``.
+    """
+
+    invocation: Invocation
+
+
 # --- Streams ---
 
 

@@ -25,6 +25,7 @@ from ..engine.plan import Invocation
 from ..engine.streams import (
     AnswerRejected,
     AttemptStarted,
+    CallClosed,
     CallCompleted,
     CallFailed,
     CallStarted,
@@ -228,6 +229,8 @@ class CallTree:
                 self._add_texts(self._tool_step(call, run), (label, undone))
             case CallCompleted(_, answer):
                 self._end_call(call, "done", ("answer", _display_text(answer.value)))
+            case CallClosed():
+                self._end_call(call, "stopped", ("closed", "the stream was closed before its end"))
             case CallFailed(_, ApprovalRequiredError() as error):
                 waiting = (*error.calls, *error.external_calls)
                 names = "\n".join(f"{one.name}({one.arguments})" for one in waiting)

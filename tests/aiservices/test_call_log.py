@@ -12,7 +12,9 @@ from pydantic import AfterValidator
 
 from aiservices import (
     ApprovalRequiredError,
+    AsyncStream,
     Budget,
+    ChatRequest,
     ModelServerError,
     ScriptedChatModel,
     ServiceOutputError,
@@ -158,3 +160,74 @@ def test_a_call_without_requests_names_no_model(caplog: pytest.LogCaptureFixture
     assert lines(caplog) == [
         "WARNING Counter.count: failed with LookupError, 0 requests, tokens unknown, … s"
     ]
+
+
+# how a call ends
+
+
+def test_a_stream_that_is_closed_early_is_one_line_with_its_request(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiservices.calls")
+    stream = counter(ONE).grow("x")
+    next(iter(stream))
+    stream.close()
+    assert lines(caplog) == [
+        "INFO Counter.grow: the stream was closed, 1 request to scripted, tokens unknown, … s"
+    ]
+
+
+def test_an_async_stream_that_is_closed_early_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    class Talk(Protocol):
+        def tell(self, text: str) -> AsyncStream[str]: ...
+
+    async def first() -> None:
+        stream = create(Talk, ScriptedChatModel(["one two three"]), listeners=[log_calls, ignores]).tell("x")
+        async for _ in stream:
+            break
+        await stream.aclose()
+
+    async def ignores(event: object) -> None:
+        """An async listener."""
+
+    caplog.set_level(logging.INFO, "aiservices.calls")
+    asyncio.run(first())
+    assert lines(caplog) == [
+        "INFO Talk.tell: the stream was closed, 1 request to scripted, tokens unknown, … s"
+    ]
+
+
+def test_a_cancelled_call_is_one_line_with_its_request(caplog: pytest.LogCaptureFixture) -> None:
+    class Slow(ScriptedChatModel):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            started.set()
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    started = asyncio.Event()
+
+    async def cancelled() -> None:
+        service = create(Counter, Slow([]), listeners=[log_calls])
+        task = asyncio.ensure_future(service.acount("x"))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    caplog.set_level(logging.INFO, "aiservices.calls")
+    asyncio.run(cancelled())
+    assert lines(caplog) == ["INFO Counter.acount: cancelled, 1 request to scripted, tokens unknown, … s"]
+
+
+def test_the_records_have_the_data_as_attributes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "aiservices.calls")
+    counter(calling("half"), "many", ChatReply(AiMessage(ONE), usage=Usage(12, 3)), tools=[half]).count("x")
+    with pytest.raises(ServiceOutputError):
+        counter("many", retry=None).count("x")
+    records = {(one.levelname, one.__dict__["outcome"]): one.__dict__ for one in caplog.records}
+    answered, failed = records["INFO", "answered"], records["WARNING", "failed"]
+    names = ("method", "models", "requests", "input_tokens", "output_tokens", "cost", "error_type")
+    assert [answered[name] for name in names] == ["Counter.count", ["scripted"], 3, 14, 4, None, None]
+    assert (failed["error_type"], failed["requests"]) == ("ServiceOutputError", 1)
+    assert answered["seconds"] > 0
+    assert answered["call_id"] == records["INFO", "rejected"]["call_id"] != failed["call_id"]
+    assert records["DEBUG", "done"]["tool"] == "half"
+    assert records["DEBUG", "answered"]["model"] == "scripted"
