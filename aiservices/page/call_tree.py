@@ -14,7 +14,7 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Literal, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
@@ -113,8 +113,8 @@ class Step:
 class _Call:
     """A service call in the call tree, with the state needed to add its later events."""
 
-    def __init__(self, step: Step, outer: _Call | None, invocation: Invocation) -> None:
-        self.step, self.outer, self.invocation = step, outer, invocation
+    def __init__(self, step: Step, outer: _Call | None) -> None:
+        self.step, self.outer = step, outer
         self.last_event: object = None
         self.messages: tuple[Message, ...] = ()  # the messages of the last request and its reply
         self.requests: list[tuple[ChatRequest | None, Step]] = []  # requests that have no reply yet
@@ -140,7 +140,7 @@ class CallTree:
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()  # a stream may be closed by the garbage collector at any time
         self._started_at = 0.0
         self._steps: list[Step] = []
         self._calls: dict[str, _Call] = {}  # by the ids of their invocations
@@ -159,7 +159,6 @@ class CallTree:
     def __str__(self) -> str:
         """Return the tree as text, with one line for each step and the beginning of each message."""
         with self._lock:
-            self._mark_stopped()
             steps: dict[int | None, list[Step]] = {}
             for step in self._steps:
                 steps.setdefault(step.parent, []).append(step)
@@ -194,7 +193,7 @@ class CallTree:
         if outer is not None:
             above = outer.step if tool_call is None else outer.tools.get(tool_call.id, outer.step)
         name = f"{invocation.qualname}, resumed" if invocation.is_resumed else invocation.qualname
-        call = _Call(self._add("call", name, above), outer, invocation)
+        call = _Call(self._add("call", name, above), outer)
         self._calls[invocation.id] = call
         return call
 
@@ -230,7 +229,7 @@ class CallTree:
             case CallCompleted(_, answer):
                 self._end_call(call, "done", ("answer", _display_text(answer.value)))
             case CallClosed():
-                self._end_call(call, "stopped", ("closed", "the stream was closed before its end"))
+                self._end_call(call, "stopped")
             case CallFailed(_, ApprovalRequiredError() as error):
                 waiting = (*error.calls, *error.external_calls)
                 names = "\n".join(f"{one.name}({one.arguments})" for one in waiting)
@@ -330,12 +329,6 @@ class CallTree:
                 self._end(step, "waiting" if state == "waiting" else "stopped", now - step.start)
         self._end(call.step, state, now - call.step.start, *texts)
         call.messages, call.requests = (), []
-
-    def _mark_stopped(self) -> None:
-        """Mark calls whose streams were closed early as stopped, because no event reports the closing."""
-        for call in self._calls.values():
-            if call.step.state == "running" and call.invocation.is_abandoned:
-                self._end_call(call, "stopped")
 
 
 def _lines(steps: Mapping[int | None, Sequence[Step]], parent: int | None, indent: str) -> Iterator[str]:
