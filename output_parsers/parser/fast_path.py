@@ -35,7 +35,6 @@ from ..types.validation import (
     failures_of_validators,
     has_user_code,
     shape_schema,
-    strict_validator,
 )
 
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
@@ -118,7 +117,7 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
     They run only if the text has the types of the schema, so that they run once. If they refuse the value,
     the function raises ValidationFailure.
     """
-    shape = strict_validator(shape_schema(schema))
+    shape = SchemaValidator(shape_schema(schema), CoreConfig(strict=True))
     validator = SchemaValidator(schema)
     name = getattr(node, "name", node.kind)
 

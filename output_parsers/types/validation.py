@@ -70,7 +70,7 @@ class JsonValidator:
     @cached_property
     def _shape(self) -> SchemaValidator | None:
         try:
-            return strict_validator(shape_schema(self._adapter.core_schema))
+            return SchemaValidator(shape_schema(self._adapter.core_schema), CoreConfig(strict=True))
         except (SchemaError, TypeError, KeyError):
             return None
 
@@ -214,15 +214,6 @@ def problems_of(error: ValidationError, cursor: Cursor, data: Json) -> list[Prob
     return problems
 
 
-def strict_validator(schema: Any) -> SchemaValidator:
-    """Compile a pydantic-core schema in strict mode.
-
-    By default pydantic-core replaces the schema of a model with the validator that the model class already
-    has, which is not strict. Raises TypeError if the installed version cannot do otherwise.
-    """
-    return SchemaValidator(schema, CoreConfig(strict=True), _use_prebuilt=False)
-
-
 # --- Schemas without the functions of users ---
 
 
@@ -281,8 +272,22 @@ def shape_schema(schema: Any) -> Any:
     kind = schema.get("type")
     if not isinstance(kind, str):  # a dict of parts by name, where "type" may be the name of a part
         return {key: shape_schema(value) for key, value in schema.items()}
+    inner = _shape_inside(schema)
+    if inner is not None:
+        return {**inner, "ref": schema["ref"]} if "ref" in schema else inner
+    skipped = ("serialization", "metadata")
+    copy = {key: shape_schema(value) for key, value in schema.items() if key not in skipped}
+    if kind == "float":
+        copy.setdefault("allow_inf_nan", False)
+    return {**copy, "strict": True}
+
+
+def _shape_inside(schema: CoreSchema) -> CoreSchema | None:
+    """Return the shape of what a class, a function or a default contains; None for other schemas."""
+    kind = schema["type"]
+    inner: CoreSchema | None = None
     if _is_user_function(schema) or schema.get("metadata") == MAKES_RECORD:
-        inner: CoreSchema = shape_schema(schema.get("schema", {"type": "any"}))
+        inner = shape_schema(schema.get("schema", {"type": "any"}))
     elif kind in ("model", "dataclass", "default"):
         inner = shape_schema(schema["schema"])
     elif kind == "call":
@@ -293,13 +298,7 @@ def shape_schema(schema: Any) -> Any:
         part.get("mode") == "keyword_only" for part in schema["arguments_schema"]
     ):
         inner = _fields_shape(schema["arguments_schema"], "alias")
-    else:
-        skipped = ("serialization", "metadata")
-        copy = {key: shape_schema(value) for key, value in schema.items() if key not in skipped}
-        if kind == "float":
-            copy.setdefault("allow_inf_nan", False)
-        return {**copy, "strict": True}
-    return {**inner, "ref": schema["ref"]} if "ref" in schema else inner
+    return inner
 
 
 def _fields_shape(fields: Any, alias: str) -> CoreSchema:
