@@ -445,7 +445,14 @@ def _parts_of_same_value(schema: JsonSchema, pointer: str) -> Iterator[tuple[obj
 
 # The tokens of a pattern that JSON Schema and the regular expressions of pydantic-core may write differently.
 _PATTERN_TOKEN = re.compile(r"\\[pPux]\{[^{}]*\}|\\c[A-Za-z]|\\[\s\S]|\{\d+(?:,\d*)?\}|[\s\S]")
-_PATTERN_ESCAPES = {r"\0": r"\x00", r"\<": "<", r"\>": ">", r"\Z": r"\z"}
+_PATTERN_ESCAPES = {
+    r"\0": r"\x00",
+    r"\<": "<",
+    r"\>": ">",
+    r"\Z": r"\z",
+    r"\d": "[0-9]",  # JSON Schema has the patterns of JavaScript, without the digits of other scripts
+    r"\D": "[^0-9]",
+}
 
 
 def _compile_pattern(pattern: str) -> SchemaValidator:

@@ -706,10 +706,11 @@ def _wrap_ambiguous_branches(union: UnionCodec, work: Work) -> bool:
     """
     distinct: list[Codec] = []
     ambiguous: list[int] = []
+    comparison = _Comparison(work)
     # branches that do not change values come first, so that others get the wrappers
     for index in sorted(range(len(union.branches)), key=lambda i: not is_identity(union.branches[i])):
         branch = union.branches[index]
-        if all(_decode_alike(branch, other, _Comparison(work)) for other in distinct):
+        if all(comparison.decode_alike(branch, other) for other in distinct):
             distinct.append(branch)
         else:
             ambiguous.append(index)
@@ -724,7 +725,8 @@ def _wrapped(branches: Sequence[Codec], indexes: list[int], work: Work) -> tuple
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
     # a branch may itself be an object with the key of a wrapper
     pairs = [(wrapper, branch) for wrapper in wrappers.values() for branch in others]
-    if not all(_decode_alike(wrapper, branch, _Comparison(work)) for wrapper, branch in pairs):
+    comparison = _Comparison(work)
+    if not all(comparison.decode_alike(wrapper, branch) for wrapper, branch in pairs):
         return tuple(WrapperCodec(branch, f"option_{index + 1}") for index, branch in enumerate(branches))
     return tuple(wrappers.get(index, branch) for index, branch in enumerate(branches))
 
@@ -735,11 +737,11 @@ _Pair = tuple[int, int]
 
 
 class _Comparison:
-    """What is known while two codecs are compared.
+    """What is known while the codecs of a union are compared.
 
     Attributes:
-        begun: Pairs of codecs whose comparison has begun. For recursive types they are assumed to be alike:
-            values are finite, so a difference appears at another pair.
+        begun: Pairs whose comparison has begun. For recursive types they are assumed to be alike: values are
+            finite, so a difference appears at another pair.
         overlapping: Pairs that some value may fit both of.
         identities: Whether codecs leave all values unchanged.
     """
@@ -749,6 +751,11 @@ class _Comparison:
         self.overlapping: set[_Pair] = set()
         self.identities: dict[int, bool] = {}
         self._work = work
+
+    def decode_alike(self, one: Codec, other: Codec) -> bool:
+        """Return True if two codecs give equal values for each reply that both accept."""
+        self.begun = set()
+        return _decode_alike(one, other, self)
 
     def are_identities(self, *codecs: Codec) -> bool:
         """Return True if all of the codecs leave values unchanged."""
@@ -764,7 +771,7 @@ class _Comparison:
         self._work.spend(_STEPS_OF_A_COMPARISON)
 
 
-_STEPS_OF_A_COMPARISON = 20  # of the work that is permitted for a whole schema
+_STEPS_OF_A_COMPARISON = 15  # of the work that is permitted for a whole schema
 
 
 def is_identity(codec: Codec) -> bool:

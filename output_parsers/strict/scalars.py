@@ -26,7 +26,7 @@ from .codec import (
     decode_with_fewest_deviations,
     match_keys,
 )
-from .schema_queries import KINDS, is_integral, kind_of, violated_keyword
+from .schema_queries import KINDS, canonical_json, is_integral, kind_of, violated_keyword
 
 _JSON_OPENINGS = ("{", "[", '"', "'", "`")
 _JSON_LITERALS = ("true", "false", "null", "none", "nan")
@@ -95,6 +95,15 @@ class ChoiceCodec(Codec):
         # keyed by type and value, because in Python 1, 1.0 and True are the same key
         self._encoded = {_hashable(self._encode(value)): self._encode(value) for value in values}
         self._plain = {_hashable(self._encode(value)): value for value in values}
+        self._keys_by_sorted_text = {
+            canonical_json(value): _hashable(self._encode(value))
+            for value in values
+            if isinstance(value, (dict, list))
+        }
+
+    def _key_in_another_order(self, value: Json) -> tuple[str, Json]:
+        """Return the key of a member that is an object with the same keys as ``value`` in another order."""
+        return self._keys_by_sorted_text.get(canonical_json(value), _hashable(value))
 
     def _encode(self, value: Json) -> Json:
         return dump_json(value) if self.all_as_text or isinstance(value, (dict, list)) else value
@@ -121,7 +130,8 @@ class ChoiceCodec(Codec):
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
-        key = _hashable(self._encode(value))
+        is_structured = isinstance(value, (dict, list))
+        key = self._key_in_another_order(value) if is_structured else _hashable(self._encode(value))
         # the text of an object is not the object: '{"x": 1}' is not a member if {"x": 1} is
         if key not in self._encoded or kind_of(self._plain[key]) != kind_of(value):
             message = f"expected one of {len(self._encoded)} values, found {describe_value(value)}"
@@ -130,6 +140,11 @@ class ChoiceCodec(Codec):
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         key = _hashable(value)
+        if key not in self._plain and isinstance(value, str) and value[:1] in ("{", "["):
+            try:
+                key = self._key_in_another_order(read_exact(value))
+            except JsonSyntaxError:
+                pass
         if key not in self._plain:
             message = f"expected one of {len(self._encoded)} values"
             cursor.mismatch(message, value, changes_shape=not self._resembles_member(value))

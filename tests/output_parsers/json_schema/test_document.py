@@ -257,3 +257,8 @@ def test_nulls_are_left_out_in_time_that_does_not_double_with_each_level() -> No
         "[" * 25 + '"x"' + "]" * 25,
     )
     assert time.perf_counter() - start < 5
+
+
+def test_a_digit_of_a_pattern_is_one_of_the_ten_of_javascript() -> None:
+    assert accepts({"type": "string", "pattern": r"^\d[\d.]\D[^\D]$"}, '"1.x2"')
+    assert not accepts({"type": "string", "pattern": r"^\d+$"}, '"১২"')

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from output_parsers import Coercion, OutputParsingError, ParserRegistry, TypeParser, parser_for
+from output_parsers.json_schema.parser import schema_parser
 from output_parsers.profiles import LLAMA_CPP, OPENAI
 from output_parsers.strict import EncodedNode, encode_parser
 
@@ -160,3 +161,10 @@ def test_a_dict_of_any_json_reads_plain_and_empty_text() -> None:
     pairs = [{"key": "a", "value": "hello"}, {"key": "b", "value": ""}, {"key": "c", "value": "1"}]
     assert parser.parse(json.dumps({"value": pairs})) == {"a": "hello", "b": "", "c": 1}
     assert parser.parse('{"a": "hello", "b": "", "c": "1"}') == {"a": "hello", "b": "", "c": "1"}
+
+
+def test_an_object_of_an_enum_may_have_its_keys_in_any_order() -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [{"x": 1, "y": 2}, "b"]}}, "required": ["a"]}
+    parser, encoding = encode_parser(schema_parser(schema, name="t"), OPENAI)
+    assert parser.parse('{"a": "{\\"y\\": 2, \\"x\\": 1}"}') == {"a": {"x": 1, "y": 2}}
+    assert encoding.encode({"a": {"y": 2, "x": 1}}) == encoding.encode({"a": {"x": 1, "y": 2}})
