@@ -468,6 +468,12 @@ class EncodedParser(TypeParser[T]):
             self.node = node
             self._field = parser._field
         self._encoding = encoding
+        self._inner_parser = parser
+
+    @cached_property
+    def _accepts_arrays(self) -> bool:
+        # a list without its envelope is not a record in brackets
+        return super()._accepts_arrays or self._inner_parser._accepts_arrays
 
     @property
     def schema(self) -> JsonSchema | None:

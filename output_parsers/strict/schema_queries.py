@@ -303,8 +303,8 @@ def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | 
     return {"allOf": list(members.values())}
 
 
-def canonical_json(schema: JsonSchema | bool) -> str:
-    """Convert a JSON Schema to JSON text that is the same for equal schemas, for comparisons."""
+def canonical_json(schema: Json) -> str:
+    """Convert a JSON Schema or another JSON value to text that is the same for equal ones."""
     return json.dumps(schema, sort_keys=True, default=str)
 
 
