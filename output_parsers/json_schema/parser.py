@@ -292,12 +292,20 @@ def _closed(schema: Mapping[str, object]) -> JsonSchema:
             closed[key] = list(map(_closed_part, value)) if isinstance(value, list) else _closed_part(value)
     if "properties" in closed and closed.keys() & _PROPERTY_KEYWORDS == {"properties"}:
         closed["additionalProperties"] = False
-    properties, required = closed.get("properties", {}), closed.get("required")
-    if isinstance(properties, Mapping) and isinstance(required, list):
-        undeclared = [name for name in required if isinstance(name, str) and name not in properties]
-        if undeclared and (properties or closed.get("type") == "object"):
-            closed["properties"] = {**properties, **{name: {} for name in undeclared}}
+    undeclared = _undeclared(closed)
+    if undeclared:
+        closed["properties"] = {**closed.get("properties", {}), **undeclared}
     return closed
+
+
+def _undeclared(schema: JsonSchema) -> JsonSchema:
+    """Return schemas that accept any value for the properties that are required and not declared."""
+    properties, required = schema.get("properties", {}), schema.get("required")
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
+        return {}
+    if not properties and schema.get("type") != "object":
+        return {}
+    return {name: {} for name in required if isinstance(name, str) and name not in properties}
 
 
 def _with_null_defaults(part: object, check: SchemaCheck) -> Any:
