@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..json.scanner import read_exact, read_tolerant
 from ..lazy_regex import lazy_regex
+from ..prose.harmless import find_unknown_word
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from .reasoning import find_answer
@@ -34,7 +35,13 @@ _JSON_START = lazy_regex(
     r"""|\[\s*(?:["'`“”‘’\[\]{(+-]|\\["']|\d|//|/\*|\#|[A-Za-z]|\Z)|\((?!\w{1,4}\)\s)\s*["'`“”‘’\[{(\d+-]"""
 )
 _BRACKETS = lazy_regex(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
-_TAG = lazy_regex(r"<([A-Za-z][\w-]{0,40})>")
+# Other tags may say that their content is not the answer, such as <draft>.
+_TAG = lazy_regex(
+    r"<((?:final[_-]?)?(?:answer|result|output|response|solution|json|value|text|data|content|reply|decision|choice"
+    r"|label|category|class|classification|sentiment|rating|score|number|count|date|time|name|items?|list|object|record"
+    r"|summary|code|root|xml|r|a))>",
+    re.IGNORECASE,
+)
 _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _LANGUAGE = lazy_regex(r"\w{0,20}")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
@@ -163,6 +170,8 @@ class ReplyText(NamedTuple):
             is_parenthesis = text[start] == "(" and not isinstance(value, (list, dict))
             if is_link or is_parenthesis or _is_denied(text, start, end):
                 continue
+            if text[start] == "[" and (text[start - 1 : start].isalpha() or _CHECK_BOX.match(text, start)):
+                continue  # x[0], list[str], - [x] done
             surrounded = start > 0 or end < len(text)  # the text has no white space at its ends
             rules = (*self.rules, TEXT_AROUND_JSON) if surrounded else self.rules
             for mark in _FENCE_MARK.finditer(text, fences_seen, start):
@@ -185,7 +194,8 @@ class ReplyText(NamedTuple):
         if is_broken and candidates:  # the answer may be what cannot be read
             candidates = [candidate._replace(is_fragment=True) for candidate in candidates]
         roles = self._roles(spans)
-        if (len(spans) == 1 and _is_refused(text, spans[0].start, spans[0].end)) or (
+        is_clear = len(spans) == 1 and not candidates[0].is_fragment
+        if (is_clear and _is_not_meant(text, spans[0].start, spans[0].end)) or (
             roles and set(roles) == {Role.OTHER}
         ):
             raise ValidationFailure(
@@ -286,7 +296,7 @@ def find_single_json(text: str) -> str:
             return ""
         if not (_strip(text[:start]) or _strip(text[end:])):
             return ""
-    if _is_refused(text, start, end) or role_of(text, start, end) is Role.OTHER:
+    if _is_not_meant(text, start, end) or role_of(text, start, end) is Role.OTHER:
         return ""
     return text[start:end]
 
@@ -336,6 +346,36 @@ def _is_end_of_line(text: str, start: int, end: int) -> bool:
     """Return True if only a line break or comma separates two JSON values in a reply, as in JSON Lines."""
     is_separator = _LINE_SEPARATOR.fullmatch(text, start, end) is not None
     return is_separator and (text.find("\n", start, end) >= 0 or text.find(",", start, end) >= 0)
+
+
+_CHECK_BOX = lazy_regex(r"(?<=[-*+] )\[[ xX]\] ")
+# A character class, a check box or a placeholder: [a-z], [x], [REDACTED]
+_PLACEHOLDER = lazy_regex(
+    r"\[\s*(?:none|n/?a|nil|nothing|unknown|empty|truncated|redacted|omitted|removed|missing|[a-z0-9]-[a-z0-9]|x)\s*\]",
+    re.IGNORECASE,
+)
+
+
+def _is_not_meant(text: str, start: int, end: int) -> bool:
+    """Return True if the text around the only JSON value refuses it, or it is a part of a sentence."""
+    return _is_refused(text, start, end) or _is_in_prose(text, start, end)
+
+
+def _is_in_prose(text: str, start: int, end: int) -> bool:
+    """Return True if brackets are a part of a sentence, such as a reference [1], and not a list."""
+    if text[start] != "[":
+        return False
+    if text[start - 1 : start].isalpha():  # x[0], list[str]
+        return True
+    if any(sign in text[start:end] for sign in "{\"'"):
+        return False
+    if _PLACEHOLDER.fullmatch(text, start, end):
+        return True
+    line = text[max(text.rfind("\n", 0, start), start - 160) + 1 : start]
+    words = line.rsplit(". ", 1)[-1].strip(" `*_\"'")
+    if not words or words.endswith((":", "=", "：", "->", "→", "(", "{", "-", "*", ",", "!", "]", "}", ")")):
+        return False
+    return find_unknown_word(words) is not None
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:

@@ -6,6 +6,7 @@ for parsing, for streams and for plain text.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from typing import NamedTuple
@@ -14,7 +15,9 @@ from ..lazy_regex import lazy_regex
 
 _TAGS = """
     think thinking thought thoughts reasoning reason reflection scratchpad analysis longcat_think seed:think
-    internal_thought thought_process
+    internal_thought thought_process thinking_process reasoning_process chain_of_thought cot rationale
+    monologue inner_monologue internal_monologue self_reflection antthinking plan critique
+    seed:cot_budget_reflect
 """.split()
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 # How reasoning begins and ends, in lower case.
@@ -43,7 +46,7 @@ _ANSWER_MARKS = (
 )
 _END_OF_ANSWER = lazy_regex(
     r"(?:\s*(?:<\|(?:end_of_solution|end_response|return|end|im_end|eot_id|eom_id|endoftext|end_of_text|inner_suffix)\|>"
-    r"|<end_of_turn>))+\s*\Z",
+    r"|<end_of_turn>|</s>))+\s*\Z",
     re.IGNORECASE,
 )
 # gpt-oss without its special tokens: "analysisWe need…assistantfinal…"
@@ -65,6 +68,7 @@ _SIGNS = ("<", "◁", "[/", "[T", "[t", "assistantfinal", "analysis")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 _ANY_SPACE = lazy_regex(r"\s*+")
 _BLANK = lazy_regex(r"[\s\ufeff\u200b\u2060\0]*+")
+_DECODER = json.JSONDecoder()
 _LONGEST_END = 40  # characters that may be the beginning of a mark at the end of an answer
 
 
@@ -91,12 +95,18 @@ def find_answer(text: str) -> Answer:
     """Separate the reasoning of a whole reply from its answer."""
     if not may_have_reasoning(text):
         return Answer(text, has_reasoning=False)
+    text = _END_OF_ANSWER.sub("", text)
     reasoning = ReasoningFilter()
     answer = reasoning.feed(text) + reasoning.finish()
     if reasoning.is_open:
         return Answer("", has_reasoning=True, is_cut_off=True)
-    # A mark in a JSON string is a part of the answer.
-    stray = None if answer.lstrip()[:1] in ("{", "[", '"') else _STRAY_CLOSING.search(answer)
+    stray = _STRAY_CLOSING.search(answer)
+    if stray is not None and answer.lstrip()[:1] in ("{", "[", '"'):
+        try:  # a mark in a JSON string is a part of the answer
+            end = _DECODER.raw_decode(answer, len(answer) - len(answer.lstrip()))[1]
+        except ValueError:
+            end = len(answer)
+        stray = stray if end <= stray.start() else None
     if stray is not None and not _belongs_to_answer(answer, stray):
         following = ReasoningFilter()  # a mark of the answer may follow
         rest = following.feed(answer[stray.end() :]) + following.finish()

@@ -28,7 +28,7 @@ _AFTER = 120
 # The beginning of a code block, and markup and brackets, between words and the JSON that they are about.
 _OPENING = lazy_regex(r"(?:[`~]{3,}\w{0,20}|[\s*_>#:：(\"'`-])*\Z")
 _CLAUSE = lazy_regex(
-    r"(?:(?<!\be\.g)(?<!\bz)(?<!\bz\. b)(?<!\bz\.b)(?<!\bp)(?<!\bp\. ej)[.!?](?=\s|\Z)|[;\n。])"
+    r"(?:(?<!\be\.g)(?<!\bz)(?<!\bz\. b)(?<!\bz\.b)(?<!\bp)(?<!\bp\. ej)[.!?](?=\s|\Z)|[;\n。}\]])"
 )
 # Words that call the JSON an example, if they stand in the clause before it.
 _EXAMPLE_WORDS = r"""
@@ -51,6 +51,19 @@ _CORRECTED = lazy_regex(
     r"(?:corrected(?: \w+)?|correction|fixed(?: \w+)?|updated(?: \w+)?|final(?: \w+)?|revised(?: \w+)?|korrigiert"
     r"|korrektur|endgültig\w*|corrigée?|version finale|corregid[oa]|corretto|修正|更正|最终|最終)\Z"
 )
+# What denies the JSON at the beginning of the clause before it.
+_DENIES = lazy_regex(
+    r"\A\W*(?:not(?! only)|do(?: not|n['’]t)|never|maybe|perhaps|possibly|counter-?example|outdated|old|previous(?:ly)?|wrong"
+    r"|incorrect|invalid|false|error|excluded|deleted|(?:das ist |c['’]est |es |è |это )?(?:falsch|faux|falso|sbagliato"
+    r"|errado|неверно|fout|fel|forkert|feil)|错误|不是)(?!\w)"
+)
+# A refusal right before the JSON, in the languages of the other tables.
+_REFUSES = lazy_regex(
+    r"ich kann\b[^.]{0,40}\bnicht|je ne (?:peux|sais|suis) pas|no puedo|no sé\b|non posso|non so\b|não (?:posso|sei)"
+    r"|kan (?:dat |dit |ik )?niet|kan inte|kan ikke|nie (?:mogę|wiem)|nemohu|не (?:могу|знаю)|не можу|無法|无法|不能|抱歉|对不起"
+    r"|できません|申し訳|わかりません|죄송|할 수 없|알 수 없|لا (?:أستطيع|يمكن|أعرف)|cevaplayam|bilmiyorum|maaf|tidak (?:dapat|bisa|tahu)"
+    r"|nem tud|en voi|en tiedä|nu (?:pot|știu)|δεν μπορώ|לא יכול|ne mogu|không thể|ไม่สามารถ|नहीं (?:कर|बता|दे)"
+)
 _FINAL_SENTENCE = lazy_regex(r"(?:so|therefore|hence),? the (?:answer|result|output) is\Z")
 # Words right after JSON that call it an example, or take it back.
 _SUBJECT = (
@@ -62,7 +75,8 @@ _TAKEN_BACK = lazy_regex(
     r"(?:example|examples|sample|dummy|template|placeholder|draft|made[- ]up|invented|fictional|hypothetical|mock|guess)"
     r"|would be (?:the |a |an )?(?:format|example|structure|template|wrong|guess)|(?:may|might|could) be (?:wrong|incorrect)"
     r"|(?:(?:is|was) )?(?:only |just )?(?:an? )?(?:example|sample|dummy|placeholder|template)(?: data)?\s*[.!)]?\s*(?:\Z|\n)"
-    r"|i(?: am|['’]m) (?:not (?:sure|certain)|unsure)|wait\b|correction\b|oops\b|scratch that|on second thought"
+    r"|(?:the |an? )?\w{1,20} (?:is|was|are) actually|(?:is|are|was) (?:wrong|incorrect|false|placeholders?|not (?:real|correct|right))"
+    r"|values are|no such|i (?:made|invented)|i(?: am|['’]m) (?:not (?:sure|certain)|unsure)|wait\b|correction\b|oops\b|scratch that|on second thought"
     r"|(?:ist|war) nur ein beispiel|n['’]est qu['’]un exemple|(?:es|era) solo un ejemplo|只是(?:一个)?(?:例子|示例))",
     re.IGNORECASE,
 )
@@ -80,13 +94,13 @@ def role_of(text: str, start: int, end: int, lower: int = 0, upper: int | None =
     before = before[: _opening(before)].lower()
     clause = before[max((cut.end() for cut in _CLAUSE.finditer(before.rstrip(" .!"))), default=0) :].strip()
     if not clause:
-        return Role.UNSAID
+        return Role.UNSAID if before.strip() == "" or not _REFUSES.search(before) else Role.OTHER
     if _CORRECTED.search(clause) and "draft" not in clause:
         return Role.ANSWER
     last = f"{clause.rpartition(', ')[2]}: "
     if is_announced(last, len(last)) or _FINAL_SENTENCE.search(clause):
         return Role.ANSWER
-    if _SAYS_EXAMPLE.search(clause):
+    if _SAYS_EXAMPLE.search(clause) or _DENIES.match(clause) or _REFUSES.search(clause):
         return Role.OTHER
     return Role.UNSAID
 

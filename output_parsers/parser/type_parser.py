@@ -31,7 +31,7 @@ from ..result.reading import (
 )
 from ..types.choices import ChoiceNode, choice_node
 from ..types.constraints import ConstrainedNode, is_read_by_metadata, pydantic_node, with_constraints
-from ..types.containers import ListNode, mapping_node, sequence_node, union_node
+from ..types.containers import ListNode, UnionNode, mapping_node, sequence_node, union_node
 from ..types.decisions import decision_node
 from ..types.node import (
     CustomNode,
@@ -53,7 +53,7 @@ from ..types.records import (
     normalize_key,
     object_node,
 )
-from ..types.scalars import TextNode, scalar_node, temporal_node
+from ..types.scalars import NoneNode, TextNode, scalar_node, temporal_node
 from ..types.target import Target, type_name
 from ..types.validation import runs_validators
 from .extract import (
@@ -235,7 +235,10 @@ class TypeParser(Generic[T]):
         if leniency is not Leniency.NONE and not self.plain_text and "\\" in text:
             restored = with_lost_backslashes(text)
             if restored != text:
-                reading = self._read_leniently(restored, leniency)
+                try:
+                    reading = self._read_leniently(restored, leniency)
+                except OutputParsingError as error:
+                    raise OutputParsingError(text, error.problems) from error.__cause__
                 return replace(reading, coercions=(*reading.coercions, _BACKSLASH))
         # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
         # which must be removed first.
@@ -321,9 +324,11 @@ class TypeParser(Generic[T]):
             elif isinstance(inner, list):
                 cursor.record_dropped("object around an array")
                 candidate = candidate._replace(value=inner)
-        elif _is_one_object(value) and not self._accepts_arrays:
+        elif _is_one_object(value) and _is_record(node):
             cursor.record_dropped("brackets around an object")
             candidate = candidate._replace(value=value[0])
+        elif isinstance(node, ObjectNode) and self._field is None and isinstance(value, dict):
+            candidate = candidate._replace(value=_without_type_name(value, node, cursor))
         return self._read_candidate(candidate, cursor)
 
     def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
@@ -357,11 +362,6 @@ class TypeParser(Generic[T]):
     def _accepts_objects(self) -> bool:
         """True if the type may accept a JSON object, judging by its JSON Schema."""
         return _allows(schema_of(self._value_node), "object", dict)
-
-    @cached_property
-    def _accepts_arrays(self) -> bool:
-        """True if the type may accept a JSON array, judging by its JSON Schema."""
-        return _allows(schema_of(self._value_node), "array", list)
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
         """Find all JSON values in a reply, and return the only one that fits the type.
@@ -472,6 +472,23 @@ def _difference_message(value: object, again: object) -> str:
 
 def _is_one_object(value: Json) -> TypeGuard[list[Json]]:
     return isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict)
+
+
+def _is_record(node: Node[Any]) -> bool:
+    """Return True if every value of a type, except null, is written as an object."""
+    if isinstance(node, UnionNode):
+        return all(isinstance(option, (ObjectNode, NoneNode)) for option in node.options)
+    return isinstance(node, ObjectNode)
+
+
+def _without_type_name(data: dict[str, Json], node: ObjectNode, cursor: Cursor) -> Json:
+    """Unwrap ``{"Person": {...}}``; other objects are returned unchanged."""
+    ((key, inner), *others) = data.items() if data else (("", None),)
+    is_named = not others and normalize_key(key) == normalize_key(node.name)
+    if not is_named or not isinstance(inner, dict) or node.field_for_key(key)[0] is not None:
+        return data
+    cursor.record_dropped("object in an envelope")
+    return inner
 
 
 def _allows(schema: object, json_type: str, cls: type) -> bool:

@@ -55,6 +55,8 @@ _PAIRS = (
     ("_", "_"),
     ("$", "$"),
 )
+# Characters without width, which some models write at the ends of a reply.
+_INVISIBLE = "\ufeff\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\u00ad"
 _MAX_LAYERS = 6  # realistic replies have fewer, and removing a layer copies the text
 
 
@@ -63,7 +65,7 @@ def strip_wrapping(text: str) -> tuple[str, str | None]:
 
     Return the rest, and the name of the rule if more than white space was removed.
     """
-    stripped = text.strip().strip("\ufeff").strip()
+    stripped = text.strip().strip(_INVISIBLE).strip()
     bare = stripped
     for _ in range(_MAX_LAYERS):
         inner = _without_layer(bare)
@@ -129,7 +131,7 @@ _HEDGES_BEFORE = _MONTHS | word_set(
     room phone tel telephone call top over under above below nearly almost within every per by times plus
     minus negative before after since until till through past max min maximum minimum exceeds exceeding
     step version chapter section page figure table question problem exercise example option item phase
-    part
+    part status ticket order invoice id error code input row line item
     """
 )
 _HEDGES_AFTER = _MONTHS | word_set(
@@ -139,7 +141,9 @@ _HEDGES_AFTER = _MONTHS | word_set(
     """
 )
 # These words do not change the value, so the word before them counts as the neighbour of the value.
-NEUTRAL = word_set("yes about around approximately approx roughly circa some only just exactly the a an")
+NEUTRAL = word_set(
+    "yes confidence about around approximately approx roughly circa some only just exactly the a an"
+)
 _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == != ≠ ± # &")
 
 

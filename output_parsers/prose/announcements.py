@@ -6,6 +6,7 @@ import re
 from itertools import islice
 
 from ..lazy_regex import lazy_regex
+from .harmless import takes_back
 
 _MAX_ANNOUNCEMENT = 120  # characters
 _MAX_LENGTH = 10_000  # characters of a text that is searched for announcements
@@ -45,13 +46,23 @@ _PATTERN = (
     rf"|{_LEAD_IN}{_WHOSE}{_LABEL_WORDS}[*_`\"']{{0,3}}\s?[:：=][*_]{{0,3}}"
     rf"|{_LEAD_IN}{_CLASSIFIED}|\\boxed\{{){_TO_THE_ANSWER}"
 )
+_SENTENCE_END = lazy_regex(r"[.!?\n]\s")
 _DIRECTLY_BEFORE = lazy_regex(rf"{_PATTERN}\Z", re.IGNORECASE)
 _ANYWHERE = lazy_regex(_PATTERN, re.IGNORECASE)
 
 
 def is_announced(text: str, start: int) -> bool:
     """Return True if words such as "the answer is" stand directly before a position in a text."""
-    return _DIRECTLY_BEFORE.search(text, max(0, start - _MAX_ANNOUNCEMENT), start) is not None
+    match = _DIRECTLY_BEFORE.search(text, max(0, start - _MAX_ANNOUNCEMENT), start)
+    return match is not None and not _has_condition(text, match.start())
+
+
+def _has_condition(text: str, start: int) -> bool:
+    """Return True if an announcement after a comma follows a condition, as in "If it rains, the answer is …"."""
+    if text[start : start + 1] not in (",", "，"):
+        return False
+    clause = text[max(0, start - _MAX_ANNOUNCEMENT) : start]
+    return takes_back(max(_SENTENCE_END.split(clause)[-1:], default="")) is not None
 
 
 def after_announcement(text: str) -> str:
@@ -62,4 +73,6 @@ def after_announcement(text: str) -> str:
     if len(text) > _MAX_LENGTH:
         return text
     first, second = (*islice(_ANYWHERE.finditer(text), 2), None, None)[:2]
-    return text if first is None or second is not None else text[first.end() :]
+    if first is None or second is not None or _has_condition(text, first.start()):
+        return text
+    return text[first.end() :]

@@ -22,7 +22,7 @@ from itertools import groupby, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from ..lazy_regex import lazy_regex
-from .announcements import is_announced
+from .announcements import after_announcement, is_announced
 from .harmless import find_unknown_word, is_in_known_language, takes_back, without_negations
 
 T = TypeVar("T")
@@ -104,6 +104,9 @@ class ChoiceMatcher(Generic[T]):
             key = normalize(_without_edges(text))
             if key in self._by_key:
                 return self._choice_of(key), _CASE_OR_PUNCTUATION
+        announced = normalize(_without_edges(after_announcement(text)))
+        if announced in self._by_key and not _DENIED_BY_SIGN.match(text):
+            return self._choice_of(announced), IN_A_SENTENCE
         return self._find_in_sentence(text), IN_A_SENTENCE
 
     def _choice_of(self, key: str) -> Choice[T]:
@@ -178,7 +181,7 @@ class ChoiceMatcher(Generic[T]):
             if restated is not None:
                 return True
         _refuse_others(first, mentions)
-        if is_no and opening[0].strip(_QUOTES)[:1] in (".", "\\"):
+        if is_no and not _NOT_SURE.search(explanation):
             explanation = without_negations(explanation)  # "not" and "incorrect" explain the answer no
         denied = takes_back(explanation)
         if denied is not None:
@@ -213,6 +216,8 @@ class ChoiceMatcher(Generic[T]):
         if word is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{word}” beside “{first.choice.label}”")
         label = folded[first.start : first.end]
+        if before.rstrip().endswith(" as") and after.lstrip().startswith("as"):
+            raise NoMatch(_UNCLEAR)
         if is_stated:
             return
         if _OF_A_PERSON.search(folded[: first.start]):
@@ -319,8 +324,9 @@ _SEPARATOR = r"[\s_\-‐‑–]++"
 _NOT_BEFORE = r"(?<![!¬])(?<![\w.][.])(?<!\w[-‐‑'’])(?<!\d,)(?<![-+<>=~≈±^%@$#&/\\])(?<![-+<>=~≈±]\ )"
 _NOT_AFTER = r"(?![-‐‑]\w)(?![.,]\d)(?![-+#%^@&=~°]++(?:\W|\Z))(?!/\w)(?!['’]\w)"
 _SET_OFF = lazy_regex(
-    r"[\"'`*_”’)\]}]*(?:[.;!:]|,\s|\s*[-–—]\s|\s*[—–]|\s*\n|\\n|[。，：；！、]|\s*:\s|\)\s)[\s\"'`*_\\n]*"
+    r"[\"'`*_”’)\]}]*(?:[.;!:]|,\s|\s*[-–—]\s|\s*[—–]|\s*\n|\\n|[。，：；！、]|\s*:\s|\)\s)(?:[\s\"'`*_]|\\n)*"
 )
+_NOT_SURE = lazy_regex(r"(?<!\w)not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)(?!\w)")
 _MAX_OPTION_TEXT = 120
 # "No, that is not true." and "Yes, it is."
 _SUBJECT = r"(?:it|that|this|they|he|she|there|the (?:statement|claim|text|answer|review|message)|you|i)"

@@ -18,7 +18,7 @@ from ..lazy_regex import lazy_regex
 _HARMLESS = {
     "en": """
         a an the this that these those it its it's that's here here's there there's i i'm i'd i've my we our
-        your their his her is are was were am has of for in to as with on so then thus therefore hence overall
+        is are was were am has of for in to as with on so then thus therefore hence overall
         accordingly based say says said think believe choose chose pick picked select selected classify
         classified classifies label labels labeled labelled labeling rate rated rating tag tagged categorize
         categorized categorise categorised identify identified consider considered determine determined
@@ -33,11 +33,11 @@ _HARMLESS = {
         price cost age final correct right best main clear clearly definitely certainly really indeed just
         exactly precisely simply very sure okay ok course please checking reviewing reading analyzing
         analysing text texts sentence review reviews message comment post tweet email mail ticket tickets
-        document documents file image article paragraph question request query customer user author writer
+        document documents file image article paragraph request query customer user author writer
         speaker input statement claim name title person people item items record entry case content context
-        section data word words order product story process confidence temperature length height weight
+        section data word words order product story process temperature length height weight
         width size depth speed distance duration time date recommendation recommend everything thing after
-        which what costs weighs measures equals unfortunately sadly fortunately luckily
+        costs weighs measures equals unfortunately sadly fortunately luckily
         """,
     "de": """
         der die das den dem des ein eine einen einem einer es ist sind war ich wir mein meine dieser diese
@@ -49,8 +49,8 @@ _HARMLESS = {
         beträgt sehr eindeutig klar ja datum geburtsdatum uhrzeit insgesamt gesamt es's
         """,
     "fr": """
-        le la les l un une ce cette ces c'est c est sont était je j'ai nous mon voici donc ainsi pour dans
-        de du des d à réponse résultat solution catégorie classe type sentiment ton langue sujet priorité
+        le la les l un une ce cette ces c'est c est sont était je j'ai nous voici donc ainsi pour dans
+        de du des d à réponse résultat solution catégorie classe type sentiment langue sujet priorité
         urgence niveau valeur choix option lettre nombre total somme montant prix coût âge bonne correcte
         exacte finale juste texte phrase avis message commentaire question client affirmation nom personne
         choisis pense crois dirais classe classé classée appartient correspond très clairement oui date
@@ -245,16 +245,16 @@ _NEGATIONS = """
 _HEDGES = """
     maybe|perhaps|possibl[ey]|might|may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain|unclear|doubt\\w*
     |depends|guess\\w*|assum\\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely|partly|partially|mostly
-    |almost|nearly|if|unless|whether|otherwise|actually|wait|hmm+|sorry|correction|corrected|rather|instead
+    |almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying|jok(?:e|ing)|kidding|scratch|mistake\\w*|tentative\\w*|tb[cd]|confirmed|subject\\ to|sort\\ of|kind\\ of|only\\ (?:on|if|when|in|for|with|after|before|until|as)|except|as\\ long\\ as|hypothetical\\w*|previous\\w*|last|colleague|claims?|scherz|witz|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel|ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead
     |opposite|contrary|iron(?:y|ic\\w*)|sarcas\\w+|example|placeholder|pretend\\w*
     |vielleicht|eventuell|vermutlich|wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso
     |probablemente|forse|probabilmente|talvez|provavelmente|misschien|waarschijnlijk|kanske|måske|kanskje|może|chyba
     |možná|asi|возможно|наверное|может|вероятно|можливо|мабуть|belki|galiba|mungkin|barangkali|ربما|शायद
 """
 _TAKES_BACK = lazy_regex(
-    r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + "|" + re.sub(r"\s+", "", _HEDGES) + r")(?!\w)"
-    r"|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
-    r"|[不没沒非未无無别否勿反錯错]|可能|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+    r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + "|" + re.sub(r"(?<!\\)\s+", "", _HEDGES) + r")(?!\w)"
+    r"|(?:\A|[.!?,;]\s*)wait(?!\w)|take (?:that|it) back|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
+    r"|[不没沒非未无無别否勿反錯错]|可能|乱猜|违う|違う|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
 )
 _NEGATION = lazy_regex(
     r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + r")(?!\w)|n['’]t(?!\w)|[不没沒非未无無]"

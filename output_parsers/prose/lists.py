@@ -30,10 +30,13 @@ class TextItems(NamedTuple):
 
 # The kinds of markers. A number or letter is compared with the position of its line.
 _MARKERS = (
-    lazy_regex(r"(?P<indent>[ \t]*)(?:[-*+•‣◦●○▪■▸►·→⇒➤–—])[ \t]+(?P<item>\S.*)"),
     lazy_regex(
-        r"(?P<indent>[ \t]*)(?:[(\[]?(?P<number>\d{1,4})(?:[.):\]]|[ \t]+[-–—])|#\d{1,4}[.:]?)[ \t]+(?P<item>\S.*)"
+        r"(?P<indent>[ \t]*)(?:[-*+•‣◦●○▪■▸►·→⇒➤–—]|・)[ \t]*(?<=[ \t・])(?:\[[ xX]\][ \t]+)?(?P<item>\S.*)"
     ),
+    lazy_regex(
+        r"(?P<indent>[ \t]*)(?:[(\[]?(?P<number>\d{1,4})(?:[.):\]](?=\s)|[、．]|[ \t]+[-–—])|#\d{1,4}[.:]?)[ \t]+(?P<item>\S.*)"
+    ),
+    lazy_regex(r"(?P<indent>[ \t]*)(?:・|(?P<ideographic>\d{1,3})[、．])[ \t]*(?P<item>\S.*)"),
     lazy_regex(r"(?P<indent>[ \t]*)(?P<circled>[①-⑳])[ \t]*(?P<item>\S.*)"),
     lazy_regex(r"(?P<indent>[ \t]*)\(?(?P<letter>[a-zA-Z])[.)][ \t]+(?P<item>\S.*)"),
     lazy_regex(r"(?P<indent>[ \t]*)\(?(?P<roman>[ivx]{1,5}|[IVX]{1,5})[.)][ \t]+(?P<item>\S.*)"),
@@ -49,7 +52,7 @@ _MAX_ITEM_CHARACTERS = 60
 # Markup, punctuation of sentences, and names with a value.
 _NOT_AN_ITEM = lazy_regex(r"\s*[#|*_<>{}\[\]=~]|.*[.!?:;]\s*\Z|.*:\s|.*\|")
 _REMARK_WORDS = r"""
-    sorry|cannot|can['’]t|could(?:n['’]t| not)|unable|apologi[sz]e|sure|certainly|of course|here|below|above
+    sorry|okay|ok|hope|please|retry|cannot|can['’]t|could(?:n['’]t| not)|unable|apologi[sz]e|sure|certainly|of course|here|below|above
     |following|i|i['’](?:m|ll|ve)|me|you|your|there (?:is|are)|nothing|let['’]s|answer|answers|result|results|note
 """
 # What a model writes where nothing was found.

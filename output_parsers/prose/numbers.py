@@ -39,6 +39,7 @@ from . import (
     strip_wrapping,
     word_set,
 )
+from .announcements import after_announcement
 from .harmless import find_unknown_word
 
 
@@ -112,7 +113,7 @@ def find_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decima
     try:
         return read_number(text, rules)
     except TextParseError as error:
-        reading = _stated_answer(text, rules) or _only_number(text, rules)
+        reading = _stated_answer(text, rules) or _announced(text, rules) or _only_number(text, rules)
         if reading is None:
             raise error
         return reading
@@ -210,6 +211,18 @@ def _stated_answer(text: str, rules: NumberRules) -> TextReading[Decimal] | None
         return TextReading(value, join_rules(readings[0].rule, "stated answer"))
     except TextParseError:
         return None  # "Answer: 42 apples" may still contain only one number
+
+
+def _announced(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    """Parse a number after words such as "答案是", which need not be a sentence of their own."""
+    announced = after_announcement(text)
+    if announced == text or len(announced) > _MAX_WORDS_LENGTH:
+        return None
+    try:
+        reading = read_number(announced.rstrip("。！"), rules)
+    except TextParseError:
+        return None
+    return reading._replace(rule=join_rules(reading.rule, "stated answer"))
 
 
 def _without_introduction(sentence: str) -> str:
@@ -322,8 +335,12 @@ def _refuse_hedged(before: list[str], after: list[str], rules: NumberRules, valu
         before = before[:-2]  # x = 5
     elif before and _VARIABLE.fullmatch(before[-1]):
         before = before[:-1]
-    others = [word for word in (*before, *after) if not _DIGIT.search(word) and not has_number_word(word)]
-    unknown = find_unknown_word(" ".join(others), NEUTRAL | _COUNTED | rules.words)
+    others = [
+        " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
+        for words in (before, after)
+    ]
+    unknown = find_unknown_word(others[0], NEUTRAL | rules.words)
+    unknown = unknown or find_unknown_word(" ".join(others), NEUTRAL | _COUNTED | rules.words)
     if unknown:
         raise TextParseError(f'"{shorten(unknown, 40)}" in the text may change the value')
 
@@ -352,7 +369,7 @@ _SIGNS = str.maketrans(
 )
 
 _PLAIN = lazy_regex(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_UNDERSCORED = lazy_regex(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.[0-9]+(?:_[0-9]+)*)?")
+_UNDERSCORED = lazy_regex(r"[+-]?[0-9]{1,3}(?:_[0-9]{3})+(?:\.[0-9]+(?:_[0-9]+)*)?")
 
 # Numbers with thousands separators that have only one meaning, with their separator and decimal point. A
 # plain space may also be between two numbers, so it needs two groups after a short first group. "1.234" is
@@ -365,6 +382,7 @@ _GROUPED = tuple(
         (r"[1-9][0-9]{0,2}(?:'[0-9]{3})+(?:\.[0-9]+)?", "'", "."),
         (r"[1-9][0-9]{0,2}(?:\u00a0[0-9]{3})+(?:[.,][0-9]+)?", "\u00a0", ","),
         (r"[1-9][0-9]?(?: [0-9]{3})+(?:[.,][0-9]+)?", " ", ","),
+        (r"[1-9][0-9]{2}(?: 000)+", " ", ","),
         (r"[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}(?:,[0-9]+)?", ".", ","),
         (r"[1-9][0-9]{0,2}\.[0-9]{3},[0-9]+", ".", ","),
     )
@@ -488,7 +506,6 @@ def _read_power(text: str) -> TextReading[Decimal] | None:
 _SCALE_LETTERS = {
     "k": 3,
     "m": 6,
-    "mm": 6,
     "b": 9,
     "bn": 9,
     "mn": 6,
@@ -503,7 +520,7 @@ _SCALES = (
     | {
         word: power
         for power, words in {
-            3: "tausend mille mil mila duizend tusen tysięcy tisíc тысяч тысячи тысяча bin ribu thousands",
+            3: "tausend mille mila duizend tusen tysięcy tisíc тысяч тысячи тысяча bin ribu thousands",
             5: "lakh lakhs",
             6: "millionen millions millones milhões milioni miljoen miljoner millioner milionów милионов миллионов"
             " миллиона млн milyon juta",
@@ -512,7 +529,7 @@ _SCALES = (
         }.items()
         for word in words.split()
     }
-    | {letter: power for letter, power in _SCALE_LETTERS.items() if len(letter) > 1 and letter != "mm"}
+    | {letter: power for letter, power in _SCALE_LETTERS.items() if len(letter) > 1}
 )
 _SCALED = lazy_regex(r"(.*[0-9])[ \u00a0]?([^\W\d_]+)\.?")
 

@@ -471,9 +471,11 @@ def _date_exists(year: int, month: int, day: int) -> bool:
 def _parse_date_in_words(text: str) -> date:
     """Parse a date that contains the name of a month."""
     words = re.findall(r"[^\W\d_]+", text.casefold())
-    month = next(_MONTHS[word] for word in words if word in _MONTHS)
+    month = next((_MONTHS[word] for word in words if word in _MONTHS), None)
+    if month is None:
+        raise TextParseError(f"not a valid date: {text}")
     day, year = sorted(re.findall(r"[0-9]+", text), key=len)
-    if year.startswith("0"):
+    if not "1000" <= year < "3000":  # 5784 is a year of another calendar
         raise TextParseError(f"not a valid date: {text}")
     return date(int(year), month, int(day))
 

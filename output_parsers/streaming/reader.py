@@ -404,9 +404,11 @@ class ItemReader(Generic[T]):
         if self._root is None or self._on_error is not ItemPolicy.RAISE:
             return
         start, end = self._root
-        answer = find_answer(self.text).text
+        found = find_answer(self.text).text
+        answer = found if self._reasoning.has_reasoning else self.text
         outside = answer[:start] + answer[end:]
-        if not ("[" in outside or "{" in outside or role_of(answer, start, end) is Role.OTHER):
+        is_other = len(found) < end or role_of(answer, start, end) is Role.OTHER
+        if not ("[" in outside or "{" in outside or is_other):
             return
         items = ListNode(json_node_of(self._node, {}), list, exact=False)  # without validators
         parser = TypeParser(Target(list[Any]), items)

@@ -715,10 +715,9 @@ class ObjectNode(Node[object]):
         Any other object is returned unchanged.
         """
         ((key, inner),) = data.items()
-        name = normalize_key(key)
         is_envelope = (
             isinstance(inner, dict)
-            and (name in ENVELOPE_KEYS or name == normalize_key(self.name))
+            and normalize_key(key) in ENVELOPE_KEYS
             and self.field_for_key(key)[0] is None
             and any(inner_key in self._by_key for inner_key in inner)
         )

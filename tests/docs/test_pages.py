@@ -122,6 +122,7 @@ def test_the_error_page_lists_all_errors() -> None:
     for module in ("guardrails", "integrations.mcp", "memory", "models.local.weights", "moderation", "rows"):
         import_module(f"aiservices.{module}")
     import_module("aiservices.integrations.fastapi.remote_client")
+    import_module("aiservices.integrations.mcp.connection")
     listed = set(re.findall(r"[├└]── (\w+)", path_of("errors.md").read_text("utf-8")))
     assert listed == {
         kind.__name__

@@ -42,7 +42,7 @@ def test_a_fence_does_not_change_the_value(tp: Any, text: str) -> None:
 
 def test_a_tag_that_ends_reasoning_inside_a_fence_is_content() -> None:
     assert parse(bytes, "```\nraw</think>raw\n```") == b"raw</think>raw"
-    assert parse(Path, "```\n{think>no /usr/share/d</think>\n```") == Path("{think>no /usr/share/d</think>")
+    assert parse(Path, "```\n{think>/usr/share/d</think>\n```") == Path("{think>/usr/share/d</think>")
 
 
 def test_a_json_string_with_half_a_surrogate_pair_is_not_read_as_plain_text() -> None:

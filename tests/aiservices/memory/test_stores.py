@@ -184,12 +184,11 @@ def test_a_fork_opens_the_file_for_itself(tmp_path: Path) -> None:
     [
         (
             lambda: RedisChatMemoryStore("redis://localhost"),
-            "RedisChatMemoryStore needs the package redis: install the extra redis of aiservices",
+            'RedisChatMemoryStore needs the package redis: pip install "aiservices[redis]"',
         ),
         (
             lambda: SqlAlchemyChatMemoryStore("sqlite://"),
-            "SqlAlchemyChatMemoryStore needs the package sqlalchemy: install the extra "
-            "sqlalchemy of aiservices",
+            'SqlAlchemyChatMemoryStore needs the package sqlalchemy: pip install "aiservices[sqlalchemy]"',
         ),
     ],
 )

@@ -23,7 +23,7 @@ from aiservices import (
 )
 from aiservices.guardrails import InputGuardrails
 from aiservices.structured import structured
-from output_parsers import OutputParsingError, parse
+from output_parsers import OutputParsingError, ValidatorError, parse
 
 
 class Counter(Protocol):
@@ -162,7 +162,7 @@ def test_an_exception_that_is_its_own_cause_is_shown_once() -> None:
     class Checked(BaseModel):
         number: Annotated[int, AfterValidator(check)]
 
-    with pytest.raises(OutputParsingError):
+    with pytest.raises(ValidatorError):
         parse(Checked, '{"number": 3}')
     with pytest.raises(OutputParsingError) as caught:
         parse(date, "04.05.2026")  # ambiguous: the reader of dates raises an error from itself

@@ -95,7 +95,7 @@ def test_a_date_is_read(text: str, rule: str | None) -> None:
         ("農曆 1968-07-04", '"農曆" in the text may change the date'),
         ("July 4, 1968 BC", '"bc" in the text may change the date'),
         ("1968-07-04, row 7", "the text contains a number besides the date: '7'"),
-        ("ticket 19680704", "eight digits in a sentence are not clearly a date"),
+        ("date 19680704", "eight digits in a sentence are not clearly a date"),
         ('{"date": "1968-07-04"}', "JSON, markup or a reference is next to the value"),
     ],
 )
