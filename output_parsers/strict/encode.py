@@ -470,11 +470,6 @@ class EncodedParser(TypeParser[T]):
         self._encoding = encoding
         self._inner_parser = parser
 
-    @cached_property
-    def _accepts_arrays(self) -> bool:
-        # a list without its envelope is not a record in brackets
-        return super()._accepts_arrays or self._inner_parser._accepts_arrays
-
     @property
     def schema(self) -> JsonSchema | None:
         """The JSON Schema that is sent to the provider."""
