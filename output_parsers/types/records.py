@@ -507,10 +507,13 @@ class _JsonRawNode(JsonLeafNode):
         if isinstance(data, Decimal) and data != Decimal(repr(float(data))):  # for a validator of a Decimal
             return self.inner.read(data, cursor)
         plain = AnyNode().read(data, cursor)
+        scratch = Cursor(Leniency.NONE, cursor.path)
         try:
-            self.inner.read(data, Cursor(Leniency.NONE, cursor.path))
+            self.inner.read(data, scratch)
         except ValidationFailure:
             record_validated(data, cursor)
+        else:
+            cursor.coercions += scratch.coercions  # only those of ``record_validated`` need no leniency
         return plain
 
     def read_text(self, text: str, cursor: Cursor) -> Json:

@@ -40,7 +40,7 @@ from pydantic.types import Base64Bytes, Base64Str, Base64UrlBytes
 from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
-from output_parsers import Description, OutputParsingError, parse, parser_for
+from output_parsers import Description, Leniency, OutputParsingError, parse, parser_for, read
 from output_parsers.result.reading import strict_equal
 
 
@@ -357,6 +357,26 @@ def test_a_validator_that_refuses_a_value_runs_once(other: Any) -> None:
         parse(record, '{"field": 5, "other": 1}')
     assert list(map(str, error.value.problems)) == ["$.field: value error, it is refused, found 5"]
     assert RUNS == {"refused": 1}
+
+
+def german(value: Any) -> str:
+    day, month, year = value.split(".")
+    return f"{year}-{month}-{day}"
+
+
+class Dated(BaseModel):
+    day: Annotated[date, BeforeValidator(german)]
+
+
+def test_a_validator_that_fails_for_json_of_another_type_refuses_it() -> None:
+    reading = read(Dated, '{"day": "04.07.1968"}', leniency=Leniency.NONE)
+    assert reading.value == Dated.model_construct(day=date(1968, 7, 4))
+    assert [step.rule for step in reading.coercions] == ["converted by its validators"]
+    with pytest.raises(OutputParsingError) as error:
+        parse(Dated, '{"day": 5}')
+    assert list(map(str, error.value.problems)) == [
+        "$: Dated refuses the value: 'int' object has no attribute 'split', found an object with day"
+    ]
 
 
 class Twice:
