@@ -466,14 +466,19 @@ class Fields:
         columns = self.answers.columns
         problem = None if error is None else str(error)
         answers: list[Json] = []
-        if problem is None:
+        if answer is NO_ANSWER:
+            answers = [None] * len(columns)
+        elif problem is None:
             parts = self.answers.split(answer)
             try:
                 for column in columns:
-                    answers.append(column.to_json(parts[column.name]))  # noqa: PERF401  # its length is used
+                    answers.append(column.to_json(parts[column.name]))  # its length is used
             except ValueError as wrong:
                 problem = f"column {columns[len(answers)].name}: {wrong}"
         return Cells(values, answers if problem is None else [None] * len(columns), problem)
+
+
+NO_ANSWER = object()  # the answer of a row without one whose columns are null
 
 
 def output_fields(table: Table, answers: AnswerColumns) -> Fields:

@@ -27,7 +27,7 @@ from os import PathLike
 from pathlib import Path
 from queue import SimpleQueue
 from statistics import fmean, stdev
-from typing import Any, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
@@ -247,6 +247,8 @@ class RowSettings(TypedDict, total=False):
         dedupe: False to send requests for each of several equal rows.
         ordered: True to yield the rows in the order of the table.
         limit: Process only the first rows.
+        nulls: What a null cell of a parameter that is not optional gives, without a request: "error" is an
+            error of the row, the default, and "null" is null as its answer.
         progress: True for a progress bar, or a function that receives the progress.
         review: A CSV file for the rows with uncertain answers, with a column for a person's answer.
         unsure_below: The probability below which an answer is uncertain; by default the threshold of its
@@ -272,6 +274,7 @@ class RowSettings(TypedDict, total=False):
     dedupe: bool
     ordered: bool
     limit: int | None
+    nulls: Literal["error", "null"]
     progress: ProgressSetting
     review: str | PathLike[str] | None
     unsure_below: float | None
@@ -400,6 +403,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
             seconds_per_row=settings.get("row_timeout", 600.0),
             max_failures=settings.get("max_failures", 0.5),
             limit=settings.get("limit"),
+            null_answers=settings.get("nulls", "error") == "null",
             progress=progress_callback(settings.get("progress", False)),
             model_for=None if limits is None else _with_limits(limits),
             cache=settings.get("cache"),
@@ -459,6 +463,8 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
         value = settings.get(name)
         if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
             yield f"{name} is {value!r}; it must be a whole number of at least 1"
+    if settings.get("nulls", "error") not in ("error", "null"):
+        yield f'nulls is {settings.get("nulls")!r}; it must be "error" or "null"'
     if not is_positive(settings.get("row_timeout", 600.0)):
         yield f"row_timeout is {settings.get('row_timeout')!r}; it must be greater than 0"
     for name in ("max_failures", "unsure_below"):

@@ -9,17 +9,20 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime, time
+from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path, PurePath
-from typing import Any, Generic, NamedTuple, TypeVar
+from types import UnionType
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
-from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
 
@@ -230,6 +233,23 @@ def duration_text(seconds: float) -> str:
 # --- Binding rows to a method ---
 
 
+class JsonNumber(float):
+    """A number of a JSON file that keeps its digits, as a Decimal needs them."""
+
+    text: str
+
+    def __new__(cls, text: str) -> JsonNumber:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JsonNumber, (self.text,)
+
+    def __str__(self) -> str:
+        return self.text
+
+
 _SHAPES = {
     ReturnShape.STREAM: "a stream",
     ReturnShape.TEXT_STREAM: "a stream of text",
@@ -275,6 +295,8 @@ class MappedMethod(NamedTuple):
                 raise ValueError(f"the row has no column {column}") from None
             try:
                 arguments[name] = value if reader is None else reader(value)
+            except NullCellError as error:
+                raise NullCellError(f"column {column}: {error}") from None
             except (ValueError, TypeError, OSError) as error:
                 raise ValueError(f"column {column}: {error}") from error
         return arguments
@@ -433,27 +455,106 @@ def _plain(value: object) -> object:
     raise ValueError(f"{type(value).__name__} has no JSON form")
 
 
+class NullCellError(ValueError):
+    """Raised if a cell is null although its parameter is not optional."""
+
+
 def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | None:
-    """Return a function that converts a column's values to a parameter's type; None if not needed."""
+    """Return a function that checks a cell and converts it to a parameter's type; None if not needed."""
     media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
     if parameter.role is Role.MEDIA and media:
         return lambda value: _read_media(media[0], value)
-    if not text_only or parameter.hint is None or str in parameter.types:
+    if parameter.hint is None:
         return None
-    parser, name = codec_for(parameter.hint, DEFAULT_REGISTRY).parser, type_name(parameter.hint)
+    try:
+        codec = codec_for(parameter.hint, DEFAULT_REGISTRY)
+    except UnsupportedTypeError:  # the objects of an iterable are passed on
+        return None
+    return _CellReader(parameter, codec, text_only=text_only).read
 
-    def read(text: object) -> object:
-        if not isinstance(text, str):
-            return text
-        # as JSON, such as 12 or [1, 2]; else as a JSON text, such as a date or the member of an Enum
-        for candidate in (text, json.dumps(text)) if text else ("null",):
+
+class _CellReader:
+    """Checks the cells of a column by the annotation of a parameter, and converts them to its type."""
+
+    def __init__(self, parameter: Parameter, codec: JsonCodec[Any], *, text_only: bool) -> None:
+        self._codec = codec
+        self._name = type_name(parameter.hint)
+        self._is_text = str in parameter.types
+        self._text_only = text_only
+        self._records = tuple(one for one in parameter.types if isinstance(one, type) and _is_record(one))
+        hints = get_args(parameter.hint) if isinstance(parameter.hint, UnionType) else (parameter.hint,)
+        # A cell that has one of these types exactly needs no other check.
+        self._plain = frozenset(hints) if _PLAIN_HINTS.issuperset(hints) else frozenset()
+        self._accepts_null = self._reads("null")
+
+    def _reads(self, text: str) -> bool:
+        try:
+            self._codec.read(text)
+        except OutputParsingError:
+            return False
+        return True
+
+    def read(self, value: Any) -> Any:
+        """Return a cell as a value of the parameter's type, or raise ValueError."""
+        is_empty = value == "" if type(value) is str else value is None
+        if type(value) in self._plain and not (is_empty and self._text_only) and value == value:
+            return value
+        if self._is_missing(value):
+            if not self._accepts_null:
+                raise NullCellError(
+                    f"the cell is empty (null), but the parameter is {self._name}; annotate it as "
+                    f'{self._name} | None, or pass nulls="null" to have null as the answer'
+                )
+            return self._codec.read("null")
+        if isinstance(value, self._records):
+            return value
+        if not (self._text_only and isinstance(value, str) and not self._is_text):
             try:
-                return parser.parse(candidate, Leniency.NONE)
+                self._codec.write(value)
+            except ValueError:
+                pass
+            else:
+                return value
+        for text in self._json_texts(value):
+            try:
+                return self._codec.read(text)
             except OutputParsingError:
                 continue
-        raise ValueError(f"{text!r} is not {name}")
+        raise ValueError(f"{_short(value)} is not {self._name}")
 
-    return read
+    def _is_missing(self, value: object) -> bool:
+        if isinstance(value, float):
+            return value != value
+        return value is None or (self._text_only and value == "" and not self._is_text)
+
+    def _json_texts(self, value: Any) -> Iterator[str]:
+        """Yield the JSON texts that may stand for a cell."""
+        if isinstance(value, str):
+            if self._text_only and not self._is_text:
+                yield value  # JSON, such as 12 or [1, 2]
+            yield json.dumps(value)  # a text, such as a date or the member of an Enum
+            return
+        if isinstance(value, (JsonNumber, Decimal)):
+            yield str(value)
+        with suppress(ValueError):
+            yield json.dumps(to_jsonable_python(value, bytes_mode="base64", fallback=_plain))
+        if isinstance(value, float) and value.is_integer():  # a column of integers with nulls, in pandas
+            yield str(int(value))
+        if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
+            yield json.dumps(value.date().isoformat())  # pandas has no dates
+
+
+_PLAIN_HINTS = frozenset({str, int, float, bool, type(None)})
+
+
+def _is_record(cls: type) -> bool:
+    names = ("__pydantic_fields__", "__attrs_attrs__", "__struct_fields__")
+    return is_dataclass(cls) or any(hasattr(cls, name) for name in names)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def _read_media(cls: type[Any], value: object) -> Any:

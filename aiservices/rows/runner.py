@@ -53,12 +53,13 @@ from ..models.limits import Limits
 from ..models.messages import ChatReply, reply_from_json, reply_to_json
 from ..models.requests import request_hash
 from ..service.methods import result_of
-from .fields import Fields
+from .fields import NO_ANSWER, Fields
 from .journal import Journal, temporary_folder
 from .outputs import Review, open_output
 from .row import (
     EntryReader,
     MappedMethod,
+    NullCellError,
     Progress,
     Row,
     RowError,
@@ -124,6 +125,7 @@ class RunSettings:
         collect: Takes the requests whose replies are not in the journal, instead of sending them: the id of
             the row, the number and the hash of the request, and the request. The row is left for later.
         discount: The price of a reply from a batch, relative to the normal price.
+        null_answers: True if a null cell of a parameter that is not optional gives null as the answer.
         skip: Returns True for the number of a row that has nothing left to do.
         cache: Answers requests with the replies that it has stored.
         ask: Asks for a row in another process: receives its id, its arguments and the replies that the
@@ -143,6 +145,7 @@ class RunSettings:
     model_for: Callable[[ChatModel], ChatModel] | None = None
     collect: Callable[[str, int, str, CallModel], None] | None = None
     discount: float = 1.0
+    null_answers: bool = False
     skip: Callable[[int], bool] | None = None
     cache: ResponseCache | None = None
     ask: Callable[[str, Mapping[str, Any], Mapping[int, Any]], Awaitable[RowOutcome]] | None = None
@@ -329,7 +332,7 @@ class Runner:
         try:
             arguments = self._method.arguments(inputs)
         except ValueError as error:
-            return Row(number, key, inputs, RowError("ValueError", str(error)))
+            return self._invalid_row(item, error)
         row_id = self._id_of(item, arguments)
         reviewed = self._reviewed_row(item, arguments)
         if reviewed is not None:
@@ -359,7 +362,7 @@ class Runner:
             try:
                 arguments = self._method.arguments(inputs)
             except ValueError as error:
-                yield Row(number, item.key, inputs, RowError("ValueError", str(error)))
+                yield self._invalid_row(item, error)
                 continue
             row_id = self._id_of(item, arguments)
             row = self._reviewed_row(item, arguments)
@@ -369,6 +372,12 @@ class Runner:
                     raise RowsError(f"row {number} was not in the table before; it changed during the run")
                 row = self._reader.row(*item, entry)
             yield row
+
+    def _invalid_row(self, item: _Item, error: ValueError) -> Row[Any]:
+        """Return the row for cells that cannot be arguments; nothing is requested for it."""
+        if self._settings.null_answers and isinstance(error, NullCellError):
+            return Row(*item, cost=0.0)
+        return Row(*item, RowError("ValueError", str(error)))
 
     def _reviewed_row(self, item: _Item, arguments: Mapping[str, Any]) -> Row[Any] | None:
         if not self._reviewed:
@@ -833,8 +842,11 @@ class Job:
 
 
 def answer_of(row: Row[Any]) -> Any:
-    """Return a row's answer, or None if the row has an error."""
-    return None if row.error is not None else row.value
+    """Return a row's answer; None if the row has an error, and NO_ANSWER if a null cell is the reason."""
+    if row.error is not None:
+        return None
+    is_requested = row.attempts > 0 or row.cached or row.reviewed
+    return row.value if is_requested or row.value is not None else NO_ANSWER
 
 
 def _text(path: Path | None) -> str | None:

@@ -27,7 +27,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel
 
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
-from .row import RowsError
+from .row import JsonNumber, RowsError
 
 # --- Reading files ---
 
@@ -103,7 +103,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Row:
     return row
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)
+def _float(text: str) -> float:
+    number = float(text)
+    return number if repr(number) == text else JsonNumber(text)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=_float)
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:

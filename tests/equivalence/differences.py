@@ -11,7 +11,6 @@ from decimal import Decimal
 from enum import EnumMeta
 from typing import Any, Literal, NamedTuple, get_origin
 
-from equivalence.outcomes import typed
 from equivalence.return_types import Cat, Open, Order, Person, Prices
 from equivalence.table import Case
 from pydantic import SecretStr
@@ -190,12 +189,6 @@ FAULTS = [
         "as_udf refuses each time with an offset, also UTC, after it was paid; map_rows has a column in UTC.",
         "as_udf",
         named("time, zoned", "datetime, UTC", "datetime, offset"),
-    ),
-    Rule(
-        "A cell of JSONL, a dict or a dataframe is neither checked nor converted to the type of its "
-        "parameter, as a cell of CSV is.",
-        "row of (plain data|JSONL|Arrow|pandas|polars)",
-        lambda case: typed(case.plain) != typed(case.expected),
     ),
     Rule(
         "The last snapshot of a stream of a Decision has no probabilities; only its result has them.",

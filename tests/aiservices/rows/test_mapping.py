@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import math
 import random
@@ -13,13 +14,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Protocol
 
 import attrs
 import msgspec
+import pandas
+import polars
+import pyarrow
 import pytest
+from pydantic import StringConstraints
 
 from aiservices import (
     AiMessage,
@@ -632,6 +638,102 @@ def test_texts_of_a_csv_file_are_converted_for_their_parameters(tmp_path: Path) 
     rows = sorted(map_rows(service.text, tmp_path / "in.csv"), key=lambda row: row.number)
     assert sorted(seen) == ["42 HIGH 2026", "8 LOW none"]
     assert str(rows[2].error) == "ValueError: column count: 'x' is not int"
+
+
+class Cells(Protocol):
+    @user_message("{{text}} {{size}} {{price}} {{day}} {{note}} {{code}}")
+    def read(
+        self,
+        text: str,
+        size: int = 0,
+        price: Decimal = Decimal(0),
+        day: date = date(2026, 1, 1),
+        note: str | None = None,
+        code: Annotated[str, StringConstraints(pattern="^[A-Z]+$")] = "A",
+    ) -> Ticket: ...
+
+
+def kinds_of_tables(cells: dict[str, Any], folder: Path) -> dict[str, Any]:
+    (folder / "in.jsonl").write_text(json.dumps(cells, default=str) + "\n")
+    with (folder / "in.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([list(cells), ["" if one is None else one for one in cells.values()]])
+    columns = {name: [value] for name, value in cells.items()}
+    return {
+        "dicts": [cells],
+        "JSONL": folder / "in.jsonl",
+        "CSV": folder / "in.csv",
+        "Arrow": pyarrow.table(columns),
+        "pandas": pandas.DataFrame(columns),
+        "polars": polars.DataFrame(columns),
+    }
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({"text": "a", "size": 2.5}, "column size: {} is not int"),
+        ({"text": "a", "size": "maybe"}, "column size: 'maybe' is not int"),
+        ({"text": "a", "size": None}, "column size: the cell is empty (null), but the parameter is int; "),
+        ({"text": "a", "size": math.nan}, "column size: "),
+        ({"text": "a", "code": "b1"}, "column code: 'b1' is not "),
+        ({"text": "a", "day": "2026-02-30"}, "column day: '2026-02-30' is not date"),
+    ],
+)
+def test_cells_of_all_tables_are_checked_by_the_annotation(
+    cells: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    model = Model()
+    for kind, source in kinds_of_tables(cells, tmp_path).items():
+        if kind in ("JSONL", "CSV") and cells.get("size") != cells.get("size"):
+            continue  # they have no NaN
+        (row,) = map_rows(create(Cells, model).read, source)
+        assert row.error is not None
+        found = "'2.5'" if kind == "CSV" else "2.5"
+        assert row.error.message.startswith(expected.format(found)), kind
+    assert model.asked == []
+
+
+def test_cells_of_all_tables_are_converted_by_the_annotation(tmp_path: Path) -> None:
+    cells = {"text": "a", "size": 2, "price": 1.25, "day": "2026-02-28", "note": None, "code": "B"}
+    for kind, source in kinds_of_tables(cells, tmp_path).items():
+        model = ScriptedChatModel(['{"team": "a", "urgent": true}'])
+        (row,) = map_rows(create(Cells, model).read, source)
+        assert row.error is None, kind
+        note = "" if kind == "CSV" else "None"
+        prompt = model.requests[0].messages[-1].text
+        assert prompt.partition("\n")[0].replace("none", "None") == f"a 2 1.25 2026-02-28 {note} B", kind
+
+
+def test_numbers_of_json_keep_their_digits(tmp_path: Path) -> None:
+    model = ScriptedChatModel(['{"team": "a", "urgent": true}'])
+    (tmp_path / "in.jsonl").write_text('{"text": "a", "price": 12345678901234567.10}\n')
+    (row,) = map_rows(create(Cells, model).read, tmp_path / "in.jsonl")
+    assert row.error is None
+    assert "12345678901234567.10" in model.requests[0].messages[-1].text
+
+
+def test_whole_numbers_and_days_of_pandas_columns_fit_int_and_date() -> None:
+    frame = pandas.DataFrame(
+        {"text": ["a", "b"], "size": [2, None], "day": pandas.to_datetime(["2026-02-28", "2026-03-01"])}
+    )
+    rows = sorted(map_rows(create(Cells, Model()).read, frame), key=lambda row: row.number)
+    assert [row.error is None for row in rows] == [True, False]
+
+
+def test_a_null_cell_can_have_null_as_its_answer(tmp_path: Path) -> None:
+    model, to = Model(), tmp_path / "out.jsonl"
+    frame = pandas.DataFrame({"text": ["a", None, math.nan]})
+    rows = map_rows(create(Desk, model).ticket, frame, to=to, nulls="null")
+    assert (rows.summary.errors, rows.summary.requests, len(model.asked)) == (0, 1, 1)
+    lines = [json.loads(line) for line in to.read_text().splitlines()]
+    assert [(line["team"], line["urgent"], line["error"]) for line in lines] == [
+        ("a", True, None),
+        (None, None, None),
+        (None, None, None),
+    ]
+    assert rows.dataframe()["team"].isna().tolist() == [False, True, True]
+    with pytest.raises(DefinitionError, match='nulls is \'skip\'; it must be "error" or "null"'):
+        map_rows(create(Desk, model).ticket, frame, nulls="skip")  # type: ignore[call-overload]
 
 
 def test_the_progress_goes_to_a_function() -> None:
