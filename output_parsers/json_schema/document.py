@@ -299,6 +299,23 @@ def _without_draft_3(part: object) -> Any:
         else _without_draft_3(value)
         for key, value in part.items()
     }
+    _move_required(part, schema)
+    if "divisibleBy" in schema:
+        schema["multipleOf"] = schema.pop("divisibleBy")
+    bases = schema.pop("extends", [])
+    all_of = bases if isinstance(bases, list) else [bases]
+    if "disallow" in schema:
+        schema["not"] = _kinds_of_draft_3(schema.pop("disallow"))
+    kinds = _kinds_of_draft_3(schema.pop("type", "any"))
+    if kinds.keys() <= {"type"}:
+        schema |= kinds
+    else:
+        all_of.append(kinds)
+    return {**schema, "allOf": all_of} if all_of else schema
+
+
+def _move_required(part: JsonSchema, schema: JsonSchema) -> None:
+    """Write the properties that are required in a list, as draft 4 does, and dependencies on them, too."""
     if isinstance(schema.get("required"), bool):  # its parent has it in a list
         del schema["required"]
     properties = part["properties"] if isinstance(part.get("properties"), dict) else {}
@@ -307,23 +324,10 @@ def _without_draft_3(part: object) -> Any:
     ]
     if required:
         schema["required"] = required
-    if "divisibleBy" in schema:
-        schema["multipleOf"] = schema.pop("divisibleBy")
-    bases = schema.pop("extends", [])
-    all_of = bases if isinstance(bases, list) else [bases]
-    for keyword in ("type", "disallow"):
-        if keyword in schema:
-            kinds = _kinds_of_draft_3(schema.pop(keyword))
-            if keyword == "disallow":
-                schema["not"] = kinds
-            elif kinds.keys() <= {"type"}:
-                schema |= kinds
-            else:
-                all_of.append(kinds)
-    for key, value in schema.get("dependencies", {}).items():
+    dependencies = schema.get("dependencies")
+    for key, value in dependencies.items() if isinstance(dependencies, dict) else ():
         if isinstance(value, str):
             schema["dependencies"][key] = [value]
-    return {**schema, "allOf": all_of} if all_of else schema
 
 
 def _kinds_of_draft_3(kinds: Any) -> JsonSchema:

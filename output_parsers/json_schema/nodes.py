@@ -805,15 +805,9 @@ def without_optional_nulls(node: Node[object], data: Json, seen: set[tuple[int, 
         for option in node.options:
             data = without_optional_nulls(option, data, seen)
         return data
-    parts: dict[Any, Node[object]] = {}
-    optional: set[str] = set()
-    if isinstance(node, ListNode) and isinstance(data, list):
-        parts = dict.fromkeys(range(len(data)), node.item)
-    elif isinstance(node, DictNode) and isinstance(data, dict):
-        parts = dict.fromkeys(data, node.value)
-    elif isinstance(node, ObjectNode) and isinstance(data, dict):
-        parts = node.nodes
-        optional = {field.name for field in node.spec.fields if not field.required}
+    parts = _nodes_of_parts(node, data)
+    record = node if isinstance(node, ObjectNode) else None
+    optional = {field.name for field in record.spec.fields if not field.required} if record else set()
     pairs = list(data.items() if isinstance(data, dict) else enumerate(data))
     fewer = {
         key: without_optional_nulls(parts[key], item, seen) if key in parts else item
@@ -823,6 +817,15 @@ def without_optional_nulls(node: Node[object], data: Json, seen: set[tuple[int, 
     if len(fewer) == len(data) and all(fewer[key] is item for key, item in pairs):
         return data
     return fewer if isinstance(data, dict) else list(fewer.values())
+
+
+def _nodes_of_parts(node: Node[object], data: dict[str, Json] | list[Json]) -> dict[Any, Node[object]]:
+    """Return the nodes of the items or properties of JSON data, by their index or key."""
+    if isinstance(node, ListNode) and isinstance(data, list):
+        return dict.fromkeys(range(len(data)), node.item)
+    if isinstance(node, DictNode) and isinstance(data, dict):
+        return dict.fromkeys(data, node.value)
+    return node.nodes if isinstance(node, ObjectNode) and isinstance(data, dict) else {}
 
 
 class PropertiesNode(ObjectNode):
