@@ -131,8 +131,8 @@ def _asked_in_responses(body: Any) -> tuple[dict[str, Any], Any]:
 
 def _responses(message: Message, streamed: bool) -> Reply:
     more: dict[str, Any] = {"usage": responses_api.usage(INPUT, OUTPUT)}
-    if message.finish in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER):
-        reason = "max_output_tokens" if message.finish is FinishReason.LENGTH else "content_filter"
+    if message.finish is not FinishReason.STOP:
+        reason = "max_output_tokens" if message.finish is FinishReason.LENGTH else message.finish.value
         more |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
     if message.tool is not None:
         item = responses_api.function_call("c1", message.tool, message.text)
@@ -159,7 +159,11 @@ def _asked_in_anthropic(body: Any) -> tuple[dict[str, Any], Any]:
     return tools, body.get("output_config", {}).get("format", {}).get("schema")
 
 
-_ANTHROPIC_ENDS = {FinishReason.LENGTH: "max_tokens", FinishReason.STOP: "end_turn"}
+_ANTHROPIC_ENDS = {
+    FinishReason.LENGTH: "max_tokens",
+    FinishReason.STOP: "end_turn",
+    FinishReason.OTHER: "tired",
+}
 
 
 def _anthropic(message: Message, streamed: bool) -> Reply:
@@ -198,7 +202,11 @@ def _asked_in_gemini(body: Any) -> tuple[dict[str, Any], Any]:
     return tools, body.get("generationConfig", {}).get("responseJsonSchema")
 
 
-_GEMINI_ENDS = {FinishReason.LENGTH: "MAX_TOKENS", FinishReason.CONTENT_FILTER: "SAFETY"}
+_GEMINI_ENDS = {
+    FinishReason.LENGTH: "MAX_TOKENS",
+    FinishReason.CONTENT_FILTER: "SAFETY",
+    FinishReason.OTHER: "OTHER",
+}
 
 
 def _gemini(message: Message, streamed: bool) -> Reply:
@@ -231,7 +239,11 @@ def _asked_in_bedrock(body: Any) -> tuple[dict[str, Any], Any]:
     return tools, written and json.loads(written["schema"])
 
 
-_BEDROCK_ENDS = {FinishReason.LENGTH: "max_tokens", FinishReason.CONTENT_FILTER: "content_filtered"}
+_BEDROCK_ENDS = {
+    FinishReason.LENGTH: "max_tokens",
+    FinishReason.CONTENT_FILTER: "content_filtered",
+    FinishReason.OTHER: "tired",
+}
 
 
 def _bedrock(message: Message, streamed: bool) -> Reply:
@@ -279,7 +291,7 @@ _LOOSE = Capabilities(json_schema=True, json_mode=True, tools=True)
 _STRICT = replace(_LOOSE, strict_schema=True)
 _GRAMMAR = Capabilities(json_schema=True, json_mode=True, constrained=True, profile="llama.cpp")
 _NAME = "claude-sonnet-5"
-_ALL = frozenset(("length", "content_filter", "refusal"))
+_ALL = frozenset(("length", "content_filter", "refusal", "other"))
 
 
 def _chat_at(server: Server, capabilities: Capabilities) -> Dialect:
@@ -303,19 +315,19 @@ DIALECTS = {
         lambda url: AnthropicChatModel(_NAME, base_url=url, api_key="k"),
         _asked_in_anthropic,
         _anthropic,
-        frozenset(("length", "refusal")),
+        frozenset(("length", "refusal", "other")),
     ),
     "gemini": Dialect(
         lambda url: GeminiChatModel("gemini-3-pro", base_url=f"{url}/v1beta", api_key="k"),
         _asked_in_gemini,
         _gemini,
-        frozenset(("length", "content_filter")),
+        frozenset(("length", "content_filter", "other")),
     ),
     "bedrock": Dialect(
         lambda url: BedrockChatModel(f"anthropic.{_NAME}-v1:0", base_url=url, api_key="k"),
         _asked_in_bedrock,
         _bedrock,
-        frozenset(("length", "content_filter")),
+        frozenset(("length", "content_filter", "other")),
     ),
 }
 

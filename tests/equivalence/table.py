@@ -344,6 +344,7 @@ ENDINGS = [
     Case("cut off", Person, '{"name": "Ann", "ag', TruncatedError, finish=FinishReason.LENGTH),
     Case("cut off, but complete", Person, RECORD, TruncatedError, finish=FinishReason.LENGTH),
     Case("cut off number", int, "12", TruncatedError, finish=FinishReason.LENGTH),
+    Case("ended for an unknown reason", Person, RECORD, TruncatedError, finish=FinishReason.OTHER),
     Case("refused", Person, "", RefusalError, refusal="I cannot help with that."),
     Case("filtered", Person, "", ContentFilterError, finish=FinishReason.CONTENT_FILTER),
     Case("filtered list", list[int], "[1", ContentFilterError, finish=FinishReason.CONTENT_FILTER),
