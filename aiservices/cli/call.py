@@ -74,7 +74,7 @@ class MapSettings(NamedTuple):
         tpm: Tokens per minute.
         max_concurrency: How many rows are processed at the same time.
         restart: Discard the results of an earlier run.
-        retry_failed: Process the rows that failed again.
+        retry_failed: Process all rows that failed again, also those that the model refused.
         review: A file for the rows with uncertain answers.
         unsure_below: The probability below which an answer is uncertain.
         reviewed: A review file that people have completed.
@@ -160,7 +160,7 @@ def _row_settings(method: object, output: str, settings: MapSettings) -> RowSett
         ),
         limits=Limits(settings.rpm, settings.tpm, settings.max_concurrency),
         restart=settings.restart,
-        retry_failed=settings.retry_failed,
+        retry_failed=True if settings.retry_failed else None,
         review=settings.review,
         unsure_below=settings.unsure_below,
         reviewed=settings.reviewed,

@@ -273,7 +273,7 @@ def map_(
         bool, typer.Option("--restart", help="Discard the results of an earlier run.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Process rows again that had an error.")
+        bool, typer.Option("--retry-failed", help="Process all rows again that had an error.")
     ] = False,
     review: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write rows with unsure answers to a CSV file.")

@@ -238,12 +238,15 @@ class RowSettings(TypedDict, total=False):
         journal: The file that stores finished rows, so that the same call continues after an interruption; by
             default the name of ``to`` with ``.journal``. Without both, nothing is kept.
         restart: Discard the results of an earlier run.
-        retry_failed: Process rows again that had an error in an earlier run.
+        retry_failed: Whether rows with an error of an earlier run are processed again: None, the default, for
+            those whose error may not occur again, such as a lost connection or a reply that could not be
+            read; True for all, also those whose content the model refused; False for none.
         limits: The limits of requests to the model.
         budget: The limits of the whole run: money, tokens, requests and seconds.
         max_concurrency: How many rows are processed at the same time; 64 by default.
         row_timeout: The seconds after which a row has an error; 600 by default.
-        max_failures: The share of failed rows that ends the run; 0.5 by default.
+        max_failures: The share of failed rows that ends the run; 0.5 by default. With 1.0, errors of rows
+            never end it.
         dedupe: False to send requests for each of several equal rows.
         ordered: True to yield the rows in the order of the table.
         limit: Process only the first rows.
@@ -265,7 +268,7 @@ class RowSettings(TypedDict, total=False):
     to: str | PathLike[str] | None
     journal: str | PathLike[str] | None
     restart: bool
-    retry_failed: bool
+    retry_failed: bool | None
     limits: Limits | None
     budget: Budget | None
     max_concurrency: int | None
@@ -398,7 +401,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
             or (limits and limits.max_concurrency)
             or _DEFAULT_CONCURRENCY,
             dedupe=settings.get("dedupe", True),
-            retry_failed=settings.get("retry_failed", False),
+            retry_failed=settings.get("retry_failed"),
             ordered=settings.get("ordered", False),
             seconds_per_row=settings.get("row_timeout", 600.0),
             max_failures=settings.get("max_failures", 0.5),

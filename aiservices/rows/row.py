@@ -30,7 +30,14 @@ from ..engine.plan import CallPlan
 from ..engine.results import Result
 from ..interface.parameters import Parameter, Role
 from ..interface.templates import Prompt, record_fields
-from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem, counted
+from ..models.errors import (
+    AiServiceError,
+    DefinitionError,
+    DefinitionProblem,
+    FinishError,
+    ModelError,
+    counted,
+)
 from ..models.media import Media
 from ..models.messages import Usage
 from ..remote.codec import ENVELOPE_PATH, JsonCodec, codec_for
@@ -594,7 +601,9 @@ def done_entry(
 def error_entry(error: Exception, usage: Usage | None, cost: float | None, attempts: int) -> dict[str, Any]:
     """Return the journal entry for a row that ended with an error."""
     named = error if isinstance(error, RowError) else RowError(type(error).__name__, str(error))
-    return {"error": {"type": named.type, "message": named.message}, **_counts(usage, cost, attempts)}
+    entry = {"error": {"type": named.type, "message": named.message}, **_counts(usage, cost, attempts)}
+    is_permanent = isinstance(error, FinishError) or (isinstance(error, ModelError) and not error.retryable)
+    return {**entry, "permanent": True} if is_permanent else entry
 
 
 def _counts(usage: Usage | None, cost: float | None, attempts: int) -> dict[str, object]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, Protocol
 
-from ..engine.budget import Budget, SharedBudget, using_accounts
+from ..engine.budget import Budget, SharedBudget, active_accounts, using_accounts
 from ..engine.effects import (
     CallModel,
     Effect,
@@ -42,15 +42,20 @@ from ..models.errors import (
     AuthenticationError,
     BudgetExceededError,
     DefinitionError,
+    InvalidReplyError,
     MissingExtraError,
+    ModelConnectionError,
     ModelError,
     ModelNotFoundError,
+    ModelServerError,
+    ModelTimeoutError,
+    ProbabilitiesUnavailableError,
     RateLimitError,
     counted,
     usage_of,
 )
 from ..models.limits import Limits
-from ..models.messages import ChatReply, reply_from_json, reply_to_json
+from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
 from ..models.requests import request_hash
 from ..service.methods import result_of
 from .fields import NO_ANSWER, Fields
@@ -75,6 +80,17 @@ from .tables import Table, open_table
 # Errors after which no other row can succeed.
 _FATAL = (AuthenticationError, ModelNotFoundError, DefinitionError, MissingExtraError, RowsError)
 _SAME_ERRORS = 5  # so many rows at the start with the same error end the run
+# Errors that do not depend on what a row contains.
+_GENERAL_NAMES = frozenset(
+    one.__name__
+    for one in (
+        InvalidReplyError,
+        ModelConnectionError,
+        ModelServerError,
+        ModelTimeoutError,
+        ProbabilitiesUnavailableError,
+    )
+)
 _MIN_ROWS_FOR_SHARE = 50
 _PROGRESS_SECONDS = 0.1
 
@@ -114,7 +130,8 @@ class RunSettings:
         key: The column that identifies a row; None to tell rows apart by their content.
         max_concurrency: How many rows are processed at the same time.
         dedupe: True to send only one request for equal rows.
-        retry_failed: True to process rows again that had an error in an earlier run.
+        retry_failed: True to process all rows again that had an error in an earlier run, None only those
+            whose error may not occur again, and False none.
         ordered: True to yield the rows in the order of the table.
         window: With ``ordered``: how many rows may be ahead of the first one that is not finished.
         seconds_per_row: The seconds after which a row fails with an error.
@@ -135,7 +152,7 @@ class RunSettings:
     key: str | None = None
     max_concurrency: int = 64
     dedupe: bool = True
-    retry_failed: bool = False
+    retry_failed: bool | None = None
     ordered: bool = False
     window: int = 1000
     seconds_per_row: float = 600.0
@@ -174,9 +191,11 @@ class RowFailure(NamedTuple):
         return cls(error, "permanent" if isinstance(error, ModelError) and not error.retryable else "")
 
     @property
-    def name(self) -> str:
-        """The name of the exception class, such as "RateLimitError"."""
-        return self.error.type if isinstance(self.error, RowError) else type(self.error).__name__
+    def is_general(self) -> bool:
+        """True for an error of the provider that does not depend on what the row contains."""
+        if isinstance(self.error, RowError):  # of a worker
+            return self.error.type in _GENERAL_NAMES
+        return type(self.error).__name__ in _GENERAL_NAMES
 
 
 class RowOutcome(NamedTuple):
@@ -193,6 +212,14 @@ class RowOutcome(NamedTuple):
     failure: RowFailure | None = None
     result: Result[Any] | None = None
     seconds: float = 0.0
+
+
+class _RuleError(Exception):
+    """Ends a run because of a rule about the errors of its rows."""
+
+    def __init__(self, rule: str, error: Exception) -> None:
+        super().__init__(rule)
+        self.error = error
 
 
 class ReplyStore(Protocol):
@@ -244,7 +271,9 @@ class Runner:
         self._window = asyncio.Semaphore(
             settings.window if settings.ordered else 2 * settings.max_concurrency
         )
+        self._failed_now: set[str] = set()  # rows with an error of this run, which equal rows share
         self._errors: Counter[str] = Counter()
+        self._rule = ""
         self._rows_sent = 0
         self._started_at = time.monotonic()
         self._reported_at = 0.0
@@ -340,7 +369,7 @@ class Runner:
         if key is not None and self._journal.has_changed(key, row_id):
             self.progress.changed += 1
         entry = self._journal.find(row_id)
-        if entry is not None and not ("error" in entry and self._settings.retry_failed):
+        if entry is not None and not self._asks_again(row_id, entry):
             self._remember_key(key, row_id, entry)
             return self._reader.row(number, key, inputs, entry)
         waiting = self._in_flight.get(row_id)
@@ -351,6 +380,14 @@ class Runner:
             return None
         self._remember_key(key, row_id, entry)
         return self._reader.row(number, key, inputs, entry)
+
+    def _asks_again(self, row_id: str, entry: Mapping[str, Any]) -> bool:
+        """Return True for an error of an earlier run that another request may avoid."""
+        if "error" not in entry or row_id in self._failed_now:
+            return False
+        if self._settings.retry_failed is None:
+            return not entry.get("permanent", False)
+        return self._settings.retry_failed
 
     def finished_rows(self) -> Iterator[Row[Any]]:
         """Yield the rows of a finished run in table order, with the answers saved in the journal."""
@@ -426,10 +463,16 @@ class Runner:
             return None, None
         self._rows_sent += 1
         entry, failure = outcome.entry, outcome.failure
-        if failure is not None and self._ends_run(failure):
+        ends_run = failure is not None and self._ends_run(failure)
+        if failure is not None and failure.kind not in ("fatal", "budget"):
+            self._failed_now.add(row_id)
+        if failure is not None and ends_run and failure.kind in ("fatal", "budget"):
             self._stop(failure.error)
             return None, None
-        self._journal.add_done(row_id, item.key, entry)
+        self._journal.add_done(row_id, item.key, entry)  # its replies are not used again
+        if failure is not None and ends_run:
+            self._stop(_RuleError(self._rule, failure.error))
+            return None, None
         if outcome.result is None:
             return self._reader.new(*item, entry, outcome.seconds), entry
         return self._reader.answered(*item, entry, outcome.result), entry
@@ -441,12 +484,19 @@ class Runner:
         if failure.kind == "budget":
             return self._spent.exceeded() is not None
         self._errors["all"] += 1
-        if failure.kind == "permanent":
-            self._errors[failure.name] += 1
-            if self._errors[failure.name] == self._rows_sent >= _SAME_ERRORS:
+        limit = self._settings.max_failures
+        if limit >= 1:
+            return False
+        if failure.is_general:
+            self._errors[str(failure.error)] += 1
+            if self._errors[str(failure.error)] == self._rows_sent >= _SAME_ERRORS:
+                self._rule = f"the first {self._rows_sent} rows have the same error; max_failures=1.0 goes on"
                 return True
         share = self._errors["all"] / self._rows_sent
-        return self._rows_sent >= _MIN_ROWS_FOR_SHARE and share > self._settings.max_failures
+        if self._rows_sent < _MIN_ROWS_FOR_SHARE or share <= limit:
+            return False
+        self._rule = f"{share:.0%} of {self._rows_sent} rows have an error, more than max_failures={limit:g}"
+        return True
 
     def _count(self, row: Row[Any]) -> None:
         progress = self.progress
@@ -489,9 +539,24 @@ async def answer_row(
         settings: The settings of the run.
         prices: The prices of the models; by default those of the method's budget.
     """
+    calls = _RecordedCalls(replies, row_id, store, settings)
+    outcome = await _answer_row(method, arguments, calls, settings, prices)
+    if outcome is None or outcome.failure is None or outcome.failure.kind or not calls.only_recorded:
+        return outcome
+    # the recorded replies cannot be read; the model is asked from the start
+    calls = _RecordedCalls({}, row_id, store, settings)
+    return await _answer_row(method, arguments, calls, settings, prices)
+
+
+async def _answer_row(
+    method: MappedMethod,
+    arguments: Mapping[str, Any],
+    calls: _RecordedCalls,
+    settings: RunSettings,
+    prices: Budget,
+) -> RowOutcome | None:
     service_method = method.service_method
     invocation: Invocation | None = None
-    calls = _RecordedCalls(replies, row_id, store, settings)
     result, failure = None, None
     try:
         invocation = service_method.plan.invocation((), arguments, service_method.budget)
@@ -547,6 +612,12 @@ class _RecordedCalls:
         self._collect = settings.collect
         self.batch_replies: set[int] = set()
         self._count = 0
+        self._sent = 0
+
+    @property
+    def only_recorded(self) -> bool:
+        """True if all replies of the call were recorded by an earlier run, and not by a batch of this one."""
+        return self._count > 0 and self._sent == 0 and not self.batch_replies
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
         """Perform one step of a service call, taking a model reply from the journal if possible."""
@@ -557,6 +628,7 @@ class _RecordedCalls:
                 if self._collect is not None:
                     self._collect(self._row_id, number, digest, effect)
                     raise _Suspended
+                self._sent += 1
                 reply = yield self._with_model(effect)
                 self._store(number, digest, reply)
             elif effect.checks and not all((yield Gather(effect.checks))):
@@ -584,6 +656,7 @@ class _RecordedCalls:
             raise _Suspended
         missing = [index for index, outcome in enumerate(outcomes) if outcome is None]
         if missing:
+            self._sent += len(missing)
             effects = [effect.effects[index] for index in missing]
             sent = tuple([self._with_model(one) if isinstance(one, CallModel) else one for one in effects])
             for index, outcome in zip(missing, (yield effect._replace(effects=sent)), strict=True):
@@ -606,6 +679,8 @@ class _RecordedCalls:
         entry = self._replies.get(number)
         if entry is None or entry["request"] != digest:
             return None
+        for account in active_accounts.get():
+            account.add_request(-1)  # the request was counted, but is not sent
         response = entry.get("http")
         if response is not None:
             assert isinstance(effect, CallModel)
@@ -615,7 +690,7 @@ class _RecordedCalls:
             self.batch_replies.add(id(reply))
             return reply
         try:
-            return reply_from_json(entry["body"])
+            return replace(reply_from_json(entry["body"]), usage=Usage())  # an earlier run paid for it
         except (KeyError, TypeError, ValueError):  # another version wrote it
             return None
 
@@ -667,6 +742,8 @@ class Job:
         reviewed: The answers that people gave, by the ids of rows.
         engine: Sends the requests in another way; None to send each at once.
         limits: The limits of requests to the models; None for none.
+        summary: What the run did.
+        is_finished: True if all rows were processed.
     """
 
     method: MappedMethod
@@ -682,6 +759,7 @@ class Job:
     engine: Engine | None = None
     limits: Limits | None = None
     summary: Summary = field(default_factory=Summary)
+    is_finished: bool = False
     _spool: Path | None = None
     _temporary_journal: Path | None = None
 
@@ -710,7 +788,18 @@ class Job:
         return Journal(path, work_of(self.method), restart=restart)
 
     async def run(self) -> AsyncGenerator[Row[Any], None]:
-        """Process all rows, yield each row when it is finished, and write the output at the end."""
+        """Process all rows, yield each row when it is finished, and write the output at the end.
+
+        The rows of a finished run are only read.
+        """
+        if self.is_finished:
+            journal = self.open_journal()
+            try:
+                for row in self.finished_rows(journal):
+                    yield row
+            finally:
+                journal.close()
+            return
         summary = self.summary = Summary(output=_text(self.to), journal=_text(self.journal))
         progress = Progress(self._total())
         limits = self.budget
@@ -747,6 +836,7 @@ class Job:
                 summary.limits_left = _limits_left(limits, spent)
             if self.to is not None or self.review is not None:
                 await self._write_in_thread(journal)
+            self.is_finished = True
         finally:
             journal.close()
 
@@ -783,10 +873,16 @@ class Job:
         if isinstance(error, RowsError):
             return error
         stored = f"; their answers are in {self.journal}" if self.journal is not None else ""
-        reason = str(error) if isinstance(error, RowError) else f"{type(error).__name__}: {error}"
+        rule, cause = ("", error) if not isinstance(error, _RuleError) else (f"{error}. ", error.error)
+        reason = str(cause) if isinstance(cause, RowError) else f"{type(cause).__name__}: {cause}"
+        again = "When it is removed, the same call asks only for the other rows"
+        if isinstance(error, _RuleError):
+            again += (
+                " and for those whose error may not occur again; retry_failed=True asks for all that failed"
+            )
         return RowsError(
             f"{self.method.qualname}: the run stopped after {counted(rows, 'row')}{stored}. "
-            f"The reason: {reason}. When it is removed, the same call asks only for the other rows"
+            f"The reason: {rule}{reason}. {again}"
         )
 
     def finished_rows(self, journal: Journal) -> Iterator[Row[Any]]:
@@ -837,7 +933,13 @@ class Job:
     def of_sample(self, rows: Sequence[Mapping[str, Any]]) -> Job:
         """Return a job that processes only the given rows of the table and uses the same journal."""
         return replace(
-            self, table=open_table(list(rows)), to=None, review=None, engine=None, summary=Summary()
+            self,
+            table=open_table(list(rows)),
+            to=None,
+            review=None,
+            engine=None,
+            summary=Summary(),
+            is_finished=False,
         )
 
 

@@ -79,7 +79,7 @@ def test_the_answers_are_beside_the_columns(run: CommandRun, desk: str) -> None:
     ]
     assert rows[1]["error"].startswith("ServiceOutputError: ")
     code, out, _ = run("map", desk, "in.csv", "out.csv", "--key", "id", "--column", "text=body")
-    assert "asked: 0, " in out
+    assert "asked: 1, " in out  # the reply could not be read
     code, out, _ = run("map", desk, "in.csv", "out.csv", "--key=id", "--column=text=body", "--retry-failed")
     assert "asked: 1, " in out
 

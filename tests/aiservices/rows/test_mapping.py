@@ -39,6 +39,7 @@ from aiservices import (
     Decision,
     DefinitionError,
     Image,
+    InvalidReplyError,
     MemoryId,
     Price,
     RateLimitError,
@@ -510,13 +511,66 @@ def test_errors_after_which_no_row_can_succeed_end_the_run(error: Exception, tmp
     assert sorted(model.asked[2:]) == ["b", "c", "d"]
 
 
-def test_the_same_error_in_all_first_rows_ends_the_run() -> None:
-    model = Model()
-    with pytest.raises(RowsError, match="BadRequestError: no"):
-        map_rows(
-            create(Desk, model).ticket, table(*(f"fail {n}" for n in range(50))), max_concurrency=1
-        ).run()
+class Broken(Model):
+    """A model whose replies have no valid form, or cannot be read, until it is repaired."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def answer(self, request: ChatRequest) -> str:
+        answer = super().answer(request)
+        if self.kind == "unreadable":
+            return "no ticket"
+        if self.kind == "invalid":
+            raise InvalidReplyError("not JSON")
+        return answer
+
+
+def test_the_same_error_of_the_provider_in_all_first_rows_ends_the_run() -> None:
+    model, texts = Broken("invalid"), [f"fail {n}" for n in range(40)]
+    with pytest.raises(RowsError) as caught:
+        map_rows(create(Desk, model, retry=None).ticket, table(*map(str, range(40))), max_concurrency=1).run()
+    assert "The reason: the first 5 rows have the same error; max_failures=1.0 goes on. Invalid" in str(
+        caught.value
+    )
     assert len(model.asked) == 5
+    desk = create(Desk, Broken("invalid"), retry=None)
+    assert map_rows(desk.ticket, table(*map(str, range(60))), max_failures=1.0).run().errors == 60
+    # rows that are refused for their content say nothing about the others
+    assert map_rows(create(Desk, Model()).ticket, table(*texts), max_concurrency=1).run().errors == 40
+
+
+def test_a_run_that_stopped_asks_again_when_the_model_is_repaired(tmp_path: Path) -> None:
+    model, to = Broken("unreadable"), tmp_path / "out.jsonl"
+    desk = create(Desk, model)
+    texts = [str(number) for number in range(120)]
+    with pytest.raises(RowsError, match=r"100% of 50 rows have an error, more than max_failures=0\.5"):
+        map_rows(desk.ticket, table(*texts), to=to)
+    model.kind, model.asked = "", []
+    rows = map_rows(desk.ticket, table(*texts), to=to)
+    assert (rows.summary.rows, rows.summary.errors) == (120, 0)
+    assert rows.summary.requests == len(model.asked)
+
+
+def test_recorded_replies_that_cannot_be_read_are_not_used_again(tmp_path: Path) -> None:
+    model, to = Broken("unreadable"), tmp_path / "out.jsonl"
+    desk = create(Desk, model)
+    assert map_rows(desk.ticket, table("a"), to=to).summary.errors == 1
+    journal = tmp_path / "out.jsonl.journal"
+    lines = [line for line in journal.read_bytes().splitlines(keepends=True) if b'"done"' not in line]
+    journal.write_bytes(b"".join(lines))  # as if the process had been killed before the row was finished
+    model.kind, model.asked = "", []
+    rows = map_rows(desk.ticket, table("a"), to=to)
+    assert (rows.summary.errors, rows.summary.requests, len(model.asked)) == (0, 1, 1)
+
+
+def test_reading_a_finished_run_sends_and_changes_nothing(tmp_path: Path) -> None:
+    model, to = Broken("unreadable"), tmp_path / "out.jsonl"
+    rows = map_rows(create(Desk, model).ticket, table("a", "b", "fail"), to=to, retry_failed=True)
+    summary, asked, written = str(rows.summary), len(model.asked), to.stat().st_mtime_ns
+    assert [row.error is None for row in rows] == [False, False, False]
+    assert (str(rows.summary), len(model.asked), to.stat().st_mtime_ns) == (summary, asked, written)
 
 
 def test_too_many_failed_rows_end_the_run() -> None:

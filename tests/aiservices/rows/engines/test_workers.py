@@ -110,8 +110,9 @@ def test_the_rows_are_those_of_one_process(engine: Any, tmp_path: Path) -> None:
 def test_a_second_run_asks_only_for_what_is_missing(engine: Any, tmp_path: Path) -> None:
     run(engine, tmp_path / "log", rows=20).run()
     rows = run(engine, tmp_path / "log")
-    assert {row.key: row.cached for row in rows} == {number: number < 20 for number in range(30)}
-    assert len(asked(tmp_path / "log")) == 30
+    is_known = {number: number < 20 and number % 10 != 9 for number in range(30)}  # the others had an error
+    assert {row.key: row.cached for row in rows} == is_known
+    assert len(asked(tmp_path / "log")) == 32
     assert not (tmp_path / "journal.parts").exists()
 
 
