@@ -76,7 +76,7 @@ def test_an_error_has_its_status_and_reveals_no_secret(
     error: Any, status: int, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    desk = create(Desk, ScriptedChatModel([error] * 4), budget=Budget(max_attempts=1))
+    desk = create(Desk, ScriptedChatModel([error] * 20), budget=Budget(max_attempts=1))
     http = TestClient(app(desk))
     for method in ("number", "anumber", "numbers", "growing"):
         answer = http.post(f"/{method}", json={"it": "x"})
