@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     guard = config.stash[_GUARD] = RealCallGuard(
-        real_models=config.getoption("--real-models"),
+        real_models=bool(config.getoption("--real-models")),
         hosts=config.getini("aiservices_permitted_hosts"),
         local_permitted=not config.getini("aiservices_guard_local"),
     )

@@ -929,7 +929,9 @@ class ObjectNode(Node[object]):
 class _JsonObjectNode(ObjectNode):
     """Reads the JSON object of a record class, and returns it with the keys and values for pydantic."""
 
-    exact = False
+    @property
+    def exact(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
+        return False
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         return self

@@ -48,7 +48,8 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=16)
 def _validator_of(kind: str) -> SchemaValidator:
-    return SchemaValidator({"type": kind, "strict": True})
+    schema: Any = {"type": kind, "strict": True}
+    return SchemaValidator(schema)
 
 
 def _is_exact_text(kind: str, data: Json) -> bool:

@@ -460,8 +460,9 @@ class TracedModel(WrappingChatModel):
     def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
         context = AttachedContext(self._start(request, stream=streamed))
         try:
-            self._reply = yield Send(self._model, request, context=context, on_delta=self._record_delta)
-            return self._reply
+            reply = yield Send(self._model, request, context=context, on_delta=self._record_delta)
+            self._reply = reply
+            return reply
         except BaseException as error:
             self._error = error
             raise
