@@ -44,11 +44,9 @@ _ANSWER_MARKS = (
     _FINAL_CHANNEL,
     f"<|start|>assistant{_FINAL_CHANNEL}",
 )
-_END_OF_ANSWER = lazy_regex(
-    r"(?:\s*(?:<\|(?:end_of_solution|end_response|return|end|im_end|eot_id|eom_id|endoftext|end_of_text|inner_suffix)\|>"
-    r"|<end_of_turn>|</s>))+\s*\Z",
-    re.IGNORECASE,
-)
+_TOKENS = "end_of_solution end_response return end im_end eot_id eom_id endoftext end_of_text inner_suffix"
+_END_MARKS = (*(f"<|{name}|>" for name in _TOKENS.split()), "<end_of_turn>", "</s>")
+_END_OF_ANSWER = lazy_regex(rf"(?:\s*(?:{'|'.join(map(re.escape, _END_MARKS))}))+\s*\Z", re.IGNORECASE)
 # gpt-oss without its special tokens: "analysisWe need…assistantfinal…"
 _BARE_FINAL = "assistantfinal"
 _OPENINGS = sorted((*_MARKS, *_ANSWER_MARKS), key=len, reverse=True)
@@ -199,7 +197,9 @@ class ReasoningFilter:
         """Hold back the end of an answer that may be a mark such as ``<|return|>``."""
         text = self._pending + chunk
         start = text.find("<", max(0, len(text) - _LONGEST_END))
-        end = len(text[:start].rstrip()) if start >= 0 else len(text)
+        tail = text[start:].lower()
+        is_mark = start >= 0 and any(mark.startswith(tail) or tail.startswith(mark) for mark in _END_MARKS)
+        end = len(text[:start].rstrip()) if is_mark else len(text)
         self._pending = text[end:]
         return text[:end]
 
