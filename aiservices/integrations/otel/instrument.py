@@ -460,7 +460,7 @@ class TracedModel(WrappingChatModel):
     def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
         context = AttachedContext(self._start(request, stream=streamed))
         try:
-            reply = yield Send(self._model, request, context=context, on_delta=self._record_delta)
+            reply: ChatReply = yield Send(self._model, request, context=context, on_delta=self._record_delta)
             self._reply = reply
             return reply
         except BaseException as error:
