@@ -60,7 +60,7 @@ from output_parsers.types.scalars import (
 )
 
 from ..models.errors import DefinitionError, DefinitionProblem
-from .row import RowsError
+from .row import JsonNumber, RowsError
 from .tables import Table, pyarrow
 
 _PREFIX = "answer_"
@@ -591,7 +591,14 @@ def fit(value: Any, tp: Any) -> Any:
 # What the values of a column are: a name, or ("list", kind of the items). "str" is text as it is, and "text"
 # is a mixture, written as text.
 _Kind: TypeAlias = "str | tuple[str, str]"
-_KINDS: dict[type, str] = {type(None): "null", bool: "bool", float: "float", str: "str", bytes: "bytes"}
+_KINDS: dict[type, str] = {
+    type(None): "null",
+    bool: "bool",
+    float: "float",
+    JsonNumber: "float",
+    str: "str",
+    bytes: "bytes",
+}
 
 
 def _kind_of(value: Any) -> _Kind:

@@ -764,6 +764,11 @@ def test_numbers_of_json_keep_their_digits(tmp_path: Path) -> None:
     (row,) = map_rows(create(Cells, model).read, tmp_path / "in.jsonl")
     assert row.error is None
     assert "12345678901234567.10" in model.requests[0].messages[-1].text
+    (tmp_path / "in.jsonl").write_text('{"text": "a", "weight": 1.50, "sizes": [2.0e3]}\n')
+    found = map_rows(
+        create(Desk, Model()).ticket, tmp_path / "in.jsonl", columns={"lang": "text"}
+    ).dataframe()
+    assert found.select(["weight", "sizes"]).to_pylist() == [{"weight": 1.5, "sizes": [2000.0]}]
 
 
 def test_whole_numbers_and_days_of_pandas_columns_fit_int_and_date() -> None:
