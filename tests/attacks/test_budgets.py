@@ -224,7 +224,7 @@ def test_replies_without_usage_count_by_an_estimate(kind: str) -> None:
 def test_negative_usage_counts_as_zero_and_is_logged_once(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    usage = {"prompt_tokens": -500, "completion_tokens": 100}
+    usage = {"prompt_tokens": -500 - list(CALLS).index(kind), "completion_tokens": 100}
     with Loopback().reply(text_reply(BAD_ITEMS, usage)) as server, model_of(server, f"n-{kind}") as model:
         writer = create(Writer, model, budget=Budget(max_attempts=6, tokens=150))
         with caplog.at_level(logging.WARNING, "aiservices"):
@@ -234,9 +234,7 @@ def test_negative_usage_counts_as_zero_and_is_logged_once(
     assert raised.usage is not None
     assert raised.usage.total_tokens == 200
     assert [record.getMessage() for record in caplog.records] == [
-        f"openai:n-{kind} reported impossible token counts: "
-        "Usage(input_tokens=-500, output_tokens=100, cached_tokens=0, reasoning_tokens=0, "
-        "cache_write_tokens=0)"
+        f"a provider reported impossible token counts: {usage}"
     ]
 
 

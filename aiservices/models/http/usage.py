@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from ..messages import AiMessage, FinishReason, Usage
@@ -52,12 +54,10 @@ def read_usage(usage: Any, fields: UsageFields) -> Usage | None:
             count = usage.get(key)
             if member:
                 count = count.get(member) if type(count) is dict else None
-            if (
-                type(count) is int and -_LARGEST_COUNT < count < _LARGEST_COUNT
-            ):  # the engine corrects negative ones
+            if type(count) is int and 0 <= count < _LARGEST_COUNT:
                 total += count
             elif count is not None:
-                total += _odd_count(count)
+                total += _odd_count(count, str(usage))
         counts.append(total)
     return Usage(*counts)
 
@@ -67,8 +67,15 @@ def counts_of(usage: object) -> dict[str, Any]:
     return dict(usage) if isinstance(usage, Mapping) else {}
 
 
-def _odd_count(count: object) -> int:
+@lru_cache(maxsize=64)
+def _warn_once(usage: str) -> None:
+    logging.getLogger("aiservices").warning("a provider reported impossible token counts: %s", usage)
+
+
+def _odd_count(count: object, usage: str) -> int:
     """Convert a count that is not a usual integer, such as ``"3"`` or ``3.0``; return 0 for anything else."""
+    if isinstance(count, int):
+        _warn_once(usage)
     try:
         number = float(count) if isinstance(count, (str, float)) else 0.0
         return int(number) if 0 <= number < _LARGEST_COUNT else 0
