@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from ..models.errors import install_command
+
 __all__ = ["main"]
 
 _REQUIRED_PACKAGES = ("typer", "rich")
@@ -22,7 +24,7 @@ def main() -> None:
             raise
         print(
             f"aiservices: the command line needs {error.name}, which is not installed: "
-            "install the extra cli of aiservices",
+            + install_command("cli"),
             file=sys.stderr,
         )
         sys.exit(1)

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from ..models.errors import install_command
 from ..remote.contract import CALLER_ROLES, Contract, contract_of
 from .console import print_text
 from .errors import CommandFailedError, UsageError, suggestion
@@ -61,8 +62,7 @@ def serve(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> 
     for package in ("fastapi", "uvicorn"):
         if find_spec(package) is None:
             raise CommandFailedError(
-                f"serve needs {package}, which is not installed: install the extras cli and "
-                "fastapi of aiservices"
+                f"serve needs {package}, which is not installed: {install_command('cli', 'fastapi')}"
             )
     application = application_of(settings)  # in this process too, so that it reports each mistake
     if not _is_loopback(settings.host):
@@ -190,7 +190,7 @@ def serve_mcp(settings: McpSettings) -> None:
     # The package is not part of the extra cli, so the error names the extra to install.
     if find_spec("mcp") is None:
         message = "mcp needs the package mcp, which is not installed"
-        raise CommandFailedError(f"{message}: install the extras cli and mcp of aiservices")
+        raise CommandFailedError(f"{message}: {install_command('cli', 'mcp')}")
     server = server_of(settings)
     if sys.stdin.isatty():
         message = f"{settings.target} waits for an MCP client; clients start this command themselves"

@@ -595,8 +595,13 @@ def require_extra(module: str, extra: str, feature: str) -> None:
 def missing_extra(module: str, extra: str, feature: str) -> MissingExtraError:
     """Return the error for an optional package that is not installed."""
     package = module.partition(".")[0].replace("_", "-")
-    message = f'{feature} needs the package {package}: pip install "aiservices[{extra}]"'
+    message = f"{feature} needs the package {package}: {install_command(extra)}"
     return MissingExtraError(message, name=module.partition(".")[0])
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs extras of this package, for messages."""
+    return f'pip install "aiservices[{",".join(extras)}]"'
 
 
 # --- Tracebacks ---

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from . import BUILT_IN
 from .base import ChatModel
-from .errors import DefinitionError, DefinitionProblem, UnavailableError
+from .errors import DefinitionError, DefinitionProblem, UnavailableError, install_command
 
 if TYPE_CHECKING:
     from .presets import Preset
@@ -93,7 +93,7 @@ def _embedded_model() -> str:
     """Return the name of the embedded llama.cpp model, or raise LookupError if it is not installed."""
     # find_spec does not import the runtime, which takes long and must wait for the first request.
     if find_spec("xllamacpp") is None:
-        raise UnavailableError("the embedded model is not installed: install the extra local of aiservices")
+        raise UnavailableError(f"the embedded model is not installed: {install_command('local')}")
     return "local"
 
 

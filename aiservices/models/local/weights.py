@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Protocol
 
-from ..errors import AiServiceError, UnavailableError
+from ..errors import AiServiceError, UnavailableError, install_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +420,7 @@ class HubSource:
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
         """Download the weights file with ``huggingface_hub``, which continues interrupted downloads."""
         if find_spec("huggingface_hub") is None:
-            raise SourceError("huggingface_hub is not installed: install the extra local of aiservices")
+            raise SourceError(f"huggingface_hub is not installed: {install_command('local')}")
         hub = import_module("huggingface_hub")
         if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
             raise SourceError("HF_HUB_OFFLINE is set")

@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object
-from ..errors import AuthenticationError, DefinitionError, DefinitionProblem
+from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, install_command
 from ..http.api import CallSettings, RequestWriter, json_request_writer
 from ..http.base import ApiKey, Credentials, KeyFunction, key_credentials, key_function_credentials
 from ..http.model import check_name
@@ -49,8 +49,7 @@ from .blocks import BlockChatModel, BlockDialect, ReplyMaker, leading_system
 _NO_OPTIONS = ChatOptions()
 _KEY_ADVICE = "set GEMINI_API_KEY or GOOGLE_API_KEY, or pass api_key"
 _VERTEX_ADVICE = (
-    "pass token, or install the extra vertex of aiservices and sign in with gcloud auth "
-    "application-default login"
+    f"pass token, or sign in with gcloud auth application-default login after {install_command('vertex')}"
 )
 _VERTEX_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _CONTINUATION = "continuationToken"

@@ -94,8 +94,7 @@ def test_without_its_extra_the_error_says_what_to_install(tmp_path: Path) -> Non
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "aiservices: the command line needs typer, which is not installed: install the extra cli of "
-        "aiservices\n"
+        'aiservices: the command line needs typer, which is not installed: pip install "aiservices[cli]"\n'
     )
 
 

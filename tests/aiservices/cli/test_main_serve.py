@@ -153,8 +153,7 @@ def test_without_its_extra_the_error_says_what_to_install(
     assert run("serve", "samples.sentiment:SentimentAnalyzer") == (
         1,
         "",
-        "error: serve needs uvicorn, which is not installed: install the extras cli and fastapi "
-        "of aiservices\n",
+        'error: serve needs uvicorn, which is not installed: pip install "aiservices[cli,fastapi]"\n',
     )
 
 

@@ -115,6 +115,5 @@ def test_without_the_package_the_error_names_the_extra(
     result = run("mcp", "talk:chat")
     assert (result.code, " ".join(result.err.split())) == (
         1,
-        "error: mcp needs the package mcp, which is not installed: install the extras cli and mcp of "
-        "aiservices",
+        'error: mcp needs the package mcp, which is not installed: pip install "aiservices[cli,mcp]"',
     )

