@@ -37,6 +37,7 @@ _EXAMPLE_WORDS = r"""
     |could look like|might look like|would be like|if there were|you (?:sent|wrote|gave|provided)|given input
     |the input was|original input|beispiel\w*|z\. ?b|zum beispiel|muster|vorlage|entwurf|exemple\w*|modèle|brouillon
     |ejemplo\w*|plantilla|borrador|esempi\w*|bozza|exemplo\w*|rascunho|voorbeeld\w*|exempel|eksempel|przykład\w*|příklad
+    |esimerkki|példa|παράδειγμα|exemplu|näide|mfano|ví dụ|דוגמה
     |пример\w*|например|шаблон|приклад\w*|örnek|contoh|misalnya|مثال|مثلا|उदाहरण
 """
 _FORMAT = (
@@ -45,11 +46,24 @@ _FORMAT = (
 )
 _SAYS_EXAMPLE = lazy_regex(
     rf"(?<!\w)(?:{''.join(map(str.strip, _EXAMPLE_WORDS.splitlines()))})(?!\w)|例如|例子|示例|举例|例|模板|样本|草稿"
-    rf"|예시|예를|템플릿|たとえば|サンプル|雛形|\A\W*{_FORMAT}"
+    rf"|ตัวอย่าง|\A\W*예\Z|예시|예를|템플릿|たとえば|サンプル|雛形|\A\W*{_FORMAT}"
 )
 _CORRECTED = lazy_regex(
     r"(?:corrected(?: \w+)?|correction|fixed(?: \w+)?|updated(?: \w+)?|final(?: \w+)?|revised(?: \w+)?|korrigiert"
     r"|korrektur|endgültig\w*|corrigée?|version finale|corregid[oa]|corretto|修正|更正|最终|最終)\Z"
+)
+# A whole clause or sentence that calls the JSON wrong, in the languages of the other tables.
+_WRONG = (
+    r"(?:(?:[^\W\d][\w'’]{0,8} ){0,2}(?:falsch|faux|falso|incorrect[ao]|sbagliato|errado|fout|błędne|неверно|неправильно|yanlış"
+    r"|špatně|fel|väärin|hibás|λάθος|sai|salah|forkert|feil|خطأ|गलत(?: है)?)"
+    r"|[这這]是错误的|[这這]是錯誤的|これは間違いです|이것은 틀렸습니다)"
+)
+# A whole clause before JSON that says that it is not the answer, and questions.
+_NO_ANSWER = lazy_regex(
+    rf"\W*(?:{_WRONG}|bad|before|original|(?:tool )?input|rejected|avoid|anything but|unlike|demo|test fixture|(?:wild )?guess"
+    r"|fake data|failed|exception|validation error for|stale|partial|incomplete|todo|lorem ipsum"
+    r"|i (?:can|wo)n['’]t(?: give you| return)?|(?:this|that|it) is(?:n['’]t| not)|the user (?:sent|provided|wrote|gave)"
+    r"|(?:your|the) (?:input|request) was|suppose the answer were|is it|could it be|should i return|did you mean)\W*"
 )
 # What denies the JSON at the beginning of the clause before it.
 _DENIES = lazy_regex(
@@ -67,17 +81,22 @@ _REFUSES = lazy_regex(
 _FINAL_SENTENCE = lazy_regex(r"(?:so|therefore|hence),? the (?:answer|result|output) is\Z")
 # Words right after JSON that call it an example, or take it back.
 _SUBJECT = (
-    r"(?:(?:and |but |however,? )?(?:this|that|it|these|which|the (?:above|json|answer|data|values?))\s)?"
+    r"(?:note:? )?(?:(?:and |but |however,? )?(?:this|that|it|these(?: values)?|which|the (?:above )?(?:json|answer|data|values?)"
+    r"|the above)\s)?"
 )
 _TAKEN_BACK = lazy_regex(
-    rf"[\s`~*_)\].,;:!–—-]{{0,20}}(?:[←<]-{{0,2}}|//|#)?\s{{0,3}}{_SUBJECT}"
+    rf"[\s`~*_()\[\].,;:!–—-]{{0,20}}(?:[←<]-{{0,2}}|//|#)?\s{{0,3}}{_SUBJECT}"
     r"(?:(?:is|are|was|were) (?:only |just |merely |purely |an? |the |all )*"
     r"(?:example|examples|sample|dummy|template|placeholder|draft|made[- ]up|invented|fictional|hypothetical|mock|guess)"
     r"|would be (?:the |a |an )?(?:format|example|structure|template|wrong|guess)|(?:may|might|could) be (?:wrong|incorrect)"
-    r"|(?:(?:is|was) )?(?:only |just )?(?:an? )?(?:example|sample|dummy|placeholder|template)(?: data)?\s*[.!)]?\s*(?:\Z|\n)"
-    r"|(?:the |an? )?\w{1,20} (?:is|was|are) actually|(?:is|are|was) (?:wrong|incorrect|false|placeholders?|not (?:real|correct|right))"
-    r"|values are|no such|i (?:made|invented)|i(?: am|['’]m) (?:not (?:sure|certain)|unsure)|wait\b|correction\b|oops\b|scratch that|on second thought"
-    r"|(?:ist|war) nur ein beispiel|n['’]est qu['’]un exemple|(?:es|era) solo un ejemplo|只是(?:一个)?(?:例子|示例))",
+    r"|(?:(?:is|was) )?(?:only |just )?(?:an? )?(?:example|sample|dummy|placeholder|template|hypothetical|fictional|guess|truncated)(?: data)?\s*[.!)]?\s*(?:\Z|\n)"
+    r"|(?:the |an? )?\w{1,20} (?:is|was|are) actually|(?:is|are|was) (?:wrong|incorrect|false|invalid|placeholders?|not (?:real|correct|right))"
+    r"|(?:was|is) the old |not (?:real|sure)\b|(?:please )?(?:ignore|disregard|do(?: not|n['’]t) use|i retract) (?:this|that|it|the above)\b"
+    r"|actually,? (?:the |an? )?\w{1,20} (?:is|was|are)\b|edit:|none of (?:this|these|it) (?:is|are)\b|let me (?:redo|fix|correct)\b"
+    r"|(?:replace|fill in) the (?:real |actual |correct )?values|output cut off|\?\s*\Z"
+    r"|values are|no such|(?:sorry,? )?i (?:made|invented|fabricated|guessed|mixed up)\b|i(?: am|['’]m) (?:not (?:sure|certain)|unsure)|wait\b|correction\b|oops\b|scratch that|on second thought"
+    rf"|{_WRONG}\W*(?:\Z|\n)"
+    r"|(?:ist|war) nur (?:ein beispiel|geraten)|n['’]est qu['’]un exemple|(?:es|era) solo un ejemplo|只是(?:一个)?(?:例子|示例))",
     re.IGNORECASE,
 )
 
@@ -100,7 +119,9 @@ def role_of(text: str, start: int, end: int, lower: int = 0, upper: int | None =
     last = f"{clause.rpartition(', ')[2]}: "
     if is_announced(last, len(last)) or _FINAL_SENTENCE.search(clause):
         return Role.ANSWER
-    if _SAYS_EXAMPLE.search(clause) or _DENIES.match(clause) or _REFUSES.search(clause):
+    if _NO_ANSWER.fullmatch(clause) or _DENIES.match(clause):
+        return Role.OTHER
+    if _SAYS_EXAMPLE.search(clause) or _REFUSES.search(clause):
         return Role.OTHER
     return Role.UNSAID
 

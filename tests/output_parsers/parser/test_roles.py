@@ -40,6 +40,20 @@ NOT_THE_ANSWER = [
     "{} but this may be wrong.",
     "{} Wait, the age should be 4.",
     "{} Correction: age is 4.",
+    "{} (guess)",
+    "{} was the old value.",
+    "{} Please ignore the above.",
+    "{}\n\nNote: these values are made up.",
+    "{}\n\nDas ist falsch.",
+    "{} 这是错误的。",
+    "Esto es incorrecto: {}",
+    "Detta är fel: {}",
+    "Rejected: {}",
+    "Input: {}",
+    "The user sent {}",
+    "Could it be {}",
+    "Esimerkki: {}",
+    "ตัวอย่าง: {}",
 ]
 ANSWERS = [
     "Here is the person: {}",
@@ -47,6 +61,10 @@ ANSWERS = [
     "Answer: {}",
     "{}\n\nThis is the person that the text describes.",
     "{}\n\nLet me know if you need more examples.",
+    "{}\n\nIs there anything else?",
+    "{}\n\nPlease ignore the previous version.",
+    "Before I answered I read the text. {}",
+    "Eingabe gelesen, nichts war falsch beschrieben:\n{}",
     "For this example, the answer is:\n{}",
 ]
 CHOSEN = [
