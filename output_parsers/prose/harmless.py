@@ -248,13 +248,18 @@ _HEDGES = """
     |almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying|jok(?:e|ing)|kidding|scratch|mistake\\w*|tentative\\w*|tb[cd]|confirmed|subject\\ to|sort\\ of|kind\\ of|only\\ (?:on|if|when|in|for|with|after|before|until|as)|except|as\\ long\\ as|hypothetical\\w*|previous\\w*|last|colleague|claims?|scherz|witz|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel|ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead
     |opposite|contrary|iron(?:y|ic\\w*)|sarcas\\w+|example|placeholder|pretend\\w*
     |vielleicht|eventuell|vermutlich|wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso
+    |the\\ reverse|i\\ mis(?:read|judged)|beg\\ to\\ differ|most\\ cases|provided\\ that|ignore\\ (?:this|that)|i\\ retract|please\\ verify
+    |old\\ value|fails\\ to|coin\\ flip|made\\ (?:this|it|that)\\ up|random\\ (?:choice|pick)|hard\\ to\\ tell|vérifier|ich\\ rate|geraten|contraire
+    |contrario|verificare|exemplo|piada|chutei|voorbeeld|grapje|te\\ controleren|gegokt|przykład|żart|sprawdzenia|zgaduję|угадал
+    |проверить|приклад|вгадав|örnek|şaka|tahmin|exempel|skämtar|gissade|eksempel|gættede|spøk|gjettet|příklad|hádal|esimerkki
+    |arvasin|tippeltem|exemplu|ghicit|παράδειγμα|adiviné|contoh|menebak|ví\\ dụ|مثال|مزحة|خمنت
     |probablemente|forse|probabilmente|talvez|provavelmente|misschien|waarschijnlijk|kanske|måske|kanskje|może|chyba
     |možná|asi|возможно|наверное|может|вероятно|можливо|мабуть|belki|galiba|mungkin|barangkali|ربما|शायद
 """
 _TAKES_BACK = lazy_regex(
     r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + "|" + re.sub(r"(?<!\\)\s+", "", _HEDGES) + r")(?!\w)"
     r"|(?:\A|[.!?,;]\s*)wait(?!\w)|take (?:that|it) back|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
-    r"|[不没沒非未无無别否勿反錯错]|可能|乱猜|违う|違う|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+    r"|[不没沒非未无無别否勿反錯错]|可能|猜|例子|核实|例です|要確認|예시|농담|추측|违う|違う|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
 )
 _NEGATION = lazy_regex(
     r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + r")(?!\w)|n['’]t(?!\w)|[不没沒非未无無]"

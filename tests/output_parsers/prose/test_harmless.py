@@ -43,6 +43,14 @@ ANNOUNCED = [
     "Therefore, {}.",
 ]
 DENIED = ["{}?", "not {}", "{} - but I am not sure", "maybe {}", "probably {}", "{} is wrong"]
+# An explanation that makes the value a guess, an example or a joke, in languages whose explanations are read.
+EXPLAINED_AWAY = """
+    I made this up.|Random choice.|The reverse holds.|I misread the text.|Please verify.|Ich rate nur.
+    |À vérifier.|Le client dit le contraire.|Lo adiviné.|Da verificare.|É uma piada.|Grapje.
+    |Dit is een voorbeeld.|To żart.|Zgaduję.|Я угадал.|Це приклад.
+    |Bu bir örnek.|Şaka yapıyorum.|Jag gissade.|Jeg gættede.
+    |To je příklad.|Ini contoh.|هذا مثال.|我猜的。|需要核实。|これは例です。|농담입니다.
+""".split("|")
 VALUES: list[tuple[Any, str, object]] = [
     (Literal["low", "high"], "low", "low"),
     (bool, "yes", True),
@@ -74,6 +82,10 @@ def test_every_announced_value_is_read() -> None:
 
 def test_every_denied_value_is_an_error() -> None:
     assert differences(DENIED, lambda value: "an error") == []
+
+
+def test_a_value_that_its_explanation_calls_a_guess_or_a_joke_is_an_error() -> None:
+    assert differences([f"{{}}. {text.strip()}" for text in EXPLAINED_AWAY], lambda value: "an error") == []
 
 
 def test_no_language_lists_a_word_that_denies_something_in_another_one() -> None:
