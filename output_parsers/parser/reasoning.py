@@ -46,7 +46,8 @@ _ANSWER_MARKS = (
 )
 _TOKENS = "end_of_solution end_response return end im_end eot_id eom_id endoftext end_of_text inner_suffix"
 _END_MARKS = (*(f"<|{name}|>" for name in _TOKENS.split()), "<end_of_turn>", "</s>")
-_END_OF_ANSWER = lazy_regex(rf"(?:\s*(?:{'|'.join(map(re.escape, _END_MARKS))}))+\s*\Z", re.IGNORECASE)
+_END_MARK = lazy_regex(rf"(?:{'|'.join(map(re.escape, _END_MARKS))})\Z", re.IGNORECASE)
+_LONGEST_END_MARK = max(map(len, _END_MARKS))
 # gpt-oss without its special tokens: "analysisWe need…assistantfinal…"
 _BARE_FINAL = "assistantfinal"
 _OPENINGS = sorted((*_MARKS, *_ANSWER_MARKS), key=len, reverse=True)
@@ -89,11 +90,26 @@ def may_have_reasoning(text: str) -> bool:
     return any(sign in text for sign in _SIGNS)
 
 
+def _without_end_marks(text: str) -> str:
+    """Return a text without the marks at its end, and the white space around them."""
+    kept, end = len(text), _end_of_words(text, len(text))
+    # A pattern for all marks at once would be tried at each space of a long text.
+    while mark := _END_MARK.search(text, max(0, end - _LONGEST_END_MARK), end):
+        kept = end = _end_of_words(text, mark.start())
+    return text[:kept]
+
+
+def _end_of_words(text: str, end: int) -> int:
+    while end and text[end - 1].isspace():
+        end -= 1
+    return end
+
+
 def find_answer(text: str) -> Answer:
     """Separate the reasoning of a whole reply from its answer."""
     if not may_have_reasoning(text):
         return Answer(text, has_reasoning=False)
-    text = _END_OF_ANSWER.sub("", text)
+    text = _without_end_marks(text)
     reasoning = ReasoningFilter()
     answer = reasoning.feed(text) + reasoning.finish()
     if reasoning.is_open:
@@ -182,7 +198,7 @@ class ReasoningFilter:
         if self._closing is not None:
             return ""
         if self.has_reasoning:
-            return _END_OF_ANSWER.sub("", text)
+            return _without_end_marks(text)
         return text if self._answer_began else self._blank + text
 
     def _after_blanks(self, text: str, position: int) -> int:

@@ -310,7 +310,7 @@ def _without_edges(text: str) -> str:
         text = bare
 
 
-_BULLET_BEFORE = lazy_regex(r"\A(?:[-–—•#=]|1[.)])\s+")
+_BULLET_BEFORE = lazy_regex(rf"\A(?:[{re.escape(_EDGES + _AGREEING)}]*+(?:[-–—•#=]|1[.)])\s++)+")
 # A denial in the notation of programs: "!positive".
 _DENIED_BY_SIGN = lazy_regex(r"\W*[!¬]\w")
 _CONFIDENCE = lazy_regex(
