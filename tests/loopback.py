@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+from zlib import crc32
 
 MAX_WAIT = 20.0  # seconds; no test waits longer
 
@@ -125,6 +126,28 @@ def sse(
 ) -> Reply:
     """Return the reply with a stream of server-sent events, sent in these chunks."""
     return Reply(200, b"", {"content-type": "text/event-stream"}, chunks, wait_before or {}, cut_off)
+
+
+def amazon_event(kind: str, data: object, *, message_type: str = "event") -> bytes:
+    """Return one event, or one exception, of a stream in Amazon's binary format."""
+    values = {
+        f":{message_type}-type": kind,
+        ":content-type": "application/json",
+        ":message-type": message_type,
+    }
+    headers = b"".join(
+        bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
+        for name, value in values.items()
+    )
+    payload = json.dumps(data, ensure_ascii=False).encode()
+    prelude = struct.pack(">II", len(headers) + len(payload) + 16, len(headers))
+    message = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
+    return message + struct.pack(">I", crc32(message))
+
+
+def amazon_stream(*events: bytes, **settings: Any) -> Reply:
+    """Return the reply with a stream of such events; the settings are those of ``Reply``."""
+    return Reply(200, b"", {"content-type": "application/vnd.amazon.eventstream"}, events, **settings)
 
 
 def stream_reply(texts: Iterable[str], *, finish_reason: str = "stop") -> Reply:

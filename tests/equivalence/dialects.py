@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import random
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import responses_api
 from equivalence.request_check import Server, check_request
@@ -23,6 +21,8 @@ from loopback import (
     Loopback,
     ReceivedRequest,
     Reply,
+    amazon_event,
+    amazon_stream,
     answer,
     delta,
     event,
@@ -262,29 +262,14 @@ def _bedrock(message: Message, streamed: bool) -> Reply:
         else [{"toolUse": {"input": piece}} for piece in message.pieces]
     )
     frames = [
-        _frame("messageStart", {"role": "assistant"}),
-        *([_frame("contentBlockStart", {"contentBlockIndex": 0, "start": start})] if start else []),
-        *(_frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": one}) for one in wrapped),
-        _frame("contentBlockStop", {"contentBlockIndex": 0}),
-        _frame("messageStop", {"stopReason": stop}),
-        _frame("metadata", {"usage": usage}),
+        amazon_event("messageStart", {"role": "assistant"}),
+        *([amazon_event("contentBlockStart", {"contentBlockIndex": 0, "start": start})] if start else []),
+        *(amazon_event("contentBlockDelta", {"contentBlockIndex": 0, "delta": one}) for one in wrapped),
+        amazon_event("contentBlockStop", {"contentBlockIndex": 0}),
+        amazon_event("messageStop", {"stopReason": stop}),
+        amazon_event("metadata", {"usage": usage}),
     ]
-    return Reply(200, b"", {"content-type": "application/vnd.amazon.eventstream"}, frames)
-
-
-def _frame(kind: str, data: Any) -> bytes:
-    headers = b"".join(
-        bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-        for name, value in (
-            (":event-type", kind),
-            (":content-type", "application/json"),
-            (":message-type", "event"),
-        )
-    )
-    payload = json.dumps(data).encode()
-    prelude = struct.pack(">II", len(headers) + len(payload) + 16, len(headers))
-    frame = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
-    return frame + struct.pack(">I", crc32(frame))
+    return amazon_stream(*frames)
 
 
 _LOOSE = Capabilities(json_schema=True, json_mode=True, tools=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 import responses_api as responses
+from loopback import amazon_event
 
 from aiservices.models.http.model import HttpChatModel
 from aiservices.models.openai import OpenAiChatModel, OpenAiResponsesModel
@@ -79,17 +78,7 @@ def sse_event(data: Json) -> bytes:
 def frame(event: Json) -> bytes:
     """Return an event in Amazon's binary format."""
     ((kind, data),) = event.items()
-    names = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
-    if kind.endswith("Exception"):
-        names = {":exception-type": kind, ":message-type": "exception"}
-    headers = b"".join(
-        bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-        for name, value in names.items()
-    )
-    payload = json_bytes(data)
-    prelude = struct.pack(">II", len(headers) + len(payload) + 16, len(headers))
-    message = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
-    return message + struct.pack(">I", crc32(message))
+    return amazon_event(kind, data, message_type="exception" if kind.endswith("Exception") else "event")
 
 
 def _openai_error(message: str) -> Json:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import struct
 import threading
-from binascii import crc32
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
-from loopback import DONE, MAX_WAIT, Loopback, Reply, delta, event, sse
+from loopback import DONE, MAX_WAIT, Loopback, Reply, amazon_event, amazon_stream, delta, event, sse
 from responses_api import (
     arguments_delta,
     end_event,
@@ -582,35 +580,21 @@ def gemini_replies(gate: threading.Event) -> list[Reply]:
     ]
 
 
-def frame(kind: str, data: Any) -> bytes:
-    headers = b""
-    for name, value in ((":event-type", kind), (":message-type", "event")):
-        headers += (
-            bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-        )
-    payload = json.dumps(data).encode()
-    prelude = struct.pack(">II", len(headers) + len(payload) + 16, len(headers))
-    message = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
-    return message + struct.pack(">I", crc32(message))
-
-
 def bedrock_replies(gate: threading.Event) -> list[Reply]:
     def reply(*chunks: bytes, stop: str, **settings: Any) -> Reply:
-        end = (frame("messageStop", {"stopReason": stop}), frame("metadata", {"usage": {}}))
-        return Reply(
-            200, b"", {"content-type": "application/vnd.amazon.eventstream"}, (*chunks, *end), **settings
-        )
+        end = (amazon_event("messageStop", {"stopReason": stop}), amazon_event("metadata", {"usage": {}}))
+        return amazon_stream(*chunks, *end, **settings)
 
     chunks = []
     for index, (name, arguments) in enumerate(CALLS):
         place = {"contentBlockIndex": index}
         start = {"toolUse": {"toolUseId": f"c{index + 1}", "name": name}}
         chunks += [
-            frame("contentBlockStart", {**place, "start": start}),
-            frame("contentBlockDelta", {**place, "delta": {"toolUse": {"input": arguments}}}),
-            frame("contentBlockStop", place),
+            amazon_event("contentBlockStart", {**place, "start": start}),
+            amazon_event("contentBlockDelta", {**place, "delta": {"toolUse": {"input": arguments}}}),
+            amazon_event("contentBlockStop", place),
         ]
-    text = frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Both."}})
+    text = amazon_event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Both."}})
     return [reply(*chunks, stop="tool_use", wait_before={3: gate}), reply(text, stop="end_turn")]
 
 

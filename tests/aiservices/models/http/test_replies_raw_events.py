@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
-from zlib import crc32
 
 import pytest
-from loopback import DONE, Loopback, Reply, event, sse
+from loopback import DONE, Loopback, Reply, amazon_event, amazon_stream, event, sse
 
 from aiservices import (
     AnthropicChatModel,
@@ -93,22 +91,8 @@ RESPONSES: list[dict[str, Any]] = [
 ]
 
 
-def frame(data: dict[str, Any]) -> bytes:
-    """Return an event in the binary format of Bedrock."""
-
-    def header(name: str, value: str) -> bytes:
-        return bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-
-    ((kind, members),) = data.items()
-    headers = header(":event-type", kind) + header(":message-type", "event")
-    payload = json.dumps(members).encode()
-    prelude = struct.pack(">II", len(headers) + len(payload) + 16, len(headers))
-    message = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
-    return message + struct.pack(">I", crc32(message))
-
-
 def frames(*events: dict[str, Any]) -> Reply:
-    return Reply(200, b"", {"content-type": "application/vnd.amazon.eventstream"}, [*map(frame, events)])
+    return amazon_stream(*(amazon_event(*member) for one in events for member in one.items()))
 
 
 def sent(*events: dict[str, Any]) -> Reply:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import struct
 import sys
-from binascii import crc32
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
-from loopback import Loopback, Reply, json_reply
+from loopback import Loopback, Reply, amazon_event, amazon_stream, json_reply
 
 from aiservices import (
     AuthenticationError,
@@ -135,39 +133,20 @@ def test_the_name_of_a_file_is_cleaned(loopback: Loopback) -> None:
 # --- Streams of binary frames
 
 
-def header(name: str, value: str) -> bytes:
-    return bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-
-
-def frame(kind: str, data: Any, *, message_type: str = "event") -> bytes:
-    key = ":event-type" if message_type == "event" else ":exception-type"
-    headers = header(key, kind) + header(":content-type", "application/json")
-    headers += header(":message-type", message_type)
-    payload = json.dumps(data).encode()
-    prelude = struct.pack(">II", len(headers) + len(payload) + 16, len(headers))
-    message = prelude + struct.pack(">I", crc32(prelude)) + headers + payload
-    return message + struct.pack(">I", crc32(message))
-
-
-def frames(*chunks: bytes, cut_off: bool = False) -> Reply:
-    kind = {"content-type": "application/vnd.amazon.eventstream"}
-    return Reply(200, b"", kind, chunks, cut_off=cut_off)
-
-
 def text(value: str) -> bytes:
-    return frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": value}})
+    return amazon_event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": value}})
 
 
 END = (
-    frame("messageStop", {"stopReason": "end_turn"}),
-    frame("metadata", {"usage": {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13}}),
+    amazon_event("messageStop", {"stopReason": "end_turn"}),
+    amazon_event("metadata", {"usage": {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13}}),
 )
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_a_stream_of_frames(loopback: Loopback, size: int) -> None:
-    data = b"".join((frame("messageStart", {"role": "assistant"}), text("Hel"), text("lo."), *END))
-    loopback.reply(frames(*[data[start : start + size] for start in range(0, len(data), size)]))
+def test_a_stream_of_amazon_stream(loopback: Loopback, size: int) -> None:
+    data = b"".join((amazon_event("messageStart", {"role": "assistant"}), text("Hel"), text("lo."), *END))
+    loopback.reply(amazon_stream(*[data[start : start + size] for start in range(0, len(data), size)]))
     stream = asks(loopback).stream("x")
     result = stream.result()
     assert (result.value, result.usage) == ("Hello.", Usage(9, 4))
@@ -176,15 +155,16 @@ def test_a_stream_of_frames(loopback: Loopback, size: int) -> None:
 
 def test_a_streamed_tool_call(loopback: Loopback) -> None:
     start = {"toolUse": {"toolUseId": "t1", "name": "weather"}}
+    place = {"contentBlockIndex": 0}
     pieces = [{"toolUse": {"input": piece}} for piece in ('{"city": ', '"Delft"}')]
     loopback.reply(
-        frames(
-            frame("contentBlockStart", {"contentBlockIndex": 0, "start": start}),
-            *[frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": piece}) for piece in pieces],
-            frame("messageStop", {"stopReason": "tool_use"}),
-            frame("metadata", {"usage": {"inputTokens": 9, "outputTokens": 4}}),
+        amazon_stream(
+            amazon_event("contentBlockStart", {**place, "start": start}),
+            *[amazon_event("contentBlockDelta", {**place, "delta": piece}) for piece in pieces],
+            amazon_event("messageStop", {"stopReason": "tool_use"}),
+            amazon_event("metadata", {"usage": {"inputTokens": 9, "outputTokens": 4}}),
         ),
-        frames(text("It rains."), *END),
+        amazon_stream(text("It rains."), *END),
     )
     assert asks(loopback, tools=[weather]).stream("x").result().value == "It rains."
     assert loopback.requests[1].json["messages"][1]["content"] == [CALL]
@@ -193,7 +173,7 @@ def test_a_streamed_tool_call(loopback: Loopback) -> None:
 def test_a_damaged_frame_is_an_error(loopback: Loopback) -> None:
     damaged = bytearray(text("lo."))
     damaged[-6] ^= 1
-    loopback.reply(frames(text("Hel"), bytes(damaged), *END))
+    loopback.reply(amazon_stream(text("Hel"), bytes(damaged), *END))
     deltas = iter(model_at(loopback).stream(ChatRequest.of("x")))
     assert next(deltas).text == "Hel"
     with pytest.raises(ModelError, match="a frame of the stream is damaged"):
@@ -210,7 +190,9 @@ def test_a_damaged_frame_is_an_error(loopback: Loopback) -> None:
     ],
 )
 def test_an_exception_in_a_stream(loopback: Loopback, kind: str, expected: type[Exception]) -> None:
-    loopback.reply(frames(text("Hel"), frame(kind, {"message": "It broke."}, message_type="exception")))
+    loopback.reply(
+        amazon_stream(text("Hel"), amazon_event(kind, {"message": "It broke."}, message_type="exception"))
+    )
     deltas = iter(model_at(loopback).stream(ChatRequest.of("x")))
     assert next(deltas).text == "Hel"
     with pytest.raises(expected, match="It broke"):
@@ -218,7 +200,7 @@ def test_an_exception_in_a_stream(loopback: Loopback, kind: str, expected: type[
 
 
 def test_a_stream_without_an_end_is_an_error(loopback: Loopback) -> None:
-    loopback.reply(frames(text("Hel"), cut_off=True))
+    loopback.reply(amazon_stream(text("Hel"), cut_off=True))
     deltas = iter(model_at(loopback).stream(ChatRequest.of("x")))
     assert next(deltas).text == "Hel"
     with pytest.raises(ModelConnectionError):
@@ -331,17 +313,17 @@ def test_a_tool_that_amazon_runs_is_not_called_again(loopback: Loopback) -> None
 
 def test_a_streamed_tool_that_amazon_runs_is_not_called_again(loopback: Loopback) -> None:
     def block(index: int, start: Any, *deltas: Any) -> Iterator[bytes]:
-        yield frame("contentBlockStart", {"contentBlockIndex": index, "start": start})
+        yield amazon_event("contentBlockStart", {"contentBlockIndex": index, "start": start})
         for one in deltas:
-            yield frame("contentBlockDelta", {"contentBlockIndex": index, "delta": one})
+            yield amazon_event("contentBlockDelta", {"contentBlockIndex": index, "delta": one})
 
     use = {"toolUse": {name: INTERPRETER["toolUse"][name] for name in ("toolUseId", "name", "type")}}
     end = {name: OUTPUT["toolResult"][name] for name in ("toolUseId", "status", "type")}
     loopback.reply(
-        frames(
+        amazon_stream(
             *block(0, use, {"toolUse": {"input": '{"snippet": "6 * 7"}'}}),
             *block(1, {"toolResult": end}, {"toolResult": OUTPUT["toolResult"]["content"]}),
-            frame("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"text": "It is 42."}}),
+            amazon_event("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"text": "It is 42."}}),
             *END,
         )
     )
@@ -356,9 +338,9 @@ def test_the_text_of_citations_is_part_of_the_answer(loopback: Loopback) -> None
     cited = {"citationsContent": {"content": [{"text": "at nine."}], "citations": [source]}}
     loopback.reply(
         said("We open ", cited),
-        frames(
+        amazon_stream(
             text("We open at nine."),
-            frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"citation": source}}),
+            amazon_event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"citation": source}}),
             *END,
         ),
     )
