@@ -1,4 +1,4 @@
-"""An application that uvicorn serves on the loopback interface, for tests."""
+"""Servers on the loopback interface, for tests: applications that uvicorn serves, and other processes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,19 @@ class Served:
         self._thread.join(LONGEST_WAIT)
         self._socket.close()
         assert not self._thread.is_alive()
+
+
+def wait_until_listening(port: int) -> None:
+    """Wait until a process accepts connections at a port of this machine."""
+    end = time.monotonic() + LONGEST_WAIT
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError(f"no server listens on port {port}")
 
 
 def serve_applications() -> Iterator[Callable[[Any], str]]:

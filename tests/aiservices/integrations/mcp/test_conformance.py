@@ -10,12 +10,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from served import wait_until_listening
 
 pytest.importorskip("mcp")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: install the extra fastapi of aiservices")
@@ -69,7 +69,7 @@ def test_a_server_passes_all_scenarios_but_those_that_no_service_has(run_suite: 
         port = probe.getsockname()[1]
     server = subprocess.Popen([sys.executable, str(FOLDER / "conformance_server.py"), str(port)])
     try:
-        _wait_for(port)
+        wait_until_listening(port)
         known = str(FOLDER / "conformance_expected_failures.yml")
         url = f"http://127.0.0.1:{port}/mcp"
         done = run_suite("server", "--url", url, "--suite", "all", "--expected-failures", known)
@@ -78,14 +78,3 @@ def test_a_server_passes_all_scenarios_but_those_that_no_service_has(run_suite: 
         server.wait()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Total: 13 passed" in done.stdout, done.stdout
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(300):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise TimeoutError(f"no server listens on port {port}")

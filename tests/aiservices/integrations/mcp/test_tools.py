@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from served import wait_until_listening
 
 pytest.importorskip("mcp")
 
@@ -384,7 +385,7 @@ def test_a_server_at_a_url_receives_the_headers() -> None:
         port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, SERVER, str(port)])
     try:
-        _wait_for(port)
+        wait_until_listening(port)
         with McpTools.http(f"http://127.0.0.1:{port}/mcp", headers={"X-Caller": "Ann"}, timeout=20) as tools:
             assert result_text(tools, calls("caller")) == "Ann"
             assert result_text(tools, calls("weather", city="Rome")) == '{"city":"Rome","degrees":21.5}'
@@ -401,17 +402,6 @@ def test_an_unreachable_url_is_named_without_its_secrets() -> None:
         pass
     assert str(caught.value).startswith(f"the MCP server http://127.0.0.1:{port}/mcp cannot be opened: ")
     assert "secret" not in str(caught.value)
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise TimeoutError(f"no server listens on port {port}")
 
 
 def test_a_blocking_tool_raises_the_error_of_the_server(tools: McpTools) -> None:
@@ -611,7 +601,7 @@ def test_a_stopped_server_at_a_url_is_an_error_until_it_runs_again() -> None:
         port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, SERVER, str(port)])
     try:
-        _wait_for(port)
+        wait_until_listening(port)
         with McpTools.http(f"http://127.0.0.1:{port}/mcp", timeout=10) as tools:
             tool = listed(tools)["weather"]
             process.kill()
@@ -625,7 +615,7 @@ def test_a_stopped_server_at_a_url_is_an_error_until_it_runs_again() -> None:
                 listed(tools)
             assert str(caught.value).startswith(f"the MCP server http://127.0.0.1:{port}/mcp c")
             process = subprocess.Popen([sys.executable, SERVER, str(port)])
-            _wait_for(port)
+            wait_until_listening(port)
             assert listed(tools)["weather"].function(city="Rome") == '{"city":"Rome","degrees":21.5}'
     finally:
         process.kill()
