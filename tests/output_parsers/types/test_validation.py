@@ -74,7 +74,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "timedelta": (timedelta, '"PT1H30M"'),
     "bytes": (bytes, '"abc"'),
     "UUID": (UUID, '"f47ac10b-58cc-4372-a567-0e02b2c3d479"'),
-    "Path": (Path, '"/tmp/a"'),
+    "Path": (Path, '"folder/a"'),
     "Enum": (Color, '"red"'),
     "Enum of int": (Level, "2"),
     "list": (list[int], "[1, 2]"),
