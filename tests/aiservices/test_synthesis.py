@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from synthesis_replies import PROMPTS, Counted, counting
 
 from aiservices import (
     Budget,
@@ -27,31 +26,8 @@ from aiservices.retrieval import Content
 from aiservices.synthesis import ResponseMode, SynthesisPrompts, Synthesizer
 
 PARTS = [Content("one", "a"), Content("two two", "b"), Content("three", "c"), Content("four", "d")]
-PROMPTS = SynthesisPrompts(
-    answer="answer {{question}} of {{information}}",
-    refine="refine {{existing}} for {{question}} by {{information}}",
-    summarize="summarize for {{question}}: {{information}}",
-    combine="combine for {{question}}: {{information}}",
-)
 MODES = list(ResponseMode)
 Ask = Callable[[Synthesizer[Any], str, Sequence[Any]], Result[Any]]
-
-
-@dataclass
-class Counted:
-    """An answer with the number of words and the ids of the contents in a request."""
-
-    words: int
-    sources: list[str]
-
-
-def counting(request: ChatRequest) -> str:
-    """Reply with the ids in the request, as a record or as text."""
-    text = request.messages[-1].text
-    ids = re.findall(r"\[(\w+)\]", text.partition(" by ")[2] or text)
-    if request.response_format is None:
-        return f"read {' and '.join(ids) or text}"
-    return json.dumps({"words": len(text.split()), "sources": ids})
 
 
 def blocking(made: Synthesizer[Any], question: str, chunks: Sequence[Any]) -> Result[Any]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from synthesis_replies import PROMPTS, Counted, counting
 
 from aiservices import (
     AttemptStarted,
@@ -30,33 +28,10 @@ from aiservices import (
 )
 from aiservices.guardrails import OutputGuardrails, ensure
 from aiservices.retrieval import Content
-from aiservices.synthesis import PartAnswered, ResponseMode, SynthesisPrompts, Synthesizer
+from aiservices.synthesis import PartAnswered, ResponseMode, Synthesizer
 
 PARTS = [Content("one", "a"), Content("two two", "b"), Content("three", "c")]
-PROMPTS = SynthesisPrompts(
-    answer="answer {{question}} of {{information}}",
-    refine="refine {{existing}} for {{question}} by {{information}}",
-    summarize="summarize for {{question}}: {{information}}",
-    combine="combine for {{question}}: {{information}}",
-)
 ONE_ANSWER = [mode for mode in ResponseMode if mode is not ResponseMode.ACCUMULATE]
-
-
-@dataclass
-class Counted:
-    """An answer with the number of words and the ids of the contents in a request."""
-
-    words: int
-    sources: list[str]
-
-
-def counting(request: ChatRequest) -> str:
-    """Reply with the ids in the request, as a record or as text."""
-    text = request.messages[-1].text
-    ids = re.findall(r"\[(\w+)\]", text.partition(" by ")[2] or text)
-    if request.response_format is None:
-        return f"read {' and '.join(ids) or 'nothing'}"
-    return json.dumps({"words": len(text.split()), "sources": ids})
 
 
 def made(model: ScriptedChatModel, mode: Any, output_type: Any, **more: Any) -> Any:
