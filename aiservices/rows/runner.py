@@ -273,7 +273,6 @@ class Runner:
         )
         self._failed_now: set[str] = set()  # rows with an error of this run, which equal rows share
         self._errors: Counter[str] = Counter()
-        self._rule = ""
         self._rows_sent = 0
         self._started_at = time.monotonic()
         self._reported_at = 0.0
@@ -463,40 +462,38 @@ class Runner:
             return None, None
         self._rows_sent += 1
         entry, failure = outcome.entry, outcome.failure
-        ends_run = failure is not None and self._ends_run(failure)
         if failure is not None and failure.kind not in ("fatal", "budget"):
             self._failed_now.add(row_id)
-        if failure is not None and ends_run and failure.kind in ("fatal", "budget"):
-            self._stop(failure.error)
-            return None, None
-        self._journal.add_done(row_id, item.key, entry)  # its replies are not used again
-        if failure is not None and ends_run:
-            self._stop(_RuleError(self._rule, failure.error))
+        end = None if failure is None else self._end_after(failure)
+        if end is None or isinstance(end, _RuleError):
+            self._journal.add_done(row_id, item.key, entry)  # its replies are not used again
+        if end is not None:
+            self._stop(end)
             return None, None
         if outcome.result is None:
             return self._reader.new(*item, entry, outcome.seconds), entry
         return self._reader.answered(*item, entry, outcome.result), entry
 
-    def _ends_run(self, failure: RowFailure) -> bool:
-        """Return True if the run must stop because one row's error will probably affect all rows."""
+    def _end_after(self, failure: RowFailure) -> Exception | None:
+        """Return the error that ends the run if one row's error will probably affect all rows, or None."""
         if failure.kind == "fatal":
-            return True
+            return failure.error
         if failure.kind == "budget":
-            return self._spent.exceeded() is not None
+            return None if self._spent.exceeded() is None else failure.error
         self._errors["all"] += 1
         limit = self._settings.max_failures
         if limit >= 1:
-            return False
+            return None
         if failure.is_general:
             self._errors[str(failure.error)] += 1
             if self._errors[str(failure.error)] == self._rows_sent >= _SAME_ERRORS:
-                self._rule = f"the first {self._rows_sent} rows have the same error; max_failures=1.0 goes on"
-                return True
+                rule = f"the first {self._rows_sent} rows have the same error; max_failures=1.0 goes on"
+                return _RuleError(rule, failure.error)
         share = self._errors["all"] / self._rows_sent
         if self._rows_sent < _MIN_ROWS_FOR_SHARE or share <= limit:
-            return False
-        self._rule = f"{share:.0%} of {self._rows_sent} rows have an error, more than max_failures={limit:g}"
-        return True
+            return None
+        rule = f"{share:.0%} of {self._rows_sent} rows have an error, more than max_failures={limit:g}"
+        return _RuleError(rule, failure.error)
 
     def _count(self, row: Row[Any]) -> None:
         progress = self.progress
