@@ -134,9 +134,8 @@ class _JsonlOutput(Output):
 
     def _object(self, cells: Cells) -> dict[str, Json]:
         names = [column.name for column in self.fields.answers.columns]
-        inputs = dict.fromkeys(self.fields.inputs) | cells.inputs
         return {
-            **{name: json_value(value) for name, value in inputs.items()},
+            **{name: json_value(value) for name, value in cells.inputs.items()},
             **dict(zip(names, cells.answers, strict=True)),
             self.fields.error: cells.error,
         }
