@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 DEFAULT_THREADS = 40  # as many as anyio's own limiter
 DEFAULT_MAX_WAITING_CALLS = 400
+LARGE_ARGUMENTS = 4 * 1024  # larger JSON is read in a thread, because the event loop would stop meanwhile
 _END: Any = object()
 
 

@@ -31,6 +31,7 @@ from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallEr
 from ...remote.calls import (
     DEFAULT_MAX_WAITING_CALLS,
     DEFAULT_THREADS,
+    LARGE_ARGUMENTS,
     ApprovalSettings,
     ApprovalStates,
     MethodCall,
@@ -88,7 +89,6 @@ S = TypeVar("S")
 
 DEFAULT_MAX_BODY_SIZE = 5 * 1024 * 1024
 MAX_HEADERS_SIZE = 32 * 1024
-_LARGE_BODY = 4 * 1024  # larger bodies are read in a thread, because the event loop would stop meanwhile
 _DESCRIPTION_PATH = "/services.json"
 _CLIENT_CLOSED_REQUEST = 499  # the status of nginx for it; only logs and middleware see the response
 # Prefix of server arguments in an endpoint's signature, so that a method may have a parameter named
@@ -535,7 +535,7 @@ class Endpoints:
             events: StreamMode = StreamMode.SNAPSHOTS,
             **others: object,
         ) -> Response:
-            is_large = len(arguments) > _LARGE_BODY
+            is_large = len(arguments) > LARGE_ARGUMENTS
             codec = self._method.arguments_codec
             values = (
                 await run_sync(self._read, arguments, codec) if is_large else self._read(arguments, codec)
@@ -572,7 +572,7 @@ class Endpoints:
         ) -> Response:
             function = getattr(service, self._method.name)
             values = _without_prefix(others)
-            if len(arguments) > _LARGE_BODY:
+            if len(arguments) > LARGE_ARGUMENTS:
                 call = await run_sync(self._resumed_call, codec, arguments, function, values)
             else:
                 call = self._resumed_call(codec, arguments, function, values)

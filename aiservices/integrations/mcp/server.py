@@ -57,6 +57,7 @@ from ...models.messages import ReplyDelta
 from ...remote.calls import (
     DEFAULT_MAX_WAITING_CALLS,
     DEFAULT_THREADS,
+    LARGE_ARGUMENTS,
     ApprovalSettings,
     ApprovalStates,
     MethodCall,
@@ -82,7 +83,6 @@ from .connection import content_block, prompt_messages
 McpRequest: TypeAlias = ServerRequestContext[Any, Any]
 
 LOGGER = logging.getLogger("aiservices.integrations.mcp")
-_LARGE_TEXT = 4 * 1024  # larger arguments are read in a thread, because the event loop would stop meanwhile
 _VALUE = "value"  # the field of the envelope around values that are not JSON objects
 _UNFIT = "unfit"  # the field beside it for items that cannot be read
 _APPROVAL = "approval"  # the name of the question in the results that ask for an approval
@@ -139,7 +139,7 @@ class ServiceTool:
         try:
             server_values = await self.server_values(request)
             text = json.dumps(params.arguments or {})
-            is_large = len(text) > _LARGE_TEXT
+            is_large = len(text) > LARGE_ARGUMENTS
             if params.request_state is not None:
                 call: MethodCall = self._resumed_call(params, server_values)
             else:
