@@ -799,14 +799,7 @@ class Job:
             return
         summary = self.summary = Summary(output=_text(self.to), journal=_text(self.journal))
         progress = Progress(self._total())
-        limits = self.budget
-        spent = SharedBudget(
-            seconds=limits.seconds,
-            tokens=limits.tokens,
-            money=limits.money,
-            requests=limits.requests,
-            prices=limits.prices,
-        )
+        spent = shared_budget(self.budget)
         journal = self.open_journal()
         try:
             summary.damaged_lines = journal.damaged_lines
@@ -830,7 +823,7 @@ class Job:
                     )
                 for name in Progress.__dataclass_fields__:
                     setattr(summary, name, getattr(progress, name))
-                summary.limits_left = _limits_left(limits, spent)
+                summary.limits_left = _limits_left(self.budget, spent)
             if self.to is not None or self.review is not None:
                 await self._write_in_thread(journal)
             self.is_finished = True
@@ -938,6 +931,17 @@ class Job:
             summary=Summary(),
             is_finished=False,
         )
+
+
+def shared_budget(limits: Budget) -> SharedBudget:
+    """Return a budget for all calls of a run together, with the limits of a Budget."""
+    return SharedBudget(
+        seconds=limits.seconds,
+        tokens=limits.tokens,
+        money=limits.money,
+        requests=limits.requests,
+        prices=limits.prices,
+    )
 
 
 def answer_of(row: Row[Any]) -> Any:

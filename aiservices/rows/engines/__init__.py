@@ -14,13 +14,14 @@ from hashlib import blake2b
 from os import PathLike
 from typing import Any, TypedDict, Unpack
 
-from ...engine.budget import Budget, SharedBudget
+from ...engine.budget import Budget
 from ...engine.response_cache import ResponseCache
 from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least, is_positive
 from ...models.limits import Limits
 from ...service.settings import check_keywords
 from ..fields import Fields, answer_columns, output_fields
 from ..row import EntryReader, MappedMethod, RowsError, content_id, map_method, with_columns
+from ..runner import shared_budget
 from ..tables import batch_rows, open_table, pyarrow
 from .batch import BatchEngine
 from .clusters import RayEngine, SparkEngine, use_this_python
@@ -253,14 +254,7 @@ def _start_server(limits: Limits, budget: Budget, prices: Budget) -> PermissionA
     started: Future[PermissionAddress] = Future()
 
     async def serve() -> None:
-        spent = SharedBudget(
-            seconds=budget.seconds,
-            tokens=budget.tokens,
-            money=budget.money,
-            requests=budget.requests,
-            prices=budget.prices,
-        )
-        with spent:
+        with shared_budget(budget) as spent:
             try:
                 started.set_result(await PermissionServer(limits, spent, prices).start(_own_host()))
             except OSError as error:
