@@ -75,7 +75,7 @@ class Send:
                 deltas = iter(self.model.stream(self.request))
                 delta = next(deltas, None)
             while delta is not None:
-                if self._is_shown(delta):
+                if self._is_before_last(delta):
                     yield delta
                 if self.context is None:
                     delta = next(deltas, None)
@@ -96,7 +96,7 @@ class Send:
                 deltas = aiter(self.model.astream(self.request))
                 delta = await anext(deltas, None)
             while delta is not None:
-                if self._is_shown(delta):
+                if self._is_before_last(delta):
                     yield delta
                 with self.context or _NO_CONTEXT:
                     delta = await anext(deltas, None)
@@ -114,7 +114,8 @@ class Send:
     def _listening(self) -> AbstractContextManager[object]:
         return _NO_CONTEXT if self.on_headers is None else _listening(self.on_headers)
 
-    def _is_shown(self, delta: ReplyDelta) -> bool:
+    def _is_before_last(self, delta: ReplyDelta) -> bool:
+        """Note a part of the reply, and return True unless it is the last one, which is shown later."""
         if self.on_delta is not None:
             self.on_delta(delta)
         if delta.reply is None:
