@@ -82,9 +82,6 @@ _BINDING, _BINDING_BETA = "block_binding", "thinking-binding-controls-2026-08-01
 _DROP_BLOCKS = {"prefix_mismatch_behavior": "drop_block"}
 
 
-_tool_name = ConversationRules().tool_name
-
-
 class ClaudeRules(NamedTuple):
     """The features, such as temperature or JSON Schema, that one version of Claude supports in requests.
 
@@ -363,6 +360,9 @@ class AnthropicDialect(BlockDialect):
         if part.data is not None and kind != "application/pdf":
             raise UnsupportedRequestError(f"Anthropic's API takes PDF and text files only, not {part}")
         return {"type": "document", "source": _source(part), **title}
+
+
+_tool_name = AnthropicDialect.rules.tool_name
 
 
 class RequestParts:

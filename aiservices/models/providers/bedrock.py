@@ -63,8 +63,6 @@ from .blocks import (
     leading_system,
 )
 
-_tool_name = ConversationRules().tool_name
-
 _NO_OPTIONS = ChatOptions()
 _KEY_ADVICE = (
     "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or install botocore, "
@@ -418,6 +416,9 @@ class ConverseDialect(BlockDialect):
         # letters, digits, single blanks and some signs
         name = " ".join("".join(c if c.isalnum() else " " for c in part.name or "").split()) or "document"
         return {"document": {"format": formats[kind], "name": name, "source": {"bytes": part.base64}}}
+
+
+_tool_name = ConverseDialect.rules.tool_name
 
 
 class _RequestParts:
