@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MappingProxyType
@@ -524,12 +524,18 @@ class HttpChatModel(PickledByArguments):
             self._prepared[key] = prepared
         return prepared
 
-    def _errors_for(self, client: HttpClient[Any]) -> ErrorMapper:
+    def _errors_for(
+        self,
+        client: HttpClient[Any],
+        settings: CallSettings | None = None,
+        secrets: Sequence[str] = (),
+    ) -> ErrorMapper:
+        """Return the mapper for the errors of a request; ``secrets`` are those that only this request has."""
         return ErrorMapper(
-            self._label(self._model),
-            client.secrets,
+            self._label(self._model if settings is None else settings.model),
+            (*client.secrets, *secrets),
             self._key_advice,
-            None,
+            None if settings is None else settings.options.timeout,
             self._dialect.reply_name,
             self._dialect.error_details,
             self._address_setting,
@@ -703,17 +709,8 @@ class _Call(Generic[R]):
         self.log("reply %s %s %s", response.status_code, _loggable(response.headers), text)
 
     def _errors(self) -> ErrorMapper:
-        secret_headers = (value for name, value in self.request.headers.items() if is_secret_header(name))
-        return ErrorMapper(
-            self.model._label(self.settings.model),
-            (*self.client.secrets, *secret_headers),
-            self.model._key_advice,
-            self.settings.options.timeout,
-            self.model._dialect.reply_name,
-            self.model._dialect.error_details,
-            self.model._address_setting,
-            self.model._start_advice,
-        )
+        secrets = [value for name, value in self.request.headers.items() if is_secret_header(name)]
+        return self.model._errors_for(self.client, self.settings, secrets)
 
 
 def check_name(name: str, example: str) -> str:
