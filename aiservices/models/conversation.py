@@ -422,10 +422,7 @@ class ConversationWriter:
             known, new = self._split(messages)
         pieces, last_role = [known.written], known.role
         for message in new:
-            entry = getattr(message, "encoded", None)
-            if entry is None or entry[0] != self._key:
-                entry = self.encode(message)
-            _, role, values = entry
+            _, role, values = self.encode(message)
             if not values:
                 continue
             if last_role is not None:
@@ -454,6 +451,9 @@ class ConversationWriter:
 
     def encode(self, message: Message) -> tuple[str, str, bytes]:
         """Return a key, the role and the joined JSON values of a message, which keeps all but large ones."""
+        kept: tuple[str, str, bytes] | None = getattr(message, "encoded", None)
+        if kept is not None and kept[0] == self._key:
+            return kept
         role, values = self._encode(message)
         entry = self._key, role, to_json(values)[1:-1]
         if len(entry[2]) < _MAX_KEPT_SIZE:
