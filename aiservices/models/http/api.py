@@ -226,13 +226,12 @@ def _texts(value: object, name: str = "") -> Iterator[str]:
                 yield from _texts(one, key)
 
 
-def refused_options_of(error: ModelError, request: HttpRequest) -> dict[str, tuple[str, ...]]:
+def refused_options_of(error: ModelError, request: HttpRequest, text: str) -> dict[str, tuple[str, ...]]:
     """Return the options that a model refused in a request, each with the values that it accepts, if any.
 
-    Only an error that says that an option is not supported counts. One about a wrong value, such as a
-    temperature of 5, is the error of the caller.
+    ``text`` are the provider's ``own_words``. Only an error that says that an option is not supported counts.
+    One about a wrong value, such as a temperature of 5, is the error of the caller.
     """
-    text = own_words(error, request)
     if not _REFUSAL.search(text):
         return {}
     parameter = refused_parameter(error)

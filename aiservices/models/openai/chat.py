@@ -147,7 +147,7 @@ class ChatDialect(ApiDialect):
         text = own_words(error, request)
         if any(words in text for words in _STATE_ERRORS):
             return "drop state"
-        error.refused_options = refused_options_of(error, request)
+        error.refused_options = refused_options_of(error, request, text)
         return "send again" if error.refused_options else ""
 
 

@@ -142,7 +142,7 @@ class ResponsesDialect(ApiDialect):
             return "send again"
         if any(words in text for words in _STATE_ERRORS):
             return "drop state"
-        error.refused_options = refused_options_of(error, request)
+        error.refused_options = refused_options_of(error, request, text)
         return "send again" if error.refused_options else ""
 
     @property
