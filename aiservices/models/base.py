@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -124,6 +125,27 @@ class PickledByArguments:
 
 def _construct(cls: type[PickledByArguments], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     return cls(*args, **kwargs)
+
+
+class ClosedByWith:
+    """Base class for models with connections, which the end of a ``with`` or ``async with`` block closes."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 # Receives the headers of each HTTP response of the current call; a LimitedChatModel sets it.

@@ -18,9 +18,9 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from .base import Capabilities, ChatModel, header_listener
+from .base import Capabilities, ChatModel, ClosedByWith, header_listener
 from .errors import InvalidReplyError
 from .messages import ChatReply, ReplyDelta, whole_reply_deltas
 from .requests import ChatRequest
@@ -274,7 +274,7 @@ class FlowChatModel:
                 yield delta
 
 
-class DelegatingChatModel(FlowChatModel):
+class DelegatingChatModel(FlowChatModel, ClosedByWith):
     """Base class of chat models that send requests to other models, and close them."""
 
     @property
@@ -297,18 +297,6 @@ class DelegatingChatModel(FlowChatModel):
                 await aclose()
             elif close is not None:  # of a model without connections, such as the embedded one
                 close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 class WrappingChatModel(DelegatingChatModel):

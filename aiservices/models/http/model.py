@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, TypeVar
 
-from ..base import Capabilities, PickledByArguments, header_listener
+from ..base import Capabilities, ClosedByWith, PickledByArguments, header_listener
 from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
 from ..messages import ChatReply, ReplyDelta, Usage
 from ..request_checks import REQUEST_CHECKS
@@ -227,7 +227,7 @@ class _PreparedCall:
     call_options: ChatOptions
 
 
-class HttpChatModel(PickledByArguments):
+class HttpChatModel(PickledByArguments, ClosedByWith):
     """A chat model that is called through a provider's HTTP API.
 
     A provider's model class gives it the dialect of the API and a source of HTTP clients. Every call makes
@@ -449,18 +449,6 @@ class HttpChatModel(PickledByArguments):
         Those of another event loop are closed when that loop ends.
         """
         await self._clients.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     def _start(self, client: HttpClient[R], request: ChatRequest, *, stream: bool) -> _Call[R]:
         """Create the ``_Call`` object that can send a chat request, but do not send the request.
