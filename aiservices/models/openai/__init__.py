@@ -105,8 +105,16 @@ class OpenAiModel(HttpChatModel):
 
     @classmethod
     @abstractmethod
+    def _makes_images(cls, endpoint: Endpoint, model: str) -> bool:
+        """Return True if a model on a server can answer with images."""
+
+    @classmethod
     def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
         """Return the features that a model supports on a server, derived from the model's name."""
+        capabilities = endpoint.preset.capabilities
+        return (
+            replace(capabilities, image_output=True) if cls._makes_images(endpoint, model) else capabilities
+        )
 
     @property
     def endpoint(self) -> str:
@@ -160,14 +168,9 @@ class OpenAiChatModel(OpenAiModel):
         return ChatDialect(endpoint)
 
     @classmethod
-    def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
+    def _makes_images(cls, endpoint: Endpoint, model: str) -> bool:
         image_models = endpoint.preset.image_models
-        makes_images = image_models != "" and image_models in model
-        return (
-            replace(endpoint.preset.capabilities, image_output=True)
-            if makes_images
-            else endpoint.preset.capabilities
-        )
+        return image_models != "" and image_models in model
 
 
 class OpenAiResponsesModel(OpenAiModel):
@@ -195,11 +198,6 @@ class OpenAiResponsesModel(OpenAiModel):
         return ResponsesDialect(endpoint)
 
     @classmethod
-    def _capabilities_of(cls, endpoint: Endpoint, model: str) -> Capabilities:
+    def _makes_images(cls, endpoint: Endpoint, model: str) -> bool:
         # OpenAI's models call the tool image_generation
-        makes_images = endpoint.address.startswith("https://api.openai.com")
-        return (
-            replace(endpoint.preset.capabilities, image_output=True)
-            if makes_images
-            else endpoint.preset.capabilities
-        )
+        return endpoint.address.startswith("https://api.openai.com")
