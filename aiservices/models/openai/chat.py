@@ -368,7 +368,7 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
             ai_message = _with_state(ai_message, message, calls or (), provider, model)
         return ChatReply(
             ai_message,
-            FINISH_REASONS.get(word) or read_finish_reason(word, FINISH_REASONS),
+            read_finish_reason(word, FINISH_REASONS),
             read_usage(data.get("usage"), USAGE),
             model,
             data.get("id") or "",
