@@ -306,12 +306,12 @@ def structured(
     """
     check_keywords(_NAME, settings, ["include_raw", *StructuredSettings.__annotations__])
     check_types(_NAME, settings)
-    call_settings = Settings.of({**settings, "strategy": None}, model)
-    problems = call_settings.options.problems(_NAME)
+    plan_settings = Settings.of({**settings, "strategy": None}, model)
+    problems = plan_settings.options.problems(_NAME)
     strategy = find_strategy(settings.get("strategy"), _NAME, problems, _LANGCHAIN_NAMES)
     signature = call_signature(output_type, _NAME, problems)
-    chat_model = find_chat_model(model, call_settings, _NAME, problems)
-    definition = CallDefinition(_NAME, signature, chat_model, call_settings, strategy)
+    chat_model = find_chat_model(model, plan_settings, _NAME, problems)
+    definition = CallDefinition(_NAME, signature, chat_model, plan_settings, strategy)
     plan, parser = plan_call(definition, problems)
     path = CallSettings.of(settings).path
     problems += path.problems(_NAME, () if plan is None else plan.routes)

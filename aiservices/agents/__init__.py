@@ -115,16 +115,16 @@ class ReActAgent:
         self._system_message = SystemMessage(system_message)
         self._hooks = Hooks()
         self._has_memory = memory is not None
-        given = {
+        plan_settings = {
             "options": options,
             "tools": tools,
             "tool_limits": tool_limits or ToolLimits(),
             "tool_errors": tool_errors,
             "tool_interceptors": tool_interceptors,
         }
-        more = {"budget": budget, "retry": retry, "interceptors": interceptors}
-        check_types(self._qualname, given | more)
-        settings = Settings.of(given, model)
+        path_settings = {"budget": budget, "retry": retry, "interceptors": interceptors}
+        check_types(self._qualname, plan_settings | path_settings)
+        settings = Settings.of(plan_settings, model)
         # the last round is for the answer, and the engine limits the rounds of tool calls
         limits = replace(settings.tool_limits, max_rounds=max(1, max_rounds - 1))
         self._settings = settings._replace(tool_limits=limits)

@@ -289,8 +289,9 @@ class _FormatFactory:
             return ObjectSchema(original, encoding.schema, True), changes
         if encoding.lossless and not self._partial_values:
             return ObjectSchema(parser, parser.schema or {}, True), changes
-        given_up = next((f.feature for f in encoding.findings if not f.lossless), "")
-        reason = f"strict mode cannot express the schema ({given_up})"
         if encoding.lossless:
             reason = "strict mode would change the shape of the value, which is shown while it is written"
+        else:
+            unsupported = next((one.feature for one in encoding.findings if not one.lossless), "")
+            reason = f"strict mode cannot express the schema ({unsupported})"
         return ObjectSchema(original, original.schema or {}, False), (f"{reason}; it is sent without strict",)

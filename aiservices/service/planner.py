@@ -73,14 +73,14 @@ class Settings(NamedTuple):
         cls, settings: Mapping[str, Any], model: ChatModel | str | None, namespace: Mapping[str, Any] = {}
     ) -> Settings:
         """Return the settings from keyword arguments of ``create`` or ``structured``."""
-        given: dict[str, Any] = {name: settings.get(name) for name in cls._fields}
-        given |= {name: tuple(given[name] or ()) for name in ("tools", "tool_interceptors")}
-        given |= {"model": model, "namespace": namespace, "parsers": None}
+        fields: dict[str, Any] = {name: settings.get(name) for name in cls._fields}
+        fields |= {name: tuple(fields[name] or ()) for name in ("tools", "tool_interceptors")}
+        fields |= {"model": model, "namespace": namespace, "parsers": None}
         factories, style = tuple(settings.get("parsers") or ()), settings.get("number_style")
         if factories or style:
-            given["parsers"] = ParserRegistry(factories, style)
-        given["has_thresholds"] = settings.get("calibration") is not None or bool(settings.get("thresholds"))
-        return cls(**{name: value for name, value in given.items() if value is not None})
+            fields["parsers"] = ParserRegistry(factories, style)
+        fields["has_thresholds"] = settings.get("calibration") is not None or bool(settings.get("thresholds"))
+        return cls(**{name: value for name, value in fields.items() if value is not None})
 
     def with_declaration(
         self, declared: Declaration, location: str, problems: list[DefinitionProblem]
@@ -196,8 +196,9 @@ class CallDefinition:
     @property
     def votes(self) -> int:
         """How many samples replace missing probabilities; 0 for none."""
-        is_shown_early = self.returns.shape is ReturnShape.STREAM  # before the votes
-        return self.settings.votes if self.has_decisions and not is_shown_early else 0
+        if not self.has_decisions or self.returns.shape is ReturnShape.STREAM:
+            return 0  # a stream shows its value before the votes are counted
+        return self.settings.votes
 
     @property
     def unsure(self) -> float | Literal["threshold"] | None:
