@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import Reading, strict_equal
@@ -35,9 +35,6 @@ from .results import Answer, Result
 from .streams import CallClosed, CallCompleted, CallFailed, CallStarted
 from .tool_execution import can_undo, undo_tools
 from .tool_loop import run_tool_loop
-
-if TYPE_CHECKING:
-    pass
 
 # Receives each event of a call. Its return value is ignored, and an exception is logged.
 Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
