@@ -51,10 +51,9 @@ def log_calls(event: object, /) -> None:
     requests and tools have ``model`` or ``tool`` instead, with their ``outcome`` and ``seconds``.
     """
     match event:
-        # The summary is not free, and INFO is off by default.
-        case CallCompleted(invocation) if _LOGGER.isEnabledFor(logging.INFO):
+        case CallCompleted(invocation):
             _log_end(logging.INFO, invocation, "answered", "answered")
-        case CallClosed(invocation) if _LOGGER.isEnabledFor(logging.INFO):
+        case CallClosed(invocation):
             _log_end(logging.INFO, invocation, "closed", "the stream was closed")
         case CallFailed(invocation, error):
             _log_failure(invocation, error)
@@ -104,7 +103,7 @@ def _log_failure(invocation: Invocation, error: BaseException) -> None:
 def _log_end(
     level: int, invocation: Invocation, outcome: str, text: str, error_type: str | None = None
 ) -> None:
-    if _LOGGER.isEnabledFor(level):
+    if _LOGGER.isEnabledFor(level):  # the summary is not free, and INFO is off by default
         fields = {**_fields(invocation, outcome), "error_type": error_type}
         _LOGGER.log(level, "%s: %s, %s", invocation.plan.qualname, text, _summary(invocation), extra=fields)
 
