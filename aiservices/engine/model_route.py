@@ -279,7 +279,7 @@ class ModelRoute:
         """Note that an error has another reason than the strategy, because it came with all of them."""
         if len(self._other_errors) >= _MAX_OTHER_ERRORS:
             self._other_errors.clear()
-        self._other_errors.add(refusal_text(error, message_texts(request.messages)))
+        self._other_errors.add(_provider_text(error, request))
 
     def set_unconfirmed(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
         """Note the refusals with which the next call begins, until one of its requests succeeds.
@@ -477,6 +477,11 @@ def _unsupported_by(model: ChatModel) -> Unsupported:
         return {}
 
 
+def _provider_text(error: ModelError, request: ChatRequest) -> str:
+    """Return what the provider itself says in an error, without quotations of the request, in lower case."""
+    return refusal_text(error, message_texts(request.messages))
+
+
 class _Refusal(NamedTuple):
     """How a provider refused a strategy: see UnsupportedFeature. ``text`` is what it said."""
 
@@ -496,7 +501,7 @@ def _strategy_refusal(
     """
     if error.status not in _UNSUPPORTED_STATUS or strategy not in _STRATEGY_WORDS:
         return None
-    text = refusal_text(error, message_texts(request.messages))
+    text = _provider_text(error, request)
     if any(word in text for word in _TOO_LONG):  # such an error may mention the length of tools or schemas
         return None
     is_bad_schema = any(words in text for words in _SCHEMA_WORDS)
@@ -512,15 +517,13 @@ def _strategy_refusal(
 
 
 def _refuses_strict_tools(error: ModelError, request: ChatRequest) -> bool:
-    text = refusal_text(error, message_texts(request.messages))
+    text = _provider_text(error, request)
     return "strict" in text and "tool" in text
 
 
 def refuses_logprobs(error: ModelError, request: ChatRequest) -> bool:
     """Return True if an error means that log probabilities are not available from the model."""
-    return error.status in _UNSUPPORTED_STATUS and "logprob" in refusal_text(
-        error, message_texts(request.messages)
-    )
+    return error.status in _UNSUPPORTED_STATUS and "logprob" in _provider_text(error, request)
 
 
 def _one_line(error: ModelError) -> str:
