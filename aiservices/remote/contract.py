@@ -196,7 +196,7 @@ class Method:
     @property
     def streams(self) -> bool:
         """True if the service method returns an iterator or a stream."""
-        return self.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
+        return self.returns.is_stream
 
     def http_methods(self, *, allow_get: bool) -> tuple[str, ...]:
         """Return the endpoint's HTTP methods: POST, and GET if a URL can contain all arguments."""

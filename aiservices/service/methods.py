@@ -274,14 +274,13 @@ def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, 
             hide_library_frames(error)
             raise
 
-    is_coroutine = plan.returns.is_async and plan.returns.shape in (ReturnShape.VALUE, ReturnShape.RESULT)
+    is_coroutine = plan.returns.is_async and not plan.returns.is_stream
     method: Any = wraps(stub)(acall if is_coroutine else call)
     method.__isabstractmethod__ = False  # ``wraps`` copied True from an abstract method
     if plan.returns.shape is ReturnShape.TEXT_STREAM:
         setattr(method, YIELDS_TEXT, True)
     shares_conversation = pipeline.remembers_callers and not plan.call.has_memory_id
-    returns_stream = plan.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
-    is_streamed = returns_stream and not pipeline.blocks_streaming
+    is_streamed = plan.returns.is_stream and not pipeline.blocks_streaming
     setattr(
         method, SERVICE_METHOD, ServiceMethod(plan, budget, start, shares_conversation, is_streamed, pipeline)
     )
@@ -547,7 +546,7 @@ def _call(
     except AiServiceError as error:
         hide_library_frames(error)
         raise
-    return _awaited(started) if is_async and plan.returns.shape in _AWAITED else started
+    return _awaited(started) if is_async and not plan.returns.is_stream else started
 
 
 def _check_blocking(plan: CallPlan, pipeline: Pipeline) -> None:
@@ -558,9 +557,6 @@ def _check_blocking(plan: CallPlan, pipeline: Pipeline) -> None:
     ]
     if problems:
         raise DefinitionError(problems)
-
-
-_AWAITED = (ReturnShape.VALUE, ReturnShape.RESULT)
 
 
 async def _awaited(started: Coroutine[Any, Any, T]) -> T:
