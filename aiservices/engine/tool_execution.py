@@ -49,7 +49,7 @@ from ..tools.tool import (
     ToolRun,
     has_own_text,
 )
-from ..tools.toolbox import ToolLimits
+from ..tools.toolbox import ToolLimits, async_settings
 from .approval import ApprovalRequiredError, InnerDecisions
 from .budget import active_accounts
 from .effects import Emit, Flow, Run
@@ -557,12 +557,7 @@ def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> li
     """Return the names of async parts, such as guard functions, that a blocking method cannot await."""
     all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
     names = [name for one in all_interceptors for name in getattr(one, "async_parts", ())]
-    names += [
-        f"{setting} of the tool {tool.name}"
-        for tool in tools
-        for setting in ("compensate", "needs_approval")
-        if is_async(getattr(tool, setting))
-    ]
+    names += [name for tool in tools for name in async_settings(tool)]
     return list(dict.fromkeys(names))
 
 

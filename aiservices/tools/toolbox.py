@@ -238,13 +238,9 @@ def tool_problems(
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     if not is_async:
-        for setting in ("compensate", "needs_approval"):
-            if is_async_function(getattr(tool, setting)):
-                message = f"{setting} of the tool {tool.name} is async; only async methods can await it"
-                yield DefinitionProblem(qualname, message)
-        for name in (part for one in tool.interceptors for part in getattr(one, "async_parts", ())):
-            message = f"{name} of the tool {tool.name} is async; only async methods can await it"
-            yield DefinitionProblem(qualname, message)
+        parts = [part for one in tool.interceptors for part in getattr(one, "async_parts", ())]
+        for name in (*async_settings(tool), *(f"{part} of the tool {tool.name}" for part in parts)):
+            yield DefinitionProblem(qualname, f"{name} is async; only async methods can await it")
     missing = [n for n, role in tool.injected.items() if role is ToolContext and n not in parameter_names]
     if missing:
         message = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
@@ -253,6 +249,12 @@ def tool_problems(
         if role in (MemoryId, UserName) and role not in role_names:
             message = f"the tool {tool.name} needs a {role.__name__}, and the method has no such parameter"
             yield DefinitionProblem(qualname, message)
+
+
+def async_settings(tool: Tool) -> list[str]:
+    """Return the names of a tool's own functions, besides the tool itself, that must be awaited."""
+    settings = ("compensate", "needs_approval")
+    return [f"{name} of the tool {tool.name}" for name in settings if is_async_function(getattr(tool, name))]
 
 
 def tool_choice_problems(
