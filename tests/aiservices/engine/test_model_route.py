@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
+from growth import MAX_GROWTH, growth
 from loopback import Loopback, ReceivedRequest, Reply, answer, error
 
 from aiservices import (
@@ -667,6 +668,17 @@ def test_there_is_no_fallback_after_an_error_that_is_not_a_refusal() -> None:
     made = ModelRoute(ScriptedChatModel([]), select_strategies(parser_for(Person), ALL, None, "m"))
     told: ModelError = ModelServerError("the schema store is down", status=500, retryable=True)
     assert made.fallback_after(made.best_option(None)[0], told, ChatRequest.of("x")) is None
+
+
+@pytest.mark.parametrize("unit", ["max_", "max_a ", "model ", "effor"])
+def test_the_time_to_read_an_error_grows_linearly(unit: str) -> None:
+    made = ModelRoute(ScriptedChatModel([]), select_strategies(parser_for(Person), ALL, None, "m"))
+
+    def read(body: str) -> None:
+        refused = BadRequestError("bad", status=400, body=body, retryable=False)
+        made.fallback_after(made.best_option(None)[0], refused, ChatRequest.of("x"))
+
+    assert growth(read, unit) <= MAX_GROWTH
 
 
 # over HTTP
