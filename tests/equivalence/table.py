@@ -127,7 +127,7 @@ class Decoded(BaseModel):
 def _validators() -> Iterator[Case]:
     """Yield cases whose value is that of pydantic."""
     for form, plain in (
-        (Discounted, {"total": "10.00", "discount": 50}),
+        (Discounted, {"total": 10.25, "discount": 50}),
         (Doubled, 2),
         (Decoded, {"data": "YUdWc2JHOD0="}),
     ):

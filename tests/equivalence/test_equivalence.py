@@ -110,6 +110,14 @@ def test_a_known_fault_is_fixed(rule: Rule, world: World) -> None:
     assert next(find_differences(world, pairs_of(rule)), "") == ""
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [*FAULTS, *ON_PURPOSE], ids=lambda rule: rule.reason)
+def test_a_rule_covers_nothing_that_is_equal(rule: Rule, world: World) -> None:
+    pairs = list(pairs_of(rule))
+    equal = [f"{pair[0].name}: {pair[1].name}" for pair in pairs if not list(find_differences(world, [pair]))]
+    assert equal == []
+
+
 @pytest.mark.parametrize("rule", ON_PURPOSE, ids=lambda rule: rule.reason)
 def test_a_difference_on_purpose_is_real_and_documented(rule: Rule, world: World) -> None:
     page, words = rule.page
