@@ -131,7 +131,9 @@ class Strategy(StrEnum):
     TEXT = "text"
 
 
-_LINE_BREAKS = re.compile(r"\s*[\t\n\v\f\r\x85\u2028\u2029]\s*")
+# The white space around them is matched from its start only, or a long run without a break would be read for
+# each of its characters.
+_LINE_BREAKS = re.compile(r"(?<!\s)\s*[\t\n\v\f\r\x85\u2028\u2029]\s*")
 # Escape sequences of terminals, and characters that change the direction of text.
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from growth import MAX_GROWTH, growth
 
 from aiservices import (
     AiMessage,
@@ -167,3 +168,8 @@ def test_no_control_characters_of_a_server_are_in_the_message(text: str, shown: 
     assert str(BadRequestError(text, body=text)) == shown
     error = RefusalError(f"the model refused: {text}", text=text, reason=text)
     assert (str(error), error.reason) == (f"the model refused: {shown}", text)
+
+
+def test_a_message_with_much_white_space_is_read_in_linear_time() -> None:
+    factor = growth(BadRequestError, " ", "the server\nsays:", "no", short=1000)
+    assert factor <= MAX_GROWTH
