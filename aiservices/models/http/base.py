@@ -51,6 +51,8 @@ _REDIRECTS = (307, 308)  # the other redirects require a GET request, which does
 _PORTS = {"http": 80, "https": 443}
 _URL_CHARACTERS = "/%:@!$&'()*+,;=~?"  # "%" is safe because the parts may be percent-encoded already
 _DEFLATE, _GZIP = zlib.MAX_WBITS, zlib.MAX_WBITS + 16  # numbers of zlib
+# Bytes that are decompressed at once: at the end of each member of a gzip file, zlib copies the rest of them.
+_SLICE = 4096
 _FORMATS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _DEFLATE}
 _UNSUPPORTED_CODINGS = ("br", "zstd", "compress", "x-compress")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
@@ -369,22 +371,24 @@ class _Inflater:
             data = self._choose_deflate(data)
         pieces: list[bytes] = []
         left = MAX_REPLY_BYTES
-        while data and not (self._decoder.eof and self._window == _DEFLATE):
-            if self._decoder.eof:
-                self._decoder = zlib.decompressobj(self._window)
-            try:
-                piece = self._decoder.decompress(data, left + 1)
-            except zlib.error:
-                if self.is_complete:  # what follows is not another member
-                    break
-                raise ContentCodingError("the compressed response is damaged") from None
-            pieces.append(piece)
-            left -= len(piece)
-            if left < 0:
-                raise ReplyTooLargeError
-            if piece or self._decoder.eof:
-                self.is_complete = self._decoder.eof
-            data = self._decoder.unconsumed_tail or self._decoder.unused_data
+        for start in range(0, len(data), _SLICE):
+            rest = data[start : start + _SLICE]
+            while rest and not (self._decoder.eof and self._window == _DEFLATE):
+                if self._decoder.eof:
+                    self._decoder = zlib.decompressobj(self._window)
+                try:
+                    piece = self._decoder.decompress(rest, left + 1)
+                except zlib.error:
+                    if self.is_complete:  # what follows is not another member
+                        return b"".join(pieces)
+                    raise ContentCodingError("the compressed response is damaged") from None
+                pieces.append(piece)
+                left -= len(piece)
+                if left < 0:
+                    raise ReplyTooLargeError
+                if piece or self._decoder.eof:
+                    self.is_complete = self._decoder.eof
+                rest = self._decoder.unconsumed_tail or self._decoder.unused_data
         return b"".join(pieces)
 
     def _choose_deflate(self, data: bytes) -> bytes:

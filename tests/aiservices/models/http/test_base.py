@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import threading
 import time
@@ -11,10 +12,12 @@ from typing import Any
 import openai
 import pytest
 from faulty_server import EagerServer, FaultyServer, http_response, send
+from growth import growing
 from loopback import MAX_WAIT
 
 from aiservices.models.errors import InvalidReplyError, ModelConnectionError, ModelTimeoutError
 from aiservices.models.http import sync_client
+from aiservices.models.http.base import decode_body
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
@@ -190,3 +193,11 @@ def test_sending_may_take_longer_than_connecting(monkeypatch: pytest.MonkeyPatch
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
     ):
         assert model.complete(ChatRequest.of("x" * 16_000_000)).text == "Hi"
+
+
+def test_the_time_to_decompress_grows_with_the_number_of_members() -> None:
+    def decompress(text: str) -> bytes:
+        return decode_body(200, "gzip", text.encode("latin-1"))
+
+    members = [gzip.compress(content, mtime=0).decode("latin-1") for content in (b"", b"a")]
+    assert growing(decompress, members, short=200_000) == {}
