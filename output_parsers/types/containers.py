@@ -421,7 +421,7 @@ class UnionNode(Node[object]):
         # pydantic tries the members in its own order, which does not matter if at most one of them fits
         rest = [option for option in self.options if not isinstance(option, NoneNode)]
         pairs = combinations(rest, 2)
-        return (len(rest), len(self.options)) == (1, 2) or all(starmap(_are_told_apart, pairs))
+        return (len(rest), len(self.options)) == (1, 2) or all(starmap(_is_choice_certain, pairs))
 
     # These are cached because unions inside unions would compute them again and again.
     @cached_property
@@ -662,16 +662,9 @@ class UnionNode(Node[object]):
 class _JsonUnionNode(UnionNode):
     """Reads a value of a union type, and returns it as the JSON from which pydantic chooses the member."""
 
-    def _best(
-        self,
-        options: tuple[Node[object], ...],
-        data: Json,
-        cursor: Cursor,
-        read: Callable[[Node[object]], object],
-        likely: tuple[Node[object], ...] = (),
-    ) -> object:
+    def _read(self, data: Json, cursor: Cursor) -> object:
         before = len(cursor.coercions)
-        value = super()._best(options, data, cursor, read, likely)
+        value = super()._read(data, cursor)
         # A Decimal is written as text, which may be another member of the union. The number is as good if
         # pydantic, which reads it as a float, does not round it.
         is_number = isinstance(data, Decimal) and len(cursor.coercions) == before
@@ -731,7 +724,7 @@ def _may_have_keys(node: Node[object], data: dict[str, Json]) -> bool:
     return has_required and (record.spec.extra == "allow" or record.declared_keys >= data.keys())
 
 
-def _are_told_apart(one: Node[object], other: Node[object]) -> bool:
+def _is_choice_certain(one: Node[object], other: Node[object]) -> bool:
     """Return True if pydantic-core certainly chooses the right one of two members of a union.
 
     They read different JSON types, or records of which one requires a key that the other does not know.
@@ -741,17 +734,18 @@ def _are_told_apart(one: Node[object], other: Node[object]) -> bool:
         return False
     # of int and float, pydantic-core chooses the int for a number without a fraction, as _choose does
     if kinds[0].isdisjoint(kinds[1]) or {type(one), type(other)} == {IntNode, FloatNode}:
-        return type(one) is not ObjectNode or type(other) is not ObjectNode
-    return _records_are_told_apart(one, other) if type(one) is type(other) is ObjectNode else False
-
-
-def _records_are_told_apart(one: Any, other: Any) -> bool:
+        return True
+    if type(one) is not ObjectNode or type(other) is not ObjectNode:
+        return False
     # records of other kinds count their keys while they are created, also if the other member is chosen
     if not all(node.spec.adapter is not None or node.spec.plain_dataclass for node in (one, other)):
         return False
-    return any(
-        field.required and other.declared_keys.isdisjoint(field.keys) for field in one.spec.fields
-    ) or any(field.required and one.declared_keys.isdisjoint(field.keys) for field in other.spec.fields)
+    return _requires_key_unknown_to(one, other) or _requires_key_unknown_to(other, one)
+
+
+def _requires_key_unknown_to(record: ObjectNode, other: ObjectNode) -> bool:
+    """Return True if a record has a required field that the other record does not know."""
+    return any(field.required and other.declared_keys.isdisjoint(field.keys) for field in record.spec.fields)
 
 
 def _value_class(node: Node[object]) -> Any:
