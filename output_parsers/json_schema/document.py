@@ -253,7 +253,7 @@ def _drop_what_the_draft_ignores(part: object, draft: int, *, is_root: bool = Fa
     ignored = (_NEWER_THAN_7 | (_NEWER_THAN_4 if draft <= 4 else frozenset())) - ANNOTATIONS
     if isinstance(part.get("$ref"), str):
         # other parts may refer to what is in keywords that JSON Schema does not know
-        others = {key for key in part if not is_known(key)} | (ANNOTATIONS if is_root else ANNOTATIONS - _IDS)
+        others = (part.keys() - KEYWORDS) | (ANNOTATIONS if is_root else ANNOTATIONS - _IDS)
         ignored = frozenset(part.keys() - others - {"$ref"})
     for key in ignored & part.keys():
         del part[key]
@@ -262,11 +262,6 @@ def _drop_what_the_draft_ignores(part: object, draft: int, *, is_root: bool = Fa
 
 
 _IDS = frozenset(("id", "$id"))
-
-
-def is_known(key: str) -> bool:
-    """Return True if a key is a keyword of some draft of JSON Schema."""
-    return key in KEYWORDS
 
 
 # Keywords whose misspelling changes which values are valid; of all drafts since 3.

@@ -361,7 +361,7 @@ class TypeParser(Generic[T]):
     @cached_property
     def _accepts_objects(self) -> bool:
         """True if the type may accept a JSON object, judging by its JSON Schema."""
-        return _allows(schema_of(self._value_node), "object", dict)
+        return _allows_objects(schema_of(self._value_node))
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
         """Find all JSON values in a reply, and return the only one that fits the type.
@@ -491,15 +491,15 @@ def _without_type_name(data: dict[str, Json], node: ObjectNode, cursor: Cursor) 
     return inner
 
 
-def _allows(schema: object, json_type: str, cls: type) -> bool:
-    """Return True if a JSON Schema may accept an object or an array; every ``$ref`` is ignored."""
+def _allows_objects(schema: object) -> bool:
+    """Return True if a JSON Schema may accept an object; every ``$ref`` is ignored."""
     if not isinstance(schema, dict):
         return True
     if "anyOf" in schema:
-        return any(_allows(option, json_type, cls) for option in schema["anyOf"])
+        return any(map(_allows_objects, schema["anyOf"]))
     if "enum" in schema or "const" in schema:
-        return any(isinstance(value, cls) for value in schema.get("enum", [schema.get("const")]))
-    return json_type in schema.get("type", json_type)
+        return any(isinstance(value, dict) for value in schema.get("enum", [schema.get("const")]))
+    return "object" in schema.get("type", "object")
 
 
 def _never_exact(text: str) -> Any:

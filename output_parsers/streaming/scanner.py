@@ -10,8 +10,8 @@ Like ``read_tolerant``, the scanner accepts broken JSON: comments, keys without 
 commas, unescaped quotes. If it would need the complete reply to be certain, it gives up, and the parser of
 the complete reply decides. It never reports a value that later text could change.
 
-``RootFinder`` finds where the JSON begins,
-``PartialString`` and ``classify_quote`` read strings that may contain unescaped quotes.
+``RootFinder`` finds where the JSON begins, ``PartialString`` and ``classify_quote`` read strings that may
+contain unescaped quotes.
 """
 
 from __future__ import annotations

@@ -27,8 +27,6 @@ from ..result.reading import Cursor, JsonSyntaxError, Leniency, Reading, Validat
 
 T_co = TypeVar("T_co", covariant=True)
 
-# Possessive quantifiers (``*+``) keep the time of these expressions linear in the length of the text.
-
 
 class TextReply(Protocol):
     """Protocol for objects that contain a reply's text, such as ``aiservices.ChatReply``."""
@@ -82,6 +80,7 @@ class TextParser(ABC, Generic[T_co]):
         """Parse the text and return the value, or raise ValidationFailure or OutputParsingError."""
 
 
+# Possessive quantifiers (``*+``) keep the time of these expressions linear in the length of the text.
 _TAG = re.compile(r"\s*+<(\w+)>")
 
 
