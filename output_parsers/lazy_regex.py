@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used."""
+"""Regular expressions that are compiled when they are first used, and tables of words for them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,8 @@ def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
     Compiling all patterns of this package takes as long as importing the rest of it.
     """
     return cast("re.Pattern[str]", _LazyPattern(pattern, flags))
+
+
+def join_lines(table: str) -> str:
+    """Return a part of a regular expression that is written as a table of several lines."""
+    return "".join(map(str.strip, table.splitlines()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from ..lazy_regex import lazy_regex
+from ..lazy_regex import join_lines, lazy_regex
 from ..prose.announcements import is_announced
 
 
@@ -45,7 +45,7 @@ _FORMAT = (
     r"(?:format|structure|schema|shape|formato|estructura|struttura)(?: (?:is|would be|should be|esperado))?\Z"
 )
 _SAYS_EXAMPLE = lazy_regex(
-    rf"(?<!\w)(?:{''.join(map(str.strip, _EXAMPLE_WORDS.splitlines()))})(?!\w)|例如|例子|示例|举例|例|模板|样本|草稿"
+    rf"(?<!\w)(?:{join_lines(_EXAMPLE_WORDS)})(?!\w)|例如|例子|示例|举例|例|模板|样本|草稿"
     rf"|ตัวอย่าง|\A\W*예\Z|예시|예를|템플릿|たとえば|サンプル|雛形|\A\W*{_FORMAT}"
 )
 _CORRECTED = lazy_regex(

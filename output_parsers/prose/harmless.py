@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator
 from functools import cache
 
-from ..lazy_regex import lazy_regex
+from ..lazy_regex import join_lines, lazy_regex
 
 # Articles, pronouns, verbs of answering, the names of common questions, and words of agreement.
 _HARMLESS = {
@@ -233,37 +233,40 @@ _COMMON = {
 }
 # Words that may deny an answer, weaken it or take it back, in the languages in which explanations are read
 # and in the commonest of the others.
-_NEGATIONS = """
+_NEGATIONS = r"""
     not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|false|wrong(?:ly)?|untrue
-    |(?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|incorrect(?:ly)?|invalid
-    |nicht|kein\\w*|nein|nie|niemals|weder|ohne|falsch|kaum|mitnichten|weniger|ne|n|pas|aucune?|jamais|sans|guère|peu
-    |ni|sin|nunca|nada|jamás|tampoco|poco|falso|não|nem|nenhum\\w*|sem|niet|geen|nooit|noch|zonder|senza|mai|né
-    |nessun\\w*|mica|inte|ej|aldrig|ingen|inget|utan|ikke|ikkje|aldri|uden|uten|nie|nigdy|żaden|bez|ani|není|nikdy
-    |žádn\\w*|не|нет|ни|никогда|без|нельзя|ні|немає|değil|yok|hayır|asla|bukan|tidak|belum|jangan|tanpa|kurang
-    |ليس|ليست|لا|لم|لن|غير|بدون|नहीं|न|मत|không|nem|ei|ez|nu
+    |(?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|incorrect(?:ly)?|invalid|nicht
+    |kein\w*|nein|nie|niemals|weder|ohne|falsch|kaum|mitnichten|weniger|ne|n|pas|aucune?|jamais|sans|guère|peu
+    |ni|sin|nunca|nada|jamás|tampoco|poco|falso|não|nem|nenhum\w*|sem|niet|geen|nooit|noch|zonder|senza|mai|né
+    |nessun\w*|mica|inte|ej|aldrig|ingen|inget|utan|ikke|ikkje|aldri|uden|uten|nie|nigdy|żaden|bez|ani|není
+    |nikdy|žádn\w*|не|нет|ни|никогда|без|нельзя|ні|немає|değil|yok|hayır|asla|bukan|tidak|belum|jangan|tanpa
+    |kurang|ليس|ليست|لا|لم|لن|غير|بدون|नहीं|न|मत|không|nem|ei|ez|nu
 """
-_HEDGES = """
-    maybe|perhaps|possibl[ey]|might|may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain|unclear|doubt\\w*
-    |depends|guess\\w*|assum\\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely|partly|partially|mostly
-    |almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying|jok(?:e|ing)|kidding|scratch|mistake\\w*|tentative\\w*|tb[cd]|confirmed|subject\\ to|sort\\ of|kind\\ of|only\\ (?:on|if|when|in|for|with|after|before|until|as)|except|as\\ long\\ as|hypothetical\\w*|previous\\w*|last|colleague|claims?|scherz|witz|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel|ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead
-    |opposite|contrary|iron(?:y|ic\\w*)|sarcas\\w+|example|placeholder|pretend\\w*
-    |vielleicht|eventuell|vermutlich|wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso
-    |the\\ reverse|i\\ mis(?:read|judged)|beg\\ to\\ differ|most\\ cases|provided\\ that|ignore\\ (?:this|that)|i\\ retract|please\\ verify
-    |old\\ value|fails\\ to|coin\\ flip|made\\ (?:this|it|that)\\ up|random\\ (?:choice|pick)|hard\\ to\\ tell|vérifier|ich\\ rate|geraten|contraire
-    |contrario|verificare|exemplo|piada|chutei|voorbeeld|grapje|te\\ controleren|gegokt|przykład|żart|sprawdzenia|zgaduję|угадал
-    |проверить|приклад|вгадав|örnek|şaka|tahmin|exempel|skämtar|gissade|eksempel|gættede|spøk|gjettet|příklad|hádal|esimerkki
-    |arvasin|tippeltem|exemplu|ghicit|παράδειγμα|adiviné|contoh|menebak|ví\\ dụ|مثال|مزحة|خمنت
-    |probablemente|forse|probabilmente|talvez|provavelmente|misschien|waarschijnlijk|kanske|måske|kanskje|może|chyba
-    |možná|asi|возможно|наверное|может|вероятно|можливо|мабуть|belki|galiba|mungkin|barangkali|ربما|शायद
+_HEDGES = r"""
+    maybe|perhaps|possibl[ey]|might|may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain|unclear
+    |doubt\w*|depends|guess\w*|assum\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely|partly
+    |partially|mostly|almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying|jok(?:e|ing)
+    |kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
+    |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*|last
+    |colleague|claims?|scherz|witz|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel|ejemplo
+    |broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite|contrary
+    |iron(?:y|ic\w*)|sarcas\w+|example|placeholder|pretend\w*|vielleicht|eventuell|vermutlich|wahrscheinlich
+    |möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse|i mis(?:read|judged)
+    |beg to differ|most cases|provided that|ignore (?:this|that)|i retract|please verify|old value|fails to
+    |coin flip|made (?:this|it|that) up|random (?:choice|pick)|hard to tell|vérifier|ich rate|geraten
+    |contraire|contrario|verificare|exemplo|piada|chutei|voorbeeld|grapje|te controleren|gegokt|przykład|żart
+    |sprawdzenia|zgaduję|угадал|проверить|приклад|вгадав|örnek|şaka|tahmin|exempel|skämtar|gissade|eksempel
+    |gættede|spøk|gjettet|příklad|hádal|esimerkki|arvasin|tippeltem|exemplu|ghicit|παράδειγμα|adiviné|contoh
+    |menebak|ví dụ|مثال|مزحة|خمنت|probablemente|forse|probabilmente|talvez|provavelmente|misschien
+    |waarschijnlijk|kanske|måske|kanskje|może|chyba|možná|asi|возможно|наверное|может|вероятно|можливо|мабуть
+    |belki|galiba|mungkin|barangkali|ربما|शायद
 """
 _TAKES_BACK = lazy_regex(
-    r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + "|" + re.sub(r"(?<!\\)\s+", "", _HEDGES) + r")(?!\w)"
+    rf"(?<!\w)(?:{join_lines(_NEGATIONS)}|{join_lines(_HEDGES)})(?!\w)"
     r"|(?:\A|[.!?,;]\s*)wait(?!\w)|take (?:that|it) back|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
     r"|[不没沒非未无無别否勿反錯错]|可能|猜|例子|核实|例です|要確認|예시|농담|추측|违う|違う|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
 )
-_NEGATION = lazy_regex(
-    r"(?<!\w)(?:" + re.sub(r"\s+", "", _NEGATIONS) + r")(?!\w)|n['’]t(?!\w)|[不没沒非未无無]"
-)
+_NEGATION = lazy_regex(rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無]")
 _WORDS_PER_COMMON_WORD = 6
 
 

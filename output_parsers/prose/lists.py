@@ -11,7 +11,7 @@ import re
 from itertools import takewhile
 from typing import NamedTuple
 
-from ..lazy_regex import lazy_regex
+from ..lazy_regex import join_lines, lazy_regex
 
 
 class TextItems(NamedTuple):
@@ -61,10 +61,8 @@ _NO_ANSWER_WORDS = r"""
     |unspecified|unavailable|missing|error\w*|failed|failure|try again|no|kein\w*|nicht \w+|unbekannt|aucun\w*|inconnu
     |ningun\w*|desconocido|nessun\w*|nenhum\w*|нет|неизвестно|没有.*|沒有.*|未知|无|無|なし|不明|없음
 """
-_REMARK = lazy_regex(rf"\b(?:{''.join(map(str.strip, _REMARK_WORDS.splitlines()))})\b", re.IGNORECASE)
-_NO_ANSWER = lazy_regex(
-    rf"(?:{''.join(map(str.strip, _NO_ANSWER_WORDS.splitlines()))})(?:\W.*)?", re.IGNORECASE
-)
+_REMARK = lazy_regex(rf"\b(?:{join_lines(_REMARK_WORDS)})\b", re.IGNORECASE)
+_NO_ANSWER = lazy_regex(rf"(?:{join_lines(_NO_ANSWER_WORDS)})(?:\W.*)?", re.IGNORECASE)
 _SENTENCE = lazy_regex(r"\S+ .*[.!?]\s*\Z")
 
 
