@@ -73,6 +73,32 @@ class _Span(NamedTuple):
     follows_broken: bool = False
 
 
+class _Fences:
+    """Follows the Markdown fences of a text from its beginning to its end.
+
+    Attributes:
+        is_open: True inside a code block.
+        language: The language that the code block names, in lower case.
+        region: The index where the code block begins, or where the last one before the text ends.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._seen = 0
+        self.is_open = False
+        self.language = ""
+        self.region = 0
+
+    def advance(self, start: int, end: int) -> None:
+        """Go to the JSON value from ``start`` to ``end``; marks inside it are no fences."""
+        for mark in _FENCE_MARK.finditer(self._text, self._seen, start):
+            # two adjacent fences close one block and open the next
+            self.is_open, self.region = self.is_open != (len(mark[0]) < 6), mark.end()
+            name = _LANGUAGE.match(self._text, mark.end()) if self.is_open else None
+            self.language = name[0].lower() if name else ""
+        self._seen = end
+
+
 class Candidate(NamedTuple):
     """A JSON value in a reply that may be the answer.
 
@@ -140,12 +166,36 @@ class ReplyText(NamedTuple):
 
         Raises ValidationFailure if one of the values is truncated, or if there are too many of them.
         """
+        candidates, spans, has_broken = self._read_values()
+        self._mark_fragments(candidates, spans)
+        if has_broken:  # the answer may be what cannot be read
+            candidates = [candidate._replace(is_fragment=True) for candidate in candidates]
+        roles = self._roles(spans)
+        is_clear = len(spans) == 1 and not candidates[0].is_fragment
+        if (is_clear and _is_not_meant(self.text, spans[0].start, spans[0].end)) or (
+            roles and set(roles) == {Role.OTHER}
+        ):
+            raise ValidationFailure(
+                Problem("$", "the text around the JSON says that it is not the answer", shorten(self.text))
+            )
+        if len(spans) < 2:
+            return candidates
+        chosen = Role.ANSWER if Role.ANSWER in roles else Role.UNSAID
+        if set(roles) != {chosen}:
+            return [one for one, role in zip(candidates, roles, strict=True) if role is chosen]
+        return self._with_json_lines(candidates, spans)
+
+    def _read_values(self) -> tuple[list[Candidate], list[_Span], bool]:
+        """Return the outermost JSON values, their positions, and whether there is broken JSON beside them.
+
+        Raises ValidationFailure if one of the values is truncated, or if there are too many of them.
+        """
         text = self.text
         candidates: list[Candidate] = []
         spans: list[_Span] = []
-        position = fences_seen = broken = region = broken_end = 0
-        fenced = is_broken = False
-        language = ""
+        position = broken = broken_end = 0
+        has_broken = False
+        fences = _Fences(text)
         while opening := _OPENING.search(text, position):
             start = opening.end() - 1
             position = start + 1
@@ -161,52 +211,23 @@ class ReplyText(NamedTuple):
                     raise ValidationFailure(Problem("$", f"the JSON is {state}: {error.message}")) from error
                 if text[start] != "(" and _KEYS_OR_ITEMS.search(text, start, after):
                     broken_end = after
-                    is_broken = is_broken or role_of(text, start, after) is not Role.OTHER
+                    has_broken = has_broken or role_of(text, start, after) is not Role.OTHER
                 position = after
                 continue
             position = end
-            is_link = text[start] == "[" and text.startswith("(", end)  # [text](address) in Markdown
-            # In accounting (5) is minus five, so only a list or an object in parentheses is a value.
-            is_parenthesis = text[start] == "(" and not isinstance(value, (list, dict))
-            if is_link or is_parenthesis or _is_denied(text, start, end):
+            if _is_no_value(text, start, end, value):
                 continue
-            if text[start] == "[" and (text[start - 1 : start].isalpha() or _CHECK_BOX.match(text, start)):
-                continue  # x[0], list[str], - [x] done
+            fences.advance(start, end)
             surrounded = start > 0 or end < len(text)  # the text has no white space at its ends
             rules = (*self.rules, TEXT_AROUND_JSON) if surrounded else self.rules
-            for mark in _FENCE_MARK.finditer(text, fences_seen, start):
-                # two adjacent fences close one block and open the next
-                fenced, region = fenced != (len(mark[0]) < 6), mark.end()
-                name = _LANGUAGE.match(text, mark.end()) if fenced else None
-                language = name[0].lower() if name else ""
-            fences_seen = end
-            candidates.append(Candidate(value, (*rules, *map(_rule_of, repairs)), fenced, language))
+            rules = (*rules, *map(_rule_of, repairs))
+            candidates.append(Candidate(value, rules, fences.is_open, fences.language))
             follows_broken = broken_end > 0 and not _LETTER.search(text, broken_end, start)
-            spans.append(_Span(start, end, region, follows_broken))
+            spans.append(_Span(start, end, fences.region, follows_broken))
             broken_end = 0
             if len(spans) > _MAX_CANDIDATES:
-                # the earlier values were checked when the limit was exceeded for the first time
-                new = spans if len(spans) == _MAX_CANDIDATES + 1 else spans[-2:]
-                if not all(_is_end_of_line(text, one.end, next_.start) for one, next_ in pairwise(new)):
-                    message = f"the reply contains more than {_MAX_CANDIDATES} JSON values"
-                    raise ValidationFailure(Problem("$", message))
-        self._mark_fragments(candidates, spans)
-        if is_broken and candidates:  # the answer may be what cannot be read
-            candidates = [candidate._replace(is_fragment=True) for candidate in candidates]
-        roles = self._roles(spans)
-        is_clear = len(spans) == 1 and not candidates[0].is_fragment
-        if (is_clear and _is_not_meant(text, spans[0].start, spans[0].end)) or (
-            roles and set(roles) == {Role.OTHER}
-        ):
-            raise ValidationFailure(
-                Problem("$", "the text around the JSON says that it is not the answer", shorten(text))
-            )
-        if len(spans) < 2:
-            return candidates
-        chosen = Role.ANSWER if Role.ANSWER in roles else Role.UNSAID
-        if set(roles) != {chosen}:
-            return [one for one, role in zip(candidates, roles, strict=True) if role is chosen]
-        return self._with_json_lines(candidates, spans)
+                _refuse_many_values(text, spans)
+        return candidates, spans, has_broken
 
     def _roles(self, spans: list[_Span]) -> list[Role]:
         """Return what the reply says of each of its JSON values."""
@@ -376,6 +397,27 @@ def _is_in_prose(text: str, start: int, end: int) -> bool:
     if not words or words.endswith((":", "=", "：", "->", "→", "(", "{", "-", "*", ",", "!", "]", "}", ")")):
         return False
     return find_unknown_word(words) is not None
+
+
+def _is_no_value(text: str, start: int, end: int, value: Json) -> bool:
+    """Return True if what can be read as JSON is something else, or the words beside it deny it."""
+    if text[start] == "[":
+        is_link = text.startswith("(", end)  # [text](address) in Markdown
+        if is_link or text[start - 1 : start].isalpha() or _CHECK_BOX.match(text, start):
+            return True  # x[0], list[str], - [x] done
+    # In accounting (5) is minus five, so only a list or an object in parentheses is a value.
+    if text[start] == "(" and not isinstance(value, (list, dict)):
+        return True
+    return _is_denied(text, start, end)
+
+
+def _refuse_many_values(text: str, spans: list[_Span]) -> None:
+    """Raise ValidationFailure if a reply with too many JSON values is not JSON Lines."""
+    # the earlier values were checked when the limit was exceeded for the first time
+    new = spans if len(spans) == _MAX_CANDIDATES + 1 else spans[-2:]
+    if not all(_is_end_of_line(text, one.end, next_.start) for one, next_ in pairwise(new)):
+        message = f"the reply contains more than {_MAX_CANDIDATES} JSON values"
+        raise ValidationFailure(Problem("$", message))
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
