@@ -296,7 +296,7 @@ def _without_edges(text: str) -> str:
     while True:
         bare = text.strip(_EDGES + _AGREEING)
         bare = _BULLET_BEFORE.sub("", bare)
-        bare = _DECORATION_AFTER.sub("", bare)
+        bare = _without_decoration(bare)
         for opening, closing in _WRAPPERS:
             inner = text.strip(" \t\r\n.")
             if (
@@ -310,6 +310,16 @@ def _without_edges(text: str) -> str:
         text = bare
 
 
+def _without_decoration(text: str) -> str:
+    """Return a text without the signs after its punctuation: ``red!!!~`` becomes ``red!``."""
+    bare = text.rstrip(_DECORATION)
+    if bare.endswith((".", ",")):
+        return bare
+    end = text.find("!", len(bare)) + 1
+    return text[:end] if end else text
+
+
+_DECORATION = "!@#$%^&*~"
 _BULLET_BEFORE = lazy_regex(rf"\A(?:[{re.escape(_EDGES + _AGREEING)}]*+(?:[-–—•#=]|1[.)])\s++)+")
 # A denial in the notation of programs: "!positive".
 _DENIED_BY_SIGN = lazy_regex(r"\W*[!¬]\w")
@@ -317,7 +327,6 @@ _CONFIDENCE = lazy_regex(
     r"[(\[]?(?:\d{1,3}(?:[.,]\d+)?\s?% (?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)"
     r"|(?:with )?(?:confidence|probability)(?: score| level)?\s?[:=]?\s(?:of )?\d{1,3}(?:[.,]\d+)?\s?%?)[)\]]?"
 )
-_DECORATION_AFTER = lazy_regex(r"(?<=[!.,])[!@#$%^&*~]+\Z")
 _SEPARATORS = lazy_regex(r"(?<=[^\W_])[\s_\-‐‑–]+(?=[^\W_])")
 _SEPARATOR = r"[\s_\-‐‑–]++"
 # What must not touch a choice: the rest of a word or number, or a sign.

@@ -134,6 +134,7 @@ def _read_bare(text: str, rules: NumberRules) -> TextReading[Decimal]:
 _REPEATED = lazy_regex(r"([^()]{1,60}) \(([^()]{1,60})\)")
 _MINUS_WORD = lazy_regex(r"(?:minus|negative) (?=[0-9$€£¥.])", re.IGNORECASE)
 _WITH_UNIT = lazy_regex(r"([^%]*?[0-9.,]) ?(%|°[CFK]?|[^\W\d_][\w.²³/-]*(?: old)?)\.?")
+_UNIT_BACKWARDS = lazy_regex(r"\.?(?:dlo )?[\w.²³/-]*+")
 
 
 def _read_repeated(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
@@ -154,10 +155,13 @@ def _read_with_unit(text: str, rules: NumberRules) -> TextReading[Decimal] | Non
     if minus is not None:
         positive = _read_bare(text[minus.end() :], rules)
         return positive._replace(value=-positive.value, rule=join_rules(positive.rule, "minus in words"))
-    parts = _WITH_UNIT.fullmatch(text)
-    if parts is None or _is_wrong_unit(parts[2].rstrip("."), rules):
+    # From the beginning, each digit of a long word would be tried as the last one of the number.
+    backwards = _UNIT_BACKWARDS.match(text[::-1])
+    start = max(0, len(text) - (backwards.end() if backwards else 0) - 3)  # the signs, a space and a digit
+    parts = _WITH_UNIT.fullmatch(text, start)
+    if parts is None or "%" in text[:start] or _is_wrong_unit(parts[2].rstrip("."), rules):
         return None
-    number = read_number_token(parts[1], rules)
+    number = read_number_token(text[: parts.end(1)], rules)
     value = number.value
     if parts[2] == "%" and not rules.words.isdisjoint(_SHARE_WORDS):
         value = value.scaleb(-2)

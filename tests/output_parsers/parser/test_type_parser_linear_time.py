@@ -144,6 +144,12 @@ def test_the_cost_of_a_character_does_not_grow_after_a_choice(tp: Any, times: in
     assert growing(reader_of(tp), [" ", "\n", "-", ".", "yes ", "very "], "yes", times=times) == {}
 
 
+@pytest.mark.parametrize("times", FACTORS)
+@pytest.mark.parametrize(("tp", "unit"), [(int, "1a"), (float, "a."), (bool, "!")])
+def test_the_cost_of_a_character_does_not_grow_inside_a_word(tp: Any, unit: str, times: int) -> None:
+    assert growing(reader_of(tp), [unit], "so ", "; 5 x", times=times) == {}
+
+
 def test_the_cost_of_a_character_does_not_grow_for_a_valid_list_of_records() -> None:
     record = ', {"name": "Ann", "age": 3}'
     head = "[" + record[2:]
