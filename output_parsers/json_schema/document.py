@@ -96,9 +96,14 @@ def at_pointer(root: object, pointer: str) -> Any:
     """
     part: Any = root
     for step in pointer.split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        part = part[int(key)] if isinstance(part, list) else part[key]
+        part = _part_at(part, step)
     return part
+
+
+def _part_at(part: Any, step: str) -> Any:
+    """Return what one step of a JSON pointer leads to."""
+    key = step.replace("~1", "/").replace("~0", "~")
+    return part[int(key)] if isinstance(part, list) else part[key]
 
 
 def referenced_part(root: object, reference: object) -> Any:
@@ -415,8 +420,7 @@ class SchemaDocument:
         node: Any = self._raw
         base = self._base_uri(node, "")
         for step in pointer.split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            node = node[int(key)] if isinstance(node, list) else node[key]
+            node = _part_at(node, step)
             base = self._base_uri(node, base)
         return node, base
 

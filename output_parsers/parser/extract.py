@@ -15,7 +15,7 @@ from ..lazy_regex import lazy_regex
 from ..prose.harmless import find_unknown_word
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
-from .reasoning import find_answer
+from .reasoning import FENCE_MARK, find_answer
 from .roles import Role, role_of
 
 # The rules of the coercions that are recorded here.
@@ -44,7 +44,6 @@ _TAG = lazy_regex(
 )
 _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _LANGUAGE = lazy_regex(r"\w{0,20}")
-_FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 # A key, or two items: text in broken brackets that is JSON, and not a placeholder such as {name}.
 _KEYS_OR_ITEMS = lazy_regex(
     r"""["'\w]\s{0,20}:\s{0,20}["\[{\d}-]|\d\s{0,20},\s{0,20}-?\d|"\s{0,20},\s{0,20}\""""
@@ -91,7 +90,7 @@ class _Fences:
 
     def advance(self, start: int, end: int) -> None:
         """Go to the JSON value from ``start`` to ``end``; marks inside it are no fences."""
-        for mark in _FENCE_MARK.finditer(self._text, self._seen, start):
+        for mark in FENCE_MARK.finditer(self._text, self._seen, start):
             # two adjacent fences close one block and open the next
             self.is_open, self.region = self.is_open != (len(mark[0]) < 6), mark.end()
             name = _LANGUAGE.match(self._text, mark.end()) if self.is_open else None
@@ -249,7 +248,7 @@ class ReplyText(NamedTuple):
         text, index = self.text, 0
         for _, members in groupby(spans, attrgetter("region")):
             inside = list(members)
-            fence = _FENCE_MARK.search(text, inside[-1].end)
+            fence = FENCE_MARK.search(text, inside[-1].end)
             all_are_parts = _has_json_outside(text, inside, fence.start() if fence else len(text))
             for span in inside:
                 is_part = all_are_parts or span.follows_broken or _touches_json(text, span.start, span.end)

@@ -64,7 +64,7 @@ _STRAY_CLOSING = lazy_regex(
     "|".join(map(re.escape, sorted({*_STRAY_CLOSINGS}, key=len)[::-1])), re.IGNORECASE
 )
 _SIGNS = ("<", "◁", "[/", "[T", "[t", "assistantfinal", "analysis")
-_FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
+FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 _ANY_SPACE = lazy_regex(r"\s*+")
 _BLANK = lazy_regex(r"[\s\ufeff\u200b\u2060\0]*+")
 _DECODER = json.JSONDecoder()
@@ -135,7 +135,7 @@ def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
     """
     before = text[: closing.start()]
     opening = next((mark for mark, end in _MARKS.items() if end == closing[0].lower()), closing[0])
-    return opening in before.lower() or len(_FENCE_MARK.findall(before)) % 2 == 1
+    return opening in before.lower() or len(FENCE_MARK.findall(before)) % 2 == 1
 
 
 class ReasoningFilter:
