@@ -187,7 +187,7 @@ def codec_for(
     tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None
 ) -> JsonCodec[Any]:
     """Return a converter between values of a type and JSON text, or raise UnsupportedTypeError."""
-    if _is_hashable(tp) and tp in _RETURNED_MEDIA:
+    if _holds_media(tp):
         return _MediaCodec(codec_for(json_type(tp), registry).parser, tp)
     parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
     return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)), tp)
@@ -319,7 +319,11 @@ _RECORDS: dict[object, Any] = {
 }
 
 
-_RETURNED_MEDIA = (Image, list[Image])
+def _holds_media(tp: Any) -> bool:
+    """Return True for media, and for lists, tuples and unions with media."""
+    if get_origin(tp) in (list, tuple, Union, UnionType, Annotated):
+        return any(map(_holds_media, get_args(tp)))
+    return tp in (Image, Audio, File)
 
 
 def json_type(tp: Any) -> Any:
@@ -500,7 +504,7 @@ def result_codec(
 ) -> JsonCodec[Any]:
     """Return a JSON converter for a service call's Result object, including request details."""
     title = "".join(character for character in name if character.isalnum())
-    value_type = json_type(tp) if _is_hashable(tp) and tp in _RETURNED_MEDIA else tp
+    value_type = json_type(tp) if _holds_media(tp) else tp
     record = typed_dict(f"{title}Result", {"value": value_type, "account": AccountJson})
     return codec_for(record, registry, namespace)
 

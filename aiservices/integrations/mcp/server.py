@@ -52,7 +52,7 @@ from output_parsers.types.node import JsonSchema
 from ...engine.approval import ApprovalRequiredError, SuspendedCall
 from ...engine.streams import AttemptStarted, Completed, FieldCompleted
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
-from ...models.media import Image
+from ...models.media import Media
 from ...models.messages import ReplyDelta
 from ...remote.calls import (
     DEFAULT_MAX_WAITING_CALLS,
@@ -403,16 +403,17 @@ def complete_result(
 ) -> CallToolResult:
     """Return the MCP result of a call, which has the value as structured JSON and as text.
 
-    Images become separate blocks.
+    Images, sounds and files, also in a list with texts, are blocks of their own.
     """
     data = json.loads(json_text)
     is_object = _value_schema(method).schema.get("type") == "object"
     structured = data if is_object else {_VALUE: data, **(other_fields or {})}
     content: list[ContentBlock] = [TextContent(text=value if type(value) is str else json_text)]
-    values = value if isinstance(value, list) else [value]
-    images = [one for one in values if isinstance(one, Image)]
-    if images and len(images) == len(values):
-        content = [content_block(image) for image in images]
+    parts: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
+    if any(isinstance(part, Media) for part in parts) and all(
+        isinstance(part, (str, Media)) for part in parts
+    ):
+        content = [content_block(part) for part in parts]
     return CallToolResult(content=content, structured_content=structured)
 
 

@@ -54,6 +54,23 @@ def test_media_and_messages_survive_a_round_trip(form: Any, value: Any) -> None:
     assert from_json_records(codec.read(codec.write(to_json_records(value)))) == value
 
 
+@pytest.mark.parametrize(
+    ("returned", "value"),
+    [
+        *[(form, value) for form, value in SAID if type(value) in (Image, Audio, File)],
+        (list[Image], [PNG, PNG]),
+        (list[str | Image | File], ["a", PNG, File.from_bytes(b"%PDF-\xff", name="a.pdf")]),
+        (tuple[str, Image], ("a", PNG)),
+        (Image | None, PNG),
+        (Image | None, None),
+        (Annotated[Audio, "a sound"], Audio.from_bytes(b"ID3\xff")),
+    ],
+)
+def test_returned_media_survive_a_round_trip(returned: Any, value: Any) -> None:
+    codec = codec_for(returned, DEFAULT_REGISTRY)
+    assert codec.read(codec.write(value)) == value
+
+
 def test_a_system_message_is_not_sent() -> None:
     with pytest.raises(ValueError, match="leave them out of the history"):
         to_json_records([SystemMessage("x")])

@@ -77,4 +77,4 @@ def test_a_server_passes_all_scenarios_but_those_that_no_service_has(run_suite: 
         server.kill()
         server.wait()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Total: 13 passed" in done.stdout, done.stdout
+    assert "Total: 20 passed" in done.stdout, done.stdout

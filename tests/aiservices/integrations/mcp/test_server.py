@@ -30,10 +30,12 @@ from mcp_types import (
 
 from aiservices import (
     AiMessage,
+    Audio,
     AuthenticationError,
     ChatReply,
     ChatRequest,
     DefinitionError,
+    File,
     Image,
     MemoryId,
     RateLimitError,
@@ -955,3 +957,53 @@ def test_methods_that_return_nothing_and_images() -> None:
     for name, count in (("paint", 1), ("paint_all", 1)):
         result = called(server, name, {"what": "a cat"})
         assert [(block.type, block.data) for block in result.content] == [("image", picture.base64)] * count
+
+
+class Archive(Protocol):
+    def sound(self) -> Audio: ...
+
+    def scan(self) -> File: ...
+
+    def page(self) -> list[str | Image | File]: ...
+
+    def link(self) -> tuple[str, Image]: ...
+
+    def pair(self) -> tuple[int, Image]: ...
+
+
+class Shelf:
+    """An Archive without a model."""
+
+    png = Image.from_bytes(b"\x89PNG\r\n\x1a\n\xff")
+    pdf = File.from_bytes(b"%PDF-\xff", name="a.pdf")
+
+    def sound(self) -> Audio:
+        return Audio.from_bytes(b"ID3\xff")
+
+    def scan(self) -> File:
+        return self.pdf
+
+    def page(self) -> list[str | Image | File]:
+        return ["Page 1", self.png, self.pdf]
+
+    def link(self) -> tuple[str, Image]:
+        return "Page 2", Image.from_url("https://example.org/a.png", "image/png")
+
+    def pair(self) -> tuple[int, Image]:
+        return 3, self.png
+
+
+def test_media_are_blocks_of_content_and_base64_in_structured_content() -> None:
+    server = mcp_server(Shelf(), interface=Archive)
+    kinds = {
+        name: [block.type for block in called(server, name, {}).content]
+        for name in ("sound", "scan", "page", "link", "pair")
+    }
+    assert kinds == {
+        "sound": ["audio"],
+        "scan": ["resource"],
+        "page": ["text", "image", "resource"],
+        "link": ["text", "resource_link"],
+        "pair": ["text"],  # a number is not content
+    }
+    assert called(server, "scan", {}).structured_content["data"] == Shelf.pdf.base64
