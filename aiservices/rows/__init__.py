@@ -1,11 +1,10 @@
 """Call a service method for each row of a table; an interrupted run can be resumed."""
 
 from .engines import BatchEngine, RayEngine, SparkEngine, Udf, UdfSettings, as_udf
-from .mapping import AsyncRows, Estimate, Range, Rows, RowSettings, amap_rows, estimate, map_rows
+from .mapping import Estimate, Range, Rows, RowSettings, amap_rows, estimate, map_rows
 from .row import Progress, Row, RowError, RowsError, Summary
 
 __all__ = [
-    "AsyncRows",
     "BatchEngine",
     "Estimate",
     "Progress",

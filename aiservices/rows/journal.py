@@ -12,12 +12,18 @@ import os
 import shutil
 import sqlite3
 import stat
+import struct
 import tempfile
 import weakref
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import IntEnum
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from tempfile import SpooledTemporaryFile
+from threading import Lock
+from typing import Any, BinaryIO, NamedTuple
 
 from .row import RowsError
 
@@ -39,6 +45,18 @@ CREATE TABLE seen_key (key TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
 CREATE TABLE seen_content (id TEXT PRIMARY KEY, count INTEGER) WITHOUT ROWID;
 BEGIN;
 """
+
+
+class StoredEntry(NamedTuple):
+    """The journal entry of a finished row.
+
+    Attributes:
+        offset: Where its line begins in the file.
+        entry: The content of the line.
+    """
+
+    offset: int
+    entry: Mapping[str, Any]
 
 
 class Journal:
@@ -173,10 +191,10 @@ class Journal:
         elif "reply" in entry:
             run("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (entry["reply"], entry["call"], offset))
 
-    def find(self, row: str) -> dict[str, Any] | None:
+    def find(self, row: str) -> StoredEntry | None:
         """Return a finished row's journal entry, or None if the row is not finished."""
-        entry = self._index.execute("SELECT offset FROM done WHERE id = ?", (row,)).fetchone()
-        return None if entry is None else self._entry_at(entry[0])
+        place = self._index.execute("SELECT offset FROM done WHERE id = ?", (row,)).fetchone()
+        return None if place is None else StoredEntry(place[0], self._entry_at(place[0]))
 
     def replies_of(self, row: str) -> dict[int, dict[str, Any]]:
         """Return a dict from request numbers to the stored replies for an unfinished row."""
@@ -194,11 +212,7 @@ class Journal:
 
     def _entry_at(self, offset: int) -> dict[str, object]:
         assert self._reader is not None
-        self._reader.seek(offset)
-        entry = decode_line(self._reader.readline())
-        if entry is None:
-            raise RowsError(f"the journal {self._path} was changed by another program during the run")
-        return entry
+        return _entry_at(self._reader, offset)
 
     # --- Writing ---
 
@@ -210,18 +224,21 @@ class Journal:
         """Store the HTTP response to one of a row's requests, as received from a batch."""
         self.add({"reply": row, "call": call, "request": request, "http": {"status": status, "body": body}})
 
-    def add_done(self, row: str, key: Any, entry: Mapping[str, Any]) -> None:
-        """Store the value or error of a finished row."""
-        self.add(done_line(row, key, entry))
+    def add_done(self, row: str, key: Any, entry: Mapping[str, Any]) -> StoredEntry:
+        """Store the value or error of a finished row, and return the entry with its place."""
+        line = done_line(row, key, entry)
+        return StoredEntry(self.add(line), line)
 
     def add_key(self, key: Any, row: str) -> None:
         """Record that the row with this key has the same content as a row that is already finished."""
         if self._row_with(key) != row:
             self.add({"same": row, "key": key})
 
-    def add(self, entry: dict[str, Any]) -> None:
-        """Append a line to the journal, for example a line from another process."""
-        self._add_to_index(entry, self._append(entry))
+    def add(self, entry: dict[str, Any]) -> int:
+        """Append a line to the journal, for example a line from another process; return its place."""
+        offset = self._append(entry)
+        self._add_to_index(entry, offset)
+        return offset
 
     def _append(self, entry: Mapping[str, object]) -> int:
         line = encode_line(entry)
@@ -260,11 +277,77 @@ class Journal:
         return count - 1
 
 
+def _entry_at(file: BinaryIO, offset: int) -> dict[str, Any]:
+    file.seek(offset)
+    entry = decode_line(file.readline())
+    if entry is None:
+        raise RowsError(f"the journal {file.name} was changed by another program")
+    return entry
+
+
+class Origin(IntEnum):
+    """Where a row of a run has its answer or its error from."""
+
+    MISSING = 0  # the run ended before
+    REQUEST = 1  # this run has requested it
+    CACHE = 2  # a response cache
+    KNOWN = 3  # an earlier run or an equal row
+    NO_ENTRY = 4  # its cells cannot be arguments, or a person gave the answer
+
+
+class RowResult(NamedTuple):
+    """How a row of a run was finished: where its answer is from, the place in the journal, the seconds."""
+
+    origin: Origin
+    offset: int = 0
+    seconds: float = 0.0
+
+
+_RESULT = struct.Struct("<Bqd")
+_RESULTS_IN_MEMORY = 10_000
+
+
+class RowResults:
+    """How each row of a run was finished, by the number of the row; in a temporary file if there are many."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(_RESULTS_IN_MEMORY * _RESULT.size)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self._lock = Lock()
+        self.count = 0
+
+    def add(self, number: int, result: RowResult) -> None:
+        """Store the result of a row."""
+        with self._lock:
+            self._file.seek(number * _RESULT.size)
+            self._file.write(_RESULT.pack(*result))
+            self.count += 1
+
+    def at(self, number: int) -> RowResult:
+        """Return the result of a row."""
+        with self._lock:
+            self._file.seek(number * _RESULT.size)
+            data = self._file.read(_RESULT.size)
+        origin, offset, seconds = _RESULT.unpack(data.ljust(_RESULT.size, b"\0"))
+        return RowResult(Origin(origin), offset, seconds)
+
+
 def _is_beginning(line: bytes) -> bool:
     """Return True if a line looks like a partly written first line of a journal."""
     beginning = b'{"work":'
     text = line[_CHECKSUM_LENGTH + 1 :]
     return line[:_CHECKSUM_LENGTH].isalnum() and (text.startswith(beginning) or beginning.startswith(text))
+
+
+@contextmanager
+def open_entries(path: Path) -> Iterator[Callable[[int], dict[str, Any]]]:
+    """Context manager that reads a journal: yields a function from the place of a line to its entry."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise RowsError(f"the journal {path} cannot be opened: {error.strerror}") from error
+    with file:
+        yield partial(_entry_at, file)
 
 
 def temporary_folder(owner: object) -> Path:

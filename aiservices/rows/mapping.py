@@ -7,7 +7,9 @@ time for the whole table.
 from __future__ import annotations
 
 import asyncio
+import html
 import math
+import operator
 import random
 import threading
 from collections.abc import (
@@ -29,6 +31,8 @@ from queue import SimpleQueue
 from statistics import fmean, stdev
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
+from output_parsers.result.reading import dump_json
+
 from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
@@ -43,7 +47,7 @@ from ..models.errors import (
 )
 from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
-from .fields import answer_columns, output_fields
+from .fields import answer_columns, json_value, output_fields
 from .outputs import Review, check_output, read_reviewed, to_dataframe
 from .row import Progress, Row, Summary, content_id, duration_text, map_method, with_columns
 from .runner import Engine, Job, RunSettings, answer_of
@@ -94,20 +98,25 @@ ProgressSetting: TypeAlias = bool | Callable[[Progress], object]
 _DEFAULT_CONCURRENCY = 64
 _MAX_WAITING = 256  # rows that wait for a slow consumer
 _END = object()
+_PAGE_ROWS = 1000  # so many rows are read for an index
+_SHOWN_ROWS = 10  # in a notebook
+_SHOWN_CHARACTERS = 200  # of a cell
 
 
 class Rows(Generic[T]):
-    """An iterable of table rows with their answers; iterating calls the service method for each row.
+    """The rows of a table with their answers, as ``map_rows`` and ``amap_rows`` return them.
 
-    Rows are yielded as they finish. A second iteration gives the same answers without calling the model
-    again.
+    Iterating calls the service method for each row, and yields the rows as they finish; ``run()`` and
+    ``await`` process all of them. After that, the rows are read again as often as needed, in the order of the
+    table, and nothing is requested. ``rows[0]``, slices and ``dataframe()`` process all rows first.
 
     Attributes:
-        summary: What the last run did; complete at the end of the iteration.
+        summary: What the run did; complete when all rows are processed.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._page: tuple[int, list[Row[T]]] = 0, []  # the rows that were read last, by their number
 
     @property
     def summary(self) -> Summary:
@@ -115,8 +124,9 @@ class Rows(Generic[T]):
 
     def run(self) -> Summary:
         """Process all rows, and return the summary."""
-        for _ in self:
-            pass
+        if not self._job.is_finished:
+            for _ in self:
+                pass
         return self.summary
 
     def dataframe(self) -> Any:
@@ -127,17 +137,13 @@ class Rows(Generic[T]):
         """
         job = self._job
         self.run()
-        journal = job.open_journal()
-        try:
-            rows = (
-                job.fields.row(row.inputs, answer=answer_of(row), error=row.error)
-                for row in job.finished_rows(journal)
-            )
-            return to_dataframe(job.table, rows, job.fields)
-        finally:
-            journal.close()
+        rows = (job.fields.row(row.inputs, answer=answer_of(row), error=row.error) for row in self)
+        return to_dataframe(job.table, rows, job.fields)
 
     def __iter__(self) -> Generator[Row[T], None, None]:
+        if self._job.is_finished:
+            yield from self._job.finished_rows()
+            return
         # An event loop of its own, because the caller may be in one already, as in a notebook.
         results: SimpleQueue[Any] = SimpleQueue()
         thread = _LoopThread(self._job, results)
@@ -150,8 +156,76 @@ class Rows(Generic[T]):
         finally:
             thread.stop()
 
+    def __aiter__(self) -> AsyncIterator[Row[T]]:
+        return self._job.run()
+
+    def __await__(self) -> Generator[Any, None, Rows[T]]:
+        return self._processed().__await__()
+
+    async def _processed(self) -> Rows[T]:
+        if not self._job.is_finished:
+            async with aclosing(self._job.run()) as rows:
+                async for _ in rows:
+                    pass
+        return self
+
+    def __len__(self) -> int:
+        """Return the number of rows; raise TypeError if it is not known before they are processed."""
+        count = self._job.results.count if self._job.is_finished else self._job.total()
+        if count is None:
+            raise TypeError("the number of rows is not known before they are processed; call run() first")
+        return count
+
+    @overload
+    def __getitem__(self, index: int) -> Row[T]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row[T]]: ...
+    def __getitem__(self, index: int | slice) -> Row[T] | list[Row[T]]:
+        self.run()
+        if isinstance(index, slice):
+            return [self._at(number) for number in range(*index.indices(len(self)))]
+        number = operator.index(index)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"there is no row {number}; there are {counted(len(self), 'row')}")
+        return self._at(number % len(self))
+
+    def _at(self, number: int) -> Row[T]:
+        start, rows = self._page
+        if not start <= number < start + len(rows):
+            start = number - number % _PAGE_ROWS
+            rows = list(self._job.finished_rows(start, start + _PAGE_ROWS))
+            self._page = start, rows
+        return rows[number - start]
+
     def __repr__(self) -> str:
-        return f"<Rows of {self._job.method.qualname}>"
+        name, summary = self._job.method.qualname, self.summary
+        if self._job.is_finished or summary.rows:
+            return f"<Rows of {name}: {counted(summary.rows, 'row')}, {counted(summary.errors, 'error')}>"
+        return f"<Rows of {name}, not processed yet>"
+
+    def _repr_html_(self) -> str:
+        """Show the summary and the first rows in a notebook; nothing is processed."""
+        if not self._job.is_finished:
+            return f"<p>{html.escape(repr(self))}</p>"
+        fields = self._job.fields
+        first = islice(self._job.finished_rows(), _SHOWN_ROWS)
+        cells = [fields.row(row.inputs, answer=answer_of(row), error=row.error) for row in first]
+        names = dict.fromkeys(chain.from_iterable(one.inputs for one in cells))
+        columns = (*names, *(column.name for column in fields.answers.columns), fields.error)
+        lines = [(*(one.inputs.get(name) for name in names), *one.answers, one.error) for one in cells]
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_shown(value))}</td>" for value in line) + "</tr>"
+            for line in lines
+        )
+        summary = html.escape(str(self.summary))
+        return f"<pre>{summary}</pre><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _shown(value: object) -> str:
+    """Return the text of a cell for people, shortened to a line."""
+    text = "" if value is None else value if isinstance(value, str) else dump_json(json_value(value))
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
 
 
 class _LoopThread(threading.Thread):
@@ -194,36 +268,6 @@ class _LoopThread(threading.Thread):
             except RuntimeError:  # the loop has just ended
                 pass
         self.join()
-
-
-class AsyncRows(Generic[T]):
-    """Like Rows, but async: ``async for`` yields each finished row, and ``await`` processes all rows.
-
-    Attributes:
-        summary: What the last run did; complete at the end of the iteration.
-    """
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-
-    @property
-    def summary(self) -> Summary:
-        return self._job.summary
-
-    def __aiter__(self) -> AsyncIterator[Row[T]]:
-        return self._job.run()
-
-    def __await__(self) -> Generator[Any, None, Summary]:
-        return self._run().__await__()
-
-    async def _run(self) -> Summary:
-        async with aclosing(self._job.run()) as rows:
-            async for _ in rows:
-                pass
-        return self.summary
-
-    def __repr__(self) -> str:
-        return f"<AsyncRows of {self._job.method.qualname}>"
 
 
 class RowSettings(TypedDict, total=False):
@@ -337,27 +381,26 @@ def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack
 @overload
 def amap_rows(
     method: Callable[..., Awaitable[Result[T]]], table: Any, /, **settings: Unpack[RowSettings]
-) -> AsyncRows[T]: ...
+) -> Rows[T]: ...
 @overload
 def amap_rows(
     method: Callable[..., Result[T]], table: Any, /, **settings: Unpack[RowSettings]
-) -> AsyncRows[T]: ...
+) -> Rows[T]: ...
 @overload
 def amap_rows(
     method: Callable[..., Awaitable[T]], table: Any, /, **settings: Unpack[RowSettings]
-) -> AsyncRows[T]: ...
+) -> Rows[T]: ...
 @overload
-def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> AsyncRows[T]: ...
-def amap_rows(
-    method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]
-) -> AsyncRows[Any]:
+def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+def amap_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
     """Call a service method asynchronously for each row of a table.
 
     Like ``map_rows``, but the rows are processed by ``async for``, or all of them by ``await``::
 
-        summary = await amap_rows(desk.ticket, "tickets.csv", key="id", to="answers.parquet")
+        rows = await amap_rows(desk.ticket, "tickets.csv", key="id", to="answers.parquet")
+        print(rows.summary)
     """
-    return AsyncRows(job_for(method, table, settings))
+    return Rows(job_for(method, table, settings))
 
 
 def job_for(method: object, source: object, settings: RowSettings) -> Job:

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, Protocol
@@ -59,7 +60,15 @@ from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
 from ..models.requests import request_hash
 from ..service.methods import result_of
 from .fields import NO_ANSWER, Fields
-from .journal import Journal, temporary_folder
+from .journal import (
+    Journal,
+    Origin,
+    RowResult,
+    RowResults,
+    StoredEntry,
+    open_entries,
+    temporary_folder,
+)
 from .outputs import Review, open_output
 from .row import (
     EntryReader,
@@ -232,7 +241,9 @@ class _Suspended(GeneratorExit):
     """Interrupts a row's service call until a batch provides the next model reply."""
 
 
-class _Item(NamedTuple):
+class RowInput(NamedTuple):
+    """A row of the table: its number, the value of its key column, and all columns."""
+
     number: int
     key: Any
     inputs: Mapping[str, Any]
@@ -265,7 +276,8 @@ class Runner:
         self._reviewed = job.reviewed
         self._trace = trace
         self._reader = EntryReader(job.method)
-        self._in_flight: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
+        self._done = job.results
+        self._in_flight: dict[str, asyncio.Future[StoredEntry | None]] = {}
         self._results: asyncio.Queue[Row[Any] | None] = asyncio.Queue()
         # so many rows may be in work or wait for the caller
         self._window = asyncio.Semaphore(
@@ -280,6 +292,7 @@ class Runner:
 
     async def run(self) -> AsyncGenerator[Row[Any], None]:
         """Process the rows and yield each when it is finished; raise an error if the run ends early."""
+        self._journal.forget_counts()
         context = nullcontext() if self._trace is None else self._trace.context
         # A call that is suspended runs again later, and must not count twice.
         shared = self._spent if self._settings.collect is None else using_accounts(())
@@ -335,10 +348,13 @@ class Runner:
         finally:
             self._results.put_nowait(None)
 
-    def _next(self) -> _Item | None:
+    def _next(self) -> RowInput | None:
         settings = self._settings
         number, inputs = next(self._rows, (-1, None))
         while inputs is not None and settings.skip is not None and settings.skip(number):
+            if settings.key is None and not settings.dedupe:  # the ids of equal rows depend on those before
+                with suppress(ValueError):
+                    self._journal.count_content(content_id(self._method.arguments(inputs)))
             number, inputs = next(self._rows, (-1, None))
         if (
             inputs is None
@@ -346,7 +362,7 @@ class Runner:
             or self.stopped is not None
         ):
             return None
-        return _Item(number, None if settings.key is None else inputs[settings.key], inputs)
+        return RowInput(number, None if settings.key is None else inputs[settings.key], inputs)
 
     def _stop(self, error: BaseException) -> None:
         if self.stopped is None:
@@ -354,31 +370,37 @@ class Runner:
             for _ in range(self._settings.max_concurrency):
                 self._window.release()  # the workers that wait for a place end
 
-    async def _process(self, item: _Item) -> Row[Any] | None:
+    async def _process(self, item: RowInput) -> Row[Any] | None:
         """Process a row and return it with its answer or error; return None if the run must stop first."""
-        number, key, inputs = item
+        _, key, inputs = item
         try:
             arguments = self._method.arguments(inputs)
         except ValueError as error:
-            return self._invalid_row(item, error)
+            return self._without_entry(invalid_row(self._settings, item, error))
         row_id = self._id_of(item, arguments)
-        reviewed = self._reviewed_row(item, arguments)
+        reviewed = reviewed_row(self._reviewed, item, arguments)
         if reviewed is not None:
-            return reviewed
+            return self._without_entry(reviewed)
         if key is not None and self._journal.has_changed(key, row_id):
             self.progress.changed += 1
-        entry = self._journal.find(row_id)
-        if entry is not None and not self._asks_again(row_id, entry):
-            self._remember_key(key, row_id, entry)
-            return self._reader.row(number, key, inputs, entry)
+        stored = self._journal.find(row_id)
+        if stored is not None and not self._asks_again(row_id, stored.entry):
+            return self._known_row(item, row_id, stored)
         waiting = self._in_flight.get(row_id)
         if waiting is None:
             return await self._ask_once(item, row_id, arguments)
-        entry = await asyncio.shield(waiting)
-        if entry is None:
-            return None
-        self._remember_key(key, row_id, entry)
-        return self._reader.row(number, key, inputs, entry)
+        stored = await asyncio.shield(waiting)
+        return None if stored is None else self._known_row(item, row_id, stored)
+
+    def _without_entry(self, row: Row[Any]) -> Row[Any]:
+        self._done.add(row.number, RowResult(Origin.NO_ENTRY))
+        return row
+
+    def _known_row(self, item: RowInput, row_id: str, stored: StoredEntry) -> Row[Any]:
+        if item.key is not None and stored.entry.get("key") != item.key:
+            self._journal.add_key(item.key, row_id)
+        self._done.add(item.number, RowResult(Origin.KNOWN, stored.offset))
+        return self._reader.row(*item, stored.entry)
 
     def _asks_again(self, row_id: str, entry: Mapping[str, Any]) -> bool:
         """Return True for an error of an earlier run that another request may avoid."""
@@ -388,42 +410,7 @@ class Runner:
             return not entry.get("permanent", False)
         return self._settings.retry_failed
 
-    def finished_rows(self) -> Iterator[Row[Any]]:
-        """Yield the rows of a finished run in table order, with the answers saved in the journal."""
-        self._journal.forget_counts()
-        for number, inputs in self._rows:
-            if self._settings.limit is not None and number >= self._settings.limit:
-                return
-            item = _Item(number, None if self._settings.key is None else inputs[self._settings.key], inputs)
-            try:
-                arguments = self._method.arguments(inputs)
-            except ValueError as error:
-                yield self._invalid_row(item, error)
-                continue
-            row_id = self._id_of(item, arguments)
-            row = self._reviewed_row(item, arguments)
-            if row is None:
-                entry = self._journal.find(row_id)
-                if entry is None:
-                    raise RowsError(f"row {number} was not in the table before; it changed during the run")
-                row = self._reader.row(*item, entry)
-            yield row
-
-    def _invalid_row(self, item: _Item, error: ValueError) -> Row[Any]:
-        """Return the row for cells that cannot be arguments; nothing is requested for it."""
-        if self._settings.null_answers and isinstance(error, NullCellError):
-            return Row(*item, cost=0.0)
-        return Row(*item, RowError("ValueError", str(error)))
-
-    def _reviewed_row(self, item: _Item, arguments: Mapping[str, Any]) -> Row[Any] | None:
-        if not self._reviewed:
-            return None
-        content = content_id(arguments)
-        if content not in self._reviewed:
-            return None
-        return Row(*item, cost=0.0, cached=True, reviewed=True, _value=self._reviewed[content])
-
-    def _id_of(self, item: _Item, arguments: Mapping[str, Any]) -> str:
+    def _id_of(self, item: RowInput, arguments: Mapping[str, Any]) -> str:
         """Return a row's id in the journal; rows with equal arguments share it if ``dedupe`` is True."""
         content = content_id(arguments)
         if self._settings.dedupe:
@@ -431,24 +418,20 @@ class Runner:
         own = repr(item.key) if item.key is not None else str(self._journal.count_content(content))
         return blake2b(f"{content} {own}".encode(), digest_size=16).hexdigest()
 
-    def _remember_key(self, key: object, row_id: str, entry: Mapping[str, Any]) -> None:
-        if key is not None and entry.get("key") != key:
-            self._journal.add_key(key, row_id)
-
-    async def _ask_once(self, item: _Item, row_id: str, arguments: Mapping[str, Any]) -> Row[Any] | None:
+    async def _ask_once(self, item: RowInput, row_id: str, arguments: Mapping[str, Any]) -> Row[Any] | None:
         """Ask the model about a row, and reuse the answer for equal rows that are waiting for it."""
         waiting = self._in_flight[row_id] = asyncio.get_running_loop().create_future()
-        row, entry = None, None
+        row, stored = None, None
         try:
-            row, entry = await self._ask(item, row_id, arguments)
+            row, stored = await self._ask(item, row_id, arguments)
         finally:
             del self._in_flight[row_id]
-            waiting.set_result(entry)
+            waiting.set_result(stored)
         return row
 
     async def _ask(
-        self, item: _Item, row_id: str, arguments: Mapping[str, Any]
-    ) -> tuple[Row[Any], dict[str, Any]] | tuple[None, None]:
+        self, item: RowInput, row_id: str, arguments: Mapping[str, Any]
+    ) -> tuple[Row[Any], StoredEntry] | tuple[None, None]:
         replies = self._journal.replies_of(row_id)
         outcome: RowOutcome | None
         if self._settings.ask is not None:
@@ -465,14 +448,19 @@ class Runner:
         if failure is not None and failure.kind not in ("fatal", "budget"):
             self._failed_now.add(row_id)
         end = None if failure is None else self._end_after(failure)
-        if end is None or isinstance(end, _RuleError):
-            self._journal.add_done(row_id, item.key, entry)  # its replies are not used again
         if end is not None:
+            if isinstance(end, _RuleError):
+                self._journal.add_done(row_id, item.key, entry)
             self._stop(end)
             return None, None
+        stored = self._journal.add_done(row_id, item.key, entry)  # its replies are not used again
         if outcome.result is None:
-            return self._reader.new(*item, entry, outcome.seconds), entry
-        return self._reader.answered(*item, entry, outcome.result), entry
+            row = self._reader.new(*item, entry, outcome.seconds)
+        else:
+            row = self._reader.answered(*item, entry, outcome.result)
+        origin = Origin.CACHE if row.cached else Origin.REQUEST
+        self._done.add(item.number, RowResult(origin, stored.offset, row.seconds))
+        return row, stored
 
     def _end_after(self, failure: RowFailure) -> Exception | None:
         """Return the error that ends the run if one row's error will probably affect all rows, or None."""
@@ -514,6 +502,25 @@ class Runner:
         progress.requests = self._spent.requests
         if self._settings.progress is not None:
             self._settings.progress(progress)
+
+
+def invalid_row(settings: RunSettings, item: RowInput, error: ValueError) -> Row[Any]:
+    """Return the row for cells that cannot be arguments; nothing is requested for it."""
+    if settings.null_answers and isinstance(error, NullCellError):
+        return Row(*item, cost=0.0)
+    return Row(*item, RowError("ValueError", str(error)))
+
+
+def reviewed_row(
+    reviewed: Mapping[str, object], item: RowInput, arguments: Mapping[str, Any]
+) -> Row[Any] | None:
+    """Return the row with the answer that a person gave; None if there is no such answer."""
+    if not reviewed:
+        return None
+    content = content_id(arguments)
+    if content not in reviewed:
+        return None
+    return Row(*item, cost=0.0, cached=True, reviewed=True, _value=reviewed[content])
 
 
 async def answer_row(
@@ -741,6 +748,7 @@ class Job:
         limits: The limits of requests to the models; None for none.
         summary: What the run did.
         is_finished: True if all rows were processed.
+        results: How each row was finished.
     """
 
     method: MappedMethod
@@ -757,6 +765,7 @@ class Job:
     limits: Limits | None = None
     summary: Summary = field(default_factory=Summary)
     is_finished: bool = False
+    results: RowResults = field(default_factory=RowResults)
     _spool: Path | None = None
     _temporary_journal: Path | None = None
 
@@ -776,13 +785,15 @@ class Job:
 
     def open_journal(self) -> Journal:
         """Open and return the journal, from which later runs can reuse this run's answers."""
-        path = self.journal
-        if path is None:
-            if self._temporary_journal is None:
-                self._temporary_journal = temporary_folder(self) / "journal"
-            path = self._temporary_journal
         restart, self.restart = self.restart, False
-        return Journal(path, work_of(self.method), restart=restart)
+        return Journal(self._journal_path(), work_of(self.method), restart=restart)
+
+    def _journal_path(self) -> Path:
+        if self.journal is not None:
+            return self.journal
+        if self._temporary_journal is None:
+            self._temporary_journal = temporary_folder(self) / "journal"
+        return self._temporary_journal
 
     async def run(self) -> AsyncGenerator[Row[Any], None]:
         """Process all rows, yield each row when it is finished, and write the output at the end.
@@ -790,15 +801,12 @@ class Job:
         The rows of a finished run are only read.
         """
         if self.is_finished:
-            journal = self.open_journal()
-            try:
-                for row in self.finished_rows(journal):
-                    yield row
-            finally:
-                journal.close()
+            for row in self.finished_rows():
+                yield row
             return
+        self.results = RowResults()
         summary = self.summary = Summary(output=_text(self.to), journal=_text(self.journal))
-        progress = Progress(self._total())
+        progress = Progress(self.total())
         spent = shared_budget(self.budget)
         journal = self.open_journal()
         try:
@@ -825,7 +833,7 @@ class Job:
                     setattr(summary, name, getattr(progress, name))
                 summary.limits_left = _limits_left(self.budget, spent)
             if self.to is not None or self.review is not None:
-                await self._write_in_thread(journal)
+                await self._write_in_thread()
             self.is_finished = True
         finally:
             journal.close()
@@ -837,7 +845,8 @@ class Job:
             return self.engine.run(self, journal, spent, progress, trace)
         return Runner(self, journal, spent, progress, self.settings, trace).run()
 
-    def _total(self) -> int | None:
+    def total(self) -> int | None:
+        """Return the number of rows that will be processed; None if it is unknown."""
         count, limit = self.table.count, self.settings.limit
         return count if limit is None or count is None else min(count, limit)
 
@@ -875,17 +884,42 @@ class Job:
             f"The reason: {rule}{reason}. {again}"
         )
 
-    def finished_rows(self, journal: Journal) -> Iterator[Row[Any]]:
-        """Yield the rows of a finished run in table order, with the answers saved in the journal."""
-        return Runner(self, journal, SharedBudget(), Progress(), self.settings).finished_rows()
+    def finished_rows(self, start: int = 0, stop: int | None = None) -> Iterator[Row[Any]]:
+        """Yield the rows of a finished run in table order, as they were in the run.
 
-    async def _write_in_thread(self, journal: Journal) -> None:
-        """Write the files in a thread, which has ended when this method returns or is cancelled.
-
-        The caller closes the journal then, which must not happen while the thread reads it.
+        ``start`` and ``stop`` are row numbers. Answers are read from the journal, and nothing is requested.
         """
+        count = self.results.count
+        stop = count if stop is None else min(count, stop)
+        key, reader = self.settings.key, EntryReader(self.method)
+        with open_entries(self._journal_path()) as entry_at:
+            for number, inputs in enumerate(islice(self.rows(), start, stop), start):
+                item = RowInput(number, None if key is None else inputs[key], inputs)
+                origin, offset, seconds = self.results.at(number)
+                if origin is Origin.NO_ENTRY:
+                    yield self._row_without_entry(item)
+                elif origin is Origin.KNOWN:
+                    yield reader.row(*item, entry_at(offset))
+                elif origin is Origin.MISSING:
+                    raise RowsError(f"row {number} was not in the table before; it changed during the run")
+                else:
+                    row = reader.new(*item, entry_at(offset), seconds)
+                    yield replace(row, cached=True) if origin is Origin.CACHE else row
+
+    def _row_without_entry(self, item: RowInput) -> Row[Any]:
+        try:
+            arguments = self.method.arguments(item.inputs)
+        except ValueError as error:
+            return invalid_row(self.settings, item, error)
+        row = reviewed_row(self.reviewed, item, arguments)
+        if row is None:
+            raise RowsError(f"row {item.number} changed during the run")
+        return row
+
+    async def _write_in_thread(self) -> None:
+        """Write the files in a thread, which has ended when this method returns or is cancelled."""
         is_abandoned = Event()
-        writing = asyncio.create_task(asyncio.to_thread(self._write, journal, is_abandoned))
+        writing = asyncio.create_task(asyncio.to_thread(self._write, is_abandoned))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -895,7 +929,7 @@ class Job:
                     await asyncio.wait([writing])
             raise
 
-    def _write(self, journal: Journal, is_abandoned: Event) -> None:
+    def _write(self, is_abandoned: Event) -> None:
         """Write all rows to the output file, and rows with uncertain answers to the review file.
 
         Both files have the order of the table. Neither is changed if the run is abandoned meanwhile.
@@ -907,7 +941,7 @@ class Job:
             review = (
                 None if self.review is None else stack.enter_context(self.review.open(self.table.columns))
             )
-            for row in self.finished_rows(journal):
+            for row in self.finished_rows():
                 if is_abandoned.is_set():
                     raise RowsError("the run was ended before its rows were written")
                 if output is not None:
@@ -930,6 +964,7 @@ class Job:
             engine=None,
             summary=Summary(),
             is_finished=False,
+            results=RowResults(),
         )
 
 

@@ -44,7 +44,7 @@ def test_finished_rows_and_replies_are_found_again(tmp_path: Path) -> None:
     journal = Journal(path, WORK)
     found = journal.find("a")
     assert found is not None
-    assert (found["value"], found["key"], journal.find("b")) == ('"one"', 7, None)
+    assert (found.entry["value"], found.entry["key"], journal.find("b")) == ('"one"', 7, None)
     assert journal.replies_of("a") == {}
     assert journal.replies_of("b")[0]["body"] == {"text": "y"}
     assert (journal.has_changed(7, "a"), journal.has_changed(7, "c"), journal.has_changed(8, "c")) == (

@@ -53,7 +53,7 @@ from aiservices import (
 )
 from aiservices.memory import ChatMemory
 from aiservices.rows import Row, RowsError, amap_rows, estimate, map_rows
-from aiservices.rows.mapping import AsyncRows, Rows, job_for
+from aiservices.rows.mapping import Rows, job_for
 from aiservices.testing import FakeChatModel
 
 
@@ -138,10 +138,10 @@ def test_rows_work_inside_a_running_event_loop() -> None:
     assert asyncio.run(run()) == ["a"]
 
 
-def test_await_processes_all_rows_and_returns_the_summary(tmp_path: Path) -> None:
+def test_await_processes_all_rows(tmp_path: Path) -> None:
     async def run() -> int:
-        summary = await amap_rows(create(Desk, Model()).ticket, table("a", "b"), to=tmp_path / "out.jsonl")
-        return summary.rows
+        rows = await amap_rows(create(Desk, Model()).ticket, table("a", "b"), to=tmp_path / "out.jsonl")
+        return rows.summary.rows
 
     assert asyncio.run(run()) == 2
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -409,7 +409,7 @@ def test_a_run_can_be_left_at_any_time(way: str, tmp_path: Path) -> None:
 
     async def run(journal: Path) -> None:
         async def read() -> None:
-            async for _ in AsyncRows(job_for(desk.ticket, table(*"abc"), {"to": journal})):
+            async for _ in Rows(job_for(desk.ticket, table(*"abc"), {"to": journal})):
                 if way == "async break" and chance.random() < 0.5:
                     break
 

@@ -79,6 +79,16 @@ def test_a_table_may_have_more_rows_than_are_in_work_at_once(size: int, tmp_path
     assert (set(server.paid.values()), server.direct) == ({1}, [])
 
 
+def test_equal_rows_are_in_one_batch_each_without_dedupe(tmp_path: Path) -> None:
+    with BatchServer(answer) as server:
+        equal = [{"text": "P1 is 1"}] * 3
+        engine = BatchEngine(poll=0.01)
+        method = create(Desk, MODELS["openai"](server.url)).person
+        rows = map_rows(method, equal, journal=tmp_path / "journal", engine=engine, dedupe=False)
+        assert [row.value for row in rows] == [Person("P1", 1)] * 3
+        assert [len(batch.requests) for batch in server.batches.values()] == [3]
+
+
 def test_what_asks_again_is_in_the_next_batch(make_model: MakeModel, tmp_path: Path) -> None:
     asked: list[str] = []
 

@@ -95,7 +95,7 @@ def test_a_journal_takes_what_the_parts_have(folder: PartFolder, tmp_path: Path)
     folder.merge_into(journal)
     known = journal.find("row 1")
     assert known is not None
-    assert known["value"] == "old"
+    assert known.entry["value"] == "old"
     assert journal.find("row 2") is not None
     assert journal.replies_of("row 2") == {}
     assert journal.replies_of("row 3")[0]["body"] == REPLY
