@@ -30,7 +30,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -60,7 +60,7 @@ from output_parsers.types.scalars import (
 )
 
 from ..models.errors import DefinitionError, DefinitionProblem
-from .row import JsonNumber, RowsError
+from .row import JsonNumber, Row, RowsError
 from .tables import Table, pyarrow
 
 _PREFIX = "answer_"
@@ -331,6 +331,7 @@ class AnswerColumn:
         name: The name of the column in outputs.
         key: The JSON key of the field; "" if the column holds the whole answer.
         shape: How its JSON values become Arrow values.
+        node: The parser of its type; None for columns that are not a part of the answer's type.
     """
 
     name: str
@@ -338,6 +339,7 @@ class AnswerColumn:
     shape: Shape = field(repr=False, compare=False)
     _write: Callable[[Any], Json] = field(repr=False, compare=False)
     _has_decisions: bool = False
+    node: Node[Any] | None = field(default=None, repr=False, compare=False)
 
     def to_json(self, value: Any) -> Json:
         """Convert a column value to JSON, or raise ValueError if it has the wrong type."""
@@ -357,11 +359,74 @@ class AnswerColumns:
 
     columns: tuple[AnswerColumn, ...]
     _values: Callable[[Any], Mapping[str, Any]] = field(repr=False, compare=False)
+    _items: _ItemValues | None = field(default=None, repr=False, compare=False)
 
     def split(self, answer: Any) -> dict[str, Any]:
         """Split an answer into a dict from column names to values; unset fields become None."""
+        return self._named(self._values(answer))
+
+    def rows(self, answer: Any) -> Iterator[dict[str, Any]]:
+        """Split an answer into one dict for each item of the list with ``explode``; else into one dict."""
         values = self._values(answer)
+        if self._items is None:
+            yield self._named(values)
+            return
+        for item in values.get(self._items.key) or [None]:
+            parts = {} if item is None else self._items.values(item)
+            yield self._named({**values, **{self._items.key_of(key): part for key, part in parts.items()}})
+
+    def _named(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {column.name: values.get(column.key) for column in self.columns}
+
+    def explode(self, name: str) -> AnswerColumns:
+        """Return the columns for one output row for each item of the list with the given name.
+
+        Raises ValueError if the answer has no such list.
+        """
+        chosen = next((column for column in self.columns if column.key == name), None)
+        item = None if chosen is None else _item_of(chosen.node)
+        if chosen is None or item is None:
+            lists = [column.key for column in self.columns if _item_of(column.node) is not None]
+            raise ValueError(
+                f"explode is {name!r}, but the answer has no list of that name; its lists are: "
+                f"{', '.join(lists) or 'none'}"
+            )
+        of_item = _columns_of(item)
+        is_record = of_item.columns[0].key != "value" or len(of_item.columns) > 1
+        items = _ItemValues(name, of_item._values)
+        others = {column.name for column in self.columns if column is not chosen}
+        new = []
+        for column in of_item.columns:
+            own = column.name if is_record else name
+            new.append(
+                replace(column, name=f"{name}_{own}" if own in others else own, key=items.key_of(column.key))
+            )
+        place = self.columns.index(chosen)
+        return AnswerColumns((*self.columns[:place], *new, *self.columns[place + 1 :]), self._values, items)
+
+
+class _ItemValues(NamedTuple):
+    """The list of an answer that is exploded.
+
+    Attributes:
+        key: The key of the list in the answer.
+        values: Splits an item into its values by key.
+    """
+
+    key: str
+    values: Callable[[Any], Mapping[str, Any]]
+
+    def key_of(self, key: str) -> str:
+        return f"{self.key}[].{key}"
+
+
+def _item_of(node: Node[Any] | None) -> Node[Any] | None:
+    """Return the parser of the items of a list, which may be optional; None if it is not a list."""
+    node = None if node is None else _unwrapped(node)
+    if isinstance(node, UnionNode):
+        members = [one for one in map(_unwrapped, node.options) if not isinstance(one, NoneNode)]
+        node = members[0] if len(members) == 1 else None
+    return node.item if isinstance(node, ListNode) else None
 
 
 def answer_columns(answer_type: Any) -> AnswerColumns:
@@ -372,8 +437,10 @@ def answer_columns(answer_type: Any) -> AnswerColumns:
     """
     parser: Any = DEFAULT_REGISTRY.parser_for(answer_type)
     node = (parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)).node
-    if isinstance(node, EnvelopeNode):
-        node = node.inner
+    return _columns_of(node.inner if isinstance(node, EnvelopeNode) else node)
+
+
+def _columns_of(node: Node[Any]) -> AnswerColumns:
     record = node
     while isinstance(record, (ConstrainedNode, RecursiveNode)):
         (record,) = record.parts
@@ -384,12 +451,25 @@ def answer_columns(answer_type: Any) -> AnswerColumns:
         return AnswerColumns(
             (
                 value,
-                AnswerColumn("probability", "probability", _FLOAT, lambda share: share),
-                AnswerColumn("source", "source", _TEXT, lambda source: source),
+                AnswerColumn("probability", "probability", _FLOAT, _same),
+                AnswerColumn("source", "source", _TEXT, _same),
             ),
             lambda decision: {"value": decision.value, **_probability(decision)},
         )
     return AnswerColumns((_column("value", node),), lambda answer: {"value": answer})
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+# What a row needed; each value is of the row that the model was asked about.
+USAGE_COLUMNS = (
+    AnswerColumn("tokens", "tokens", _INT, _same),
+    AnswerColumn("cost", "cost", _FLOAT, _same),
+    AnswerColumn("attempts", "attempts", _INT, _same),
+    AnswerColumn("seconds", "seconds", _FLOAT, _same),
+)
 
 
 def _probability(decision: Decision[Any]) -> dict[str, Any]:
@@ -399,7 +479,7 @@ def _probability(decision: Decision[Any]) -> dict[str, Any]:
 
 def _column(key: str, node: Node[object]) -> AnswerColumn:
     has_decisions = any(isinstance(part, DecisionNode) for part in walk(node))
-    return AnswerColumn(key, key, _shape_of(node), node.write, has_decisions)
+    return AnswerColumn(key, key, _shape_of(node), node.write, has_decisions, node)
 
 
 def _record_columns(record: ObjectNode) -> AnswerColumns:
@@ -431,6 +511,7 @@ class Fields:
         error: The name of the column with the error of the row, which is null if there is an answer.
         inputs_complete: True if the rows have no columns other than ``inputs``.
         input_types: Returns the known Arrow types of the input columns.
+        usage: The columns for the tokens, the cost, the attempts and the seconds of a row, if it has them.
     """
 
     inputs: tuple[str, ...]
@@ -438,73 +519,102 @@ class Fields:
     error: str = "error"
     inputs_complete: bool = True
     input_types: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
+    usage: tuple[AnswerColumn, ...] = ()
+
+    @property
+    def new_columns(self) -> tuple[AnswerColumn, ...]:
+        """The columns with the values of ``Cells.answers``."""
+        return (*self.answers.columns, *self.usage)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of all columns known so far, in the order of the output."""
-        return (*self.inputs, *(column.name for column in self.answers.columns), self.error)
+        return (*self.inputs, *(column.name for column in self.new_columns), self.error)
 
     @property
     def own_names(self) -> frozenset[str]:
         """The names of the output columns that the input does not have."""
         return frozenset(self.columns) - frozenset(self.inputs)
 
-    def row(self, inputs: Mapping[str, Any], *, answer: Any = None, error: object = None) -> Cells:
-        """Build an output row from the input columns and either the answer or the error.
+    def rows(self, row: Row[Any]) -> list[Cells]:
+        """Return the output rows for a row with its answer or error; several if a list is exploded.
 
         An answer that cannot be written as JSON is an error of the row. Raises RowsError if an unexpected
         input column has the same name as a column that the output adds.
         """
         if self.inputs_complete:
-            values = {name: inputs.get(name) for name in self.inputs}
+            inputs = {name: row.inputs.get(name) for name in self.inputs}
         else:
-            values, own_names = dict(inputs), self.own_names
-            same = next((name for name in values if name in own_names), None)
+            inputs, own_names = dict(row.inputs), self.own_names
+            same = next((name for name in inputs if name in own_names), None)
             if same is not None:
                 message = f"the input has a column {same!r}, and the output adds one of that name; rename it"
                 raise RowsError(message)
-        columns = self.answers.columns
-        problem = None if error is None else str(error)
-        answers: list[Json] = []
-        if answer is NO_ANSWER:
-            answers = [None] * len(columns)
-        elif problem is None:
-            parts = self.answers.split(answer)
+        usage: list[Json] = []
+        if self.usage:
+            usage = [row.usage.total_tokens, row.cost, row.attempts, row.seconds]
+        nothing: list[Json] = [None] * len(self.answers.columns)
+        if row.error is not None:
+            return [Cells(inputs, [*nothing, *usage], str(row.error))]
+        if row.is_unanswered:
+            return [Cells(inputs, [*nothing, *usage], None)]
+        columns, made = self.answers.columns, list[Cells]()
+        for parts in self.answers.rows(row.value):
+            answers: list[Json] = []
             try:
                 for column in columns:
-                    answers.append(column.to_json(parts[column.name]))  # its length is used
+                    answers.append(column.to_json(parts[column.name]))  # noqa: PERF401  # its length is used
             except ValueError as wrong:
                 problem = f"column {columns[len(answers)].name}: {wrong}"
-        return Cells(values, answers if problem is None else [None] * len(columns), problem)
+                return [Cells(inputs, [*nothing, *usage], problem)]
+            made.append(Cells(inputs, [*answers, *usage], None))
+            if self.usage:  # once, so that the sum is that of the run
+                usage = [0, None if row.cost is None else 0.0, 0, 0.0]
+        return made
 
 
-NO_ANSWER = object()  # the answer of a row without one whose columns are null
+def output_fields(
+    table: Table,
+    answers: AnswerColumns,
+    *,
+    prefix: str = "",
+    error_column: str | None = None,
+    usage: bool = False,
+) -> Fields:
+    """Choose the columns of an output table, and rename new columns that clash with input columns.
 
-
-def output_fields(table: Table, answers: AnswerColumns) -> Fields:
-    """Choose the columns of an output table, and rename answer columns that clash with input columns.
-
-    An answer column with the name of an input column gets the prefix ``answer_``.
+    All new columns begin with ``prefix``, and the error is in ``error_column``. Without a prefix, a column
+    with the name of an input column gets the prefix ``answer_``.
 
     Raises DefinitionError if a name still occurs twice.
     """
     used = set(table.columns)
-    error_name = _free_name("error", used)
-    columns = tuple(replace(column, name=_free_name(column.name, used)) for column in answers.columns)
+    error_name = _free_name(error_column or f"{prefix}error", used, is_fixed=bool(prefix or error_column))
+
+    def renamed(columns: tuple[AnswerColumn, ...]) -> tuple[AnswerColumn, ...]:
+        names = (_free_name(f"{prefix}{column.name}", used, is_fixed=bool(prefix)) for column in columns)
+        return tuple([replace(column, name=name) for column, name in zip(columns, names, strict=True)])
+
     return Fields(
         table.columns,
-        replace(answers, columns=columns),
+        replace(answers, columns=renamed(answers.columns)),
         error_name,
         bool(table.columns),
         lambda: table.types,
+        renamed(USAGE_COLUMNS) if usage else (),
     )
 
 
-def _free_name(name: str, used: set[str]) -> str:
-    """Return an unused column name, with the prefix ``answer_`` if necessary, and mark it as used."""
-    new = f"{_PREFIX}{name}" if name in used else name
+def _free_name(name: str, used: set[str], *, is_fixed: bool) -> str:
+    """Return an unused column name, and mark it as used.
+
+    Unless it is fixed, it gets the prefix ``answer_`` if necessary.
+    """
+    new = name if is_fixed or name not in used else f"{_PREFIX}{name}"
     if new in used:
-        message = f"the columns {name!r} and {new!r} exist already; rename a column of the input"
+        names = repr(name) if is_fixed else f"{name!r} and {new!r}"
+        exist = f"the column {names} exists" if is_fixed else f"the columns {names} exist"
+        message = f"{exist} already; choose another prefix= or error_column=, or rename a column of the input"
         raise DefinitionError([DefinitionProblem("the output", message)])
     used.add(new)
     return new
@@ -741,7 +851,7 @@ class _AnswerArrays(_Column):
 
 
 class Cells(NamedTuple):
-    """The values of an output row: the input values, the answer as JSON values, and the error."""
+    """The values of an output row: the input values, the answer and usage as JSON values, and the error."""
 
     inputs: dict[str, Any]
     answers: list[Json]
@@ -755,7 +865,7 @@ class ArrowRows:
         self._fields = fields
         self._types = {name: tp for name, tp in fields.input_types().items() if can_write(tp)}
         self._error = _TypedColumn(pyarrow().string())
-        self._answers = [_AnswerArrays(column.shape) for column in fields.answers.columns]
+        self._answers = [_AnswerArrays(column.shape) for column in fields.new_columns]
         self._inputs: dict[str, _Column] = {}
         self.count = 0
         self._characters = 0
@@ -781,8 +891,8 @@ class ArrowRows:
             for column, data in zip(self._answers, row.answers, strict=True):
                 values.append(column.shape.value(data, column.facts))
         except ValueError as problem:
-            name = self._fields.answers.columns[len(values)].name
-            values, error = [None] * len(self._answers), f"column {name}: {problem}"
+            name, count = self._fields.new_columns[len(values)].name, len(self._fields.answers.columns)
+            values, error = [*[None] * count, *row.answers[count:]], f"column {name}: {problem}"
         for column, value in zip(self._answers, values, strict=True):
             column.values.append(value)
         for name in row.inputs:
@@ -802,7 +912,7 @@ class ArrowRows:
         columns: dict[str, object] = {}
         for name, column in self._inputs.items():
             columns[name] = column.array()
-        for answer, column in zip(self._fields.answers.columns, self._answers, strict=True):
+        for answer, column in zip(self._fields.new_columns, self._answers, strict=True):
             columns[answer.name] = column.array()
         columns[self._fields.error] = self._error.array()
         self.count = self._characters = 0

@@ -47,10 +47,10 @@ from ..models.errors import (
 )
 from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
-from .fields import answer_columns, json_value, output_fields
+from .fields import Fields, answer_columns, json_value, output_fields
 from .outputs import Review, check_output, read_reviewed, to_dataframe
-from .row import Progress, Row, Summary, content_id, duration_text, map_method, with_columns
-from .runner import Engine, Job, RunSettings, answer_of
+from .row import MappedMethod, Progress, Row, Summary, content_id, duration_text, map_method, with_columns
+from .runner import Engine, Job, RunSettings
 from .tables import Table, open_table
 
 # --- Progress bars ---
@@ -137,8 +137,7 @@ class Rows(Generic[T]):
         """
         job = self._job
         self.run()
-        rows = (job.fields.row(row.inputs, answer=answer_of(row), error=row.error) for row in self)
-        return to_dataframe(job.table, rows, job.fields)
+        return to_dataframe(job.table, self, job.fields, job.settings.limit)
 
     def __iter__(self) -> Generator[Row[T], None, None]:
         if self._job.is_finished:
@@ -209,9 +208,9 @@ class Rows(Generic[T]):
             return f"<p>{html.escape(repr(self))}</p>"
         fields = self._job.fields
         first = islice(self._job.finished_rows(), _SHOWN_ROWS)
-        cells = [fields.row(row.inputs, answer=answer_of(row), error=row.error) for row in first]
+        cells = list(chain.from_iterable(map(fields.rows, first)))
         names = dict.fromkeys(chain.from_iterable(one.inputs for one in cells))
-        columns = (*names, *(column.name for column in fields.answers.columns), fields.error)
+        columns = (*names, *(column.name for column in fields.new_columns), fields.error)
         lines = [(*(one.inputs.get(name) for name in names), *one.answers, one.error) for one in cells]
         head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
         body = "".join(
@@ -279,6 +278,13 @@ class RowSettings(TypedDict, total=False):
         names: The names of the columns, for rows that are tuples.
         to: The file for the table with the answers: .jsonl, .csv, .parquet, .arrow or .feather. The rows are
             processed at once.
+        prefix: The beginning of the names of all new columns, such as "team_".
+        error_column: The name of the column with the error; by default "error", after the prefix.
+        usage: True for the columns ``tokens``, ``cost``, ``attempts`` and ``seconds``: what each row
+            needed in this run.
+        explode: The name of a list in the answer: the output has a row for each of its items, and a column
+            for each field of an item. A row whose list is empty is kept, with nulls. If a method returns a
+            list, its name is "value".
         journal: The file that stores finished rows, so that the same call continues after an interruption; by
             default the name of ``to`` with ``.journal``. Without both, nothing is kept.
         restart: Discard the results of an earlier run.
@@ -310,6 +316,10 @@ class RowSettings(TypedDict, total=False):
     columns: Mapping[str, str]
     names: Sequence[str] | None
     to: str | PathLike[str] | None
+    prefix: str | None
+    error_column: str | None
+    usage: bool
+    explode: str | None
     journal: str | PathLike[str] | None
     restart: bool
     retry_failed: bool | None
@@ -406,6 +416,8 @@ def amap_rows(method: Callable[..., object], table: object, /, **settings: Unpac
 def job_for(method: object, source: object, settings: RowSettings) -> Job:
     """Validate the arguments of ``map_rows``, and return the job that processes the table."""
     check_keywords("map_rows", settings, RowSettings.__annotations__)
+    if isinstance(source, Rows):  # the table of an earlier step
+        source = source.dataframe()
     table = open_table(source, settings.get("names"))
     mapped = map_method(method, settings.get("columns") or {}, text_only=table.text_only)
     problems = list(_setting_problems(settings))
@@ -454,7 +466,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
             model_for=None if limits is None else _with_limits(limits),
             cache=settings.get("cache"),
         ),
-        output_fields(table, answer_columns(mapped.service_method.plan.returns.output_type)),
+        _fields(mapped, table, settings),
         budget,
         to,
         journal,
@@ -469,6 +481,23 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
         if wrong:
             raise DefinitionError(wrong)
     return job
+
+
+def _fields(method: MappedMethod, table: Table, settings: RowSettings) -> Fields:
+    """Return the columns of the output."""
+    answers, explode = answer_columns(method.service_method.plan.returns.output_type), settings.get("explode")
+    if explode is not None:
+        try:
+            answers = answers.explode(explode)
+        except ValueError as error:
+            raise DefinitionError([DefinitionProblem(method.qualname, str(error))]) from None
+    return output_fields(
+        table,
+        answers,
+        prefix=settings.get("prefix") or "",
+        error_column=settings.get("error_column"),
+        usage=settings.get("usage", False),
+    )
 
 
 def _with_columns_of_first_row(table: Table) -> Table:
@@ -505,6 +534,10 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
         path: object = settings.get(name)
         if path is not None and not isinstance(path, (str, PathLike)):
             yield f"{name} is {path!r}; pass the path of a file"
+    for name in ("prefix", "error_column", "explode"):
+        text: object = settings.get(name)
+        if text is not None and not (isinstance(text, str) and text.strip()):
+            yield f"{name} is {text!r}; pass a text"
     for name in ("max_concurrency", "limit"):
         value = settings.get(name)
         if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):

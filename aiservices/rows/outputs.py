@@ -11,6 +11,7 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -133,7 +134,7 @@ class _JsonlOutput(Output):
         return cells.error
 
     def _object(self, cells: Cells) -> dict[str, Json]:
-        names = [column.name for column in self.fields.answers.columns]
+        names = [column.name for column in self.fields.new_columns]
         return {
             **{name: json_value(value) for name, value in cells.inputs.items()},
             **dict(zip(names, cells.answers, strict=True)),
@@ -351,7 +352,7 @@ def _output_class(path: Path) -> type[Output]:
 # --- Dataframes ---
 
 
-def to_dataframe(table: Table, rows: Iterable[Cells], fields: Fields) -> Any:
+def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: int | None = None) -> Any:
     """Return a dataframe of the same kind as the input, with additional columns for the answer and the error.
 
     A pandas index is kept. A LazyFrame gives a DataFrame. Files, iterables and other Arrow objects give a
@@ -361,12 +362,15 @@ def to_dataframe(table: Table, rows: Iterable[Cells], fields: Fields) -> Any:
         table: The input.
         rows: The rows of the input with their answers, in the same order.
         fields: The columns.
+        limit: So many rows were processed at most, the first ones of the input.
 
     Raises RowsError if there is not one row for each row of the input.
     """
-    collected = ArrowRows(fields)
-    for row in rows:
-        collected.add(row)
+    collected, places = ArrowRows(fields), array("q")
+    for place, row in enumerate(rows):
+        for cells in fields.rows(row):
+            collected.add(cells)
+            places.append(place)
     result = collected.table()
     source = table.source
     if table.kind == "polars" and not hasattr(source, "height"):
@@ -374,13 +378,23 @@ def to_dataframe(table: Table, rows: Iterable[Cells], fields: Fields) -> Any:
     is_arrow = type(source).__module__.startswith("pyarrow") and hasattr(source, "take")
     if table.kind in ("pandas", "polars") or is_arrow:
         count = table.count if is_arrow else len(source)
-        if count != len(result):
-            raise RowsError(f"there are {len(result)} rows with answers for the {count} rows of the table")
+        rows_used = places[-1] + 1 if places else 0
+        if count is not None and rows_used != (count if limit is None else min(count, limit)):
+            raise RowsError(f"there are {rows_used} rows with answers for the {count} rows of the table")
+        if len(places) != count:
+            source = _rows_at(table.kind, source, places)
         new = result.select([name for name in fields.columns if name in fields.own_names])
         return _with_new_columns(table.kind, source, new)
     if table.kind == "duckdb":
         return import_extra("duckdb", "tables", "a DuckDB relation").from_arrow(result)
     return result
+
+
+def _rows_at(kind: str, source: Any, places: array[int]) -> Any:
+    """Return the rows of a dataframe at the given places, which may occur several times."""
+    if kind == "pandas":
+        return source.iloc[list(places)]
+    return source[list(places)] if kind == "polars" else source.take(pyarrow().array(places))
 
 
 def _with_new_columns(kind: str, source: Any, new: Any) -> Any:

@@ -110,6 +110,15 @@ class Row(Generic[T]):
         value: T = self._value
         return value
 
+    @property
+    def is_unanswered(self) -> bool:
+        """True if null is the answer because a cell is null (``nulls="null"``); nothing was requested."""
+        return (
+            self.error is None
+            and self._value is None
+            and not (self.attempts > 0 or self.cached or self.reviewed)
+        )
+
     def __repr__(self) -> str:
         name = f"number={self.number}" if self.key is None else f"key={self.key!r}"
         answer = f"value={self._value!r}" if self.error is None else f"error={str(self.error)!r}"

@@ -59,7 +59,7 @@ from ..models.limits import Limits
 from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
 from ..models.requests import request_hash
 from ..service.methods import result_of
-from .fields import NO_ANSWER, Fields
+from .fields import Fields
 from .journal import (
     Journal,
     Origin,
@@ -945,8 +945,8 @@ class Job:
                 if is_abandoned.is_set():
                     raise RowsError("the run was ended before its rows were written")
                 if output is not None:
-                    error = output.write(self.fields.row(row.inputs, answer=answer_of(row), error=row.error))
-                    if error is not None and row.error is None:  # the format cannot represent the answer
+                    errors = [output.write(cells) for cells in self.fields.rows(row)]
+                    if row.error is None and any(errors):  # the format cannot represent the answer
                         self.summary.errors += 1
                 if review is not None and row.error is None:
                     review.write(row)
@@ -977,14 +977,6 @@ def shared_budget(limits: Budget) -> SharedBudget:
         requests=limits.requests,
         prices=limits.prices,
     )
-
-
-def answer_of(row: Row[Any]) -> Any:
-    """Return a row's answer; None if the row has an error, and NO_ANSWER if a null cell is the reason."""
-    if row.error is not None:
-        return None
-    is_requested = row.attempts > 0 or row.cached or row.reviewed
-    return row.value if is_requested or row.value is not None else NO_ANSWER
 
 
 def _text(path: Path | None) -> str | None:

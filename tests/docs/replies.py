@@ -259,6 +259,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         BILLING,
         SHIPPING,
         *(BILLING, SHIPPING, BILLING, SHIPPING, SHIPPING),
+        *(BILLING, SHIPPING, value(["pay back one charge"]), value(["send the parcel"])),
         *(BILLING, SHIPPING),
         *(BILLING, SHIPPING),
         is_true(0.6),

@@ -15,6 +15,7 @@ import attrs
 import msgspec
 import pyarrow as pa
 import pytest
+from output_rows import cells
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, HttpUrl, RootModel
 from typing_extensions import TypeAliasType
 
@@ -308,23 +309,24 @@ def test_names_that_remain_equal_are_an_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         names({"city": [1], "answer_city": [2]}, answer_columns(Place))
     assert str(caught.value) == (
-        "the output: the columns 'city' and 'answer_city' exist already; rename a column of the input"
+        "the output: the columns 'city' and 'answer_city' exist already; choose another prefix= or "
+        "error_column=, or rename a column of the input"
     )
 
 
 def test_a_row_has_the_answer_or_the_error() -> None:
     fields = output_fields(open_table({"id": [1], "text": ["a"]}), answer_columns(Place))
     inputs = {"id": 1, "text": "a"}
-    assert fields.row(inputs, answer=Place("Rome")) == Cells(inputs, ["Rome", None], None)
-    assert fields.row(inputs, error=ValueError("bad")) == Cells(inputs, [None, None], "bad")
+    assert cells(fields, inputs, answer=Place("Rome")) == Cells(inputs, ["Rome", None], None)
+    assert cells(fields, inputs, error=ValueError("bad")) == Cells(inputs, [None, None], "bad")
 
 
 def test_columns_that_are_known_only_from_the_rows_must_not_have_the_names_of_the_answer() -> None:
     fields = output_fields(open_table(iter([])), answer_columns(Place))
     assert not fields.inputs_complete
-    assert fields.row({"id": 1}, answer=Place("Rome")) == Cells({"id": 1}, ["Rome", None], None)
+    assert cells(fields, {"id": 1}, answer=Place("Rome")) == Cells({"id": 1}, ["Rome", None], None)
     with pytest.raises(RowsError) as caught:
-        fields.row({"city": "Rome"}, answer=Place("Rome"))
+        cells(fields, {"city": "Rome"}, answer=Place("Rome"))
     assert str(caught.value) == (
         "the input has a column 'city', and the output adds one of that name; rename it"
     )

@@ -13,6 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
+from output_rows import cells
 
 from aiservices.rows import fields as fields_module
 from aiservices.rows.fields import answer_columns, output_fields
@@ -31,7 +32,7 @@ def written(values: list[Any], path: Path) -> Any:
     fields = output_fields(open_table({"x": [None]}), answer_columns(int))
     with open_output(path, fields) as output:
         for value in values:
-            assert output.write(fields.row({"x": value}, answer=1)) is None
+            assert output.write(cells(fields, {"x": value}, answer=1)) is None
     table = open_table(path)
     assert [row["value"] for row in table.rows()] == [1] * len(values)
     return str(table.types.get("x", "null")), [row["x"] for row in table.rows()]
@@ -157,7 +158,7 @@ def test_a_typed_column_becomes_text_if_a_value_does_not_fit(tmp_path: Path) -> 
             patch.setattr(fields_module, "BATCH_ROWS", batch_rows)
             with open_output(path, fields) as output:
                 for value in values:
-                    output.write(fields.row({"x": value}, answer=1))
+                    output.write(cells(fields, {"x": value}, answer=1))
         read = open_table(path)
         assert (str(read.types["x"]), [row["x"] for row in read.rows()]) == expected
 
@@ -170,7 +171,7 @@ def test_rows_with_long_texts_are_written_in_small_batches(
     fields = output_fields(open_table({"x": [""]}), answer_columns(int))
     with open_output(path, fields) as output:
         for _ in range(4):
-            output.write(fields.row({"x": "a" * 60}, answer=1))
+            output.write(cells(fields, {"x": "a" * 60}, answer=1))
     with pa.ipc.open_file(str(path)) as reader:
         batches = [reader.get_batch(index).num_rows for index in range(reader.num_record_batches)]
     assert [size for size in batches if size] == [2, 2]

@@ -26,11 +26,12 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
+from output_rows import cells, output_row
 
 from aiservices import DefinitionError
 from aiservices.models.errors import MissingExtraError
-from aiservices.rows import fields as fields_module
-from aiservices.rows.fields import Cells, Fields, answer_columns, output_fields
+from aiservices.rows import Row, fields as fields_module
+from aiservices.rows.fields import Fields, answer_columns, output_fields
 from aiservices.rows.outputs import Output, open_output, to_dataframe
 from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
@@ -78,9 +79,9 @@ def fields_of(table: Any = TABLE, answer_type: Any = Ticket) -> Fields:
 
 def write_tickets(path: Path, fields: Fields) -> None:
     with open_output(path, fields) as output:
-        assert output.write(fields.row(ROWS[0], answer=TICKET)) is None
-        assert output.write(fields.row(ROWS[1], error=TimeoutError("too slow"))) == "too slow"
-        assert output.write(fields.row(ROWS[2], answer=TICKET)) is None
+        assert output.write(cells(fields, ROWS[0], answer=TICKET)) is None
+        assert output.write(cells(fields, ROWS[1], error=TimeoutError("too slow"))) == "too slow"
+        assert output.write(cells(fields, ROWS[2], answer=TICKET)) is None
 
 
 EMPTY_ANSWER = dict.fromkeys(["mood", "score", "amount", "due", "part", "urgent"])
@@ -118,8 +119,8 @@ def test_a_csv_file_distinguishes_null_from_an_empty_text(tmp_path: Path) -> Non
     fields = fields_of(answer_type=Part)
     with open_output(path, fields) as output:
         for row, answer in zip(ROWS, [Part("Ann, Bo", ["x"]), Part(' "\n', []), Part("", [])], strict=True):
-            output.write(fields.row(row, answer=answer))
-        output.write(fields.row({"id": 4, "text": "-"}, error="bad,\r\n"))
+            output.write(cells(fields, row, answer=answer))
+        output.write(cells(fields, {"id": 4, "text": "-"}, error="bad,\r\n"))
     assert path.read_bytes().decode() == (
         'id,text,name,tags,error\n1,a,"Ann, Bo","[""x""]",\n2,""," ""\n",[],\n3,,"",[],\n4,-,,,"bad,\r\n"\n'
     )
@@ -187,7 +188,7 @@ def test_an_integer_beyond_64_bits_is_an_error_of_its_row_alone(tmp_path: Path, 
         "column value: the integer 9223372036854775808 has more than 64 bits, which the file cannot hold"
     )
     with open_output(path, fields) as output:
-        results = [output.write(fields.row(ROWS[0], answer=number)) for number in (1, 2**63, -(2**63))]
+        results = [output.write(cells(fields, ROWS[0], answer=number)) for number in (1, 2**63, -(2**63))]
     assert results == [None, message, None]
     assert [(row["value"], row["error"]) for row in open_table(path).rows()] == [
         (1, None),
@@ -201,7 +202,7 @@ def test_an_answer_of_the_wrong_type_is_an_error_of_its_row(tmp_path: Path, endi
     path = tmp_path / f"out.{ending}"
     fields = fields_of(answer_type=Mood)
     with open_output(path, fields) as output:
-        row = fields.row(ROWS[0], answer=5)
+        row = cells(fields, ROWS[0], answer=5)
         assert output.write(row) == 'column value: expected one of "good", "bad", found 5'
 
 
@@ -215,7 +216,7 @@ def test_columns_may_appear_in_later_rows(
     fields = fields_of(iter(source), Part)
     with open_output(path, fields) as output:
         for row in source:
-            output.write(fields.row(row, answer=Part("é\ud800", []) if row["id"] == 3 else Part("é", [])))
+            output.write(cells(fields, row, answer=Part("é\ud800", []) if row["id"] == 3 else Part("é", [])))
     rows = list(open_table(path).rows())
     if ending == "csv":
         assert path.read_text("utf-8") == ('id,text,name,tags,error\n1,,é,[],\n2,"b, c",é,[],\n,"",é,[],\n')
@@ -241,7 +242,7 @@ def test_the_types_of_an_answer_may_change_after_rows_were_written(
         fields = fields_of(answer_type=list[datetime | None])
         with open_output(path, fields) as output:
             for answer in answers:
-                output.write(fields.row(ROWS[0], answer=[answer]))
+                output.write(cells(fields, ROWS[0], answer=[answer]))
         table = open_table(path)
         assert str(table.types["value"]) == "list<item: string>"
         assert [row["value"] for row in table.rows()] == [
@@ -259,7 +260,7 @@ def test_a_null_column_gets_its_type_from_a_late_row(tmp_path: Path) -> None:
     count = 2 * fields_module.BATCH_ROWS + 1
     with open_output(path, fields) as output:
         for number in range(count):
-            output.write(fields.row({"id": number, "note": None if number < count - 1 else 1.5}, answer=1))
+            output.write(cells(fields, {"id": number, "note": None if number < count - 1 else 1.5}, answer=1))
     with pq.ParquetFile(path) as file:
         assert str(file.schema_arrow.field("note").type) == "double"
         rows = [file.metadata.row_group(index).num_rows for index in range(file.num_row_groups)]
@@ -278,7 +279,7 @@ def test_an_output_that_is_aborted_leaves_the_older_file(tmp_path: Path, ending:
     (tmp_path / f"out.{ending}.partial.3").write_text("of a process that was killed")
     fields = fields_of(answer_type=int)
     with suppress(ZeroDivisionError), open_output(path, fields) as output:
-        output.write(fields.row(ROWS[0], answer=1))
+        output.write(cells(fields, ROWS[0], answer=1))
         assert (tmp_path / f"out.{ending}.partial").exists()
         raise ZeroDivisionError
     assert sorted(os.listdir(tmp_path)) == ["other.partial", path.name]
@@ -304,7 +305,7 @@ fields = output_fields(table, answer_columns(str))
 try:
     with open_output({str(tmp_path / f"out.{ending}")!r}, fields) as output:
         for number in range(20_000):
-            output.write(fields.row({{"id": number}}, answer=f"{{number * 7919 % 10007:0>40}}"))
+            output.write(Cells({{"id": number}}, [f"{{number * 7919 % 10007:0>40}}"], None))
 except RowsError as error:
     print(error)
 """
@@ -354,7 +355,7 @@ def test_a_million_rows_need_constant_memory(tmp_path: Path) -> None:
         for number in range(1_000_000):
             if number == 100_000:
                 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            output.write(fields.row({"id": number, "text": "some text"}, answer=answer))
+            output.write(cells(fields, {"id": number, "text": "some text"}, answer=answer))
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 50_000  # kilobytes
 
@@ -402,7 +403,7 @@ def test_a_typed_table_is_equal_after_it_was_written(
     fields = output_fields(source, answer_columns(int))
     with open_output(path, fields) as output:
         for row in source.rows():
-            output.write(fields.row(row, answer=1))
+            output.write(cells(fields, row, answer=1))
     table = open_table(path)
     assert [{name: row[name] for name in SCHEMA.names} for row in table.rows()] == rows
     assert {name: str(table.types[name]).replace("element", "item") for name in SCHEMA.names} == {
@@ -429,7 +430,7 @@ def test_a_column_with_a_rare_arrow_type_can_be_written(tmp_path: Path, ending: 
     path = tmp_path / f"out.{ending}"
     with open_output(path, fields) as output:
         for row in table.rows():
-            output.write(fields.row(row, answer=1))
+            output.write(cells(fields, row, answer=1))
     (read,) = open_table(path).rows()
     assert read == {
         "view": "a",
@@ -453,7 +454,7 @@ def test_texts_in_csv_are_read_again(
     fields = fields_of({"a": []}, str | None)
     with open_output(path, fields) as output:
         for a, value in rows:
-            output.write(fields.row({"a": a}, answer=value))
+            output.write(cells(fields, {"a": a}, answer=value))
     with open(path, encoding="utf-8", newline="") as file:
         records = list(csv.reader(file, strict=True))
     assert records == [["a", "value", "error"], *([a or "", value or "", ""] for a, value in rows)]
@@ -475,7 +476,7 @@ def test_json_values_are_read_again(tmp_path_factory: Any, rows: list[tuple[Any,
     fields = fields_of({"a": []}, Any)
     with open_output(path, fields) as output:
         for a, value in rows:
-            output.write(fields.row({"a": finite(a)}, answer=finite(value)))
+            output.write(cells(fields, {"a": finite(a)}, answer=finite(value)))
     assert [(row["a"], row["value"]) for row in open_table(path).rows()] == [
         (finite(a), finite(value)) for a, value in rows
     ]
@@ -505,7 +506,7 @@ def test_values_of_the_input_that_json_does_not_have_are_texts(tmp_path: Path) -
     path = tmp_path / "out.jsonl"
     fields = fields_of([row], int)
     with open_output(path, fields) as output:
-        output.write(fields.row(row, answer=1))
+        output.write(cells(fields, row, answer=1))
     (read,) = open_table(path).rows()
     assert read == {
         "nan": "NaN",
@@ -546,11 +547,11 @@ PLAIN = {
 FAILED = {**dict.fromkeys(PLAIN), "error": "bad"}
 
 
-def ratings(fields: Fields, count: int = 3) -> list[Cells]:
+def ratings(count: int = 3) -> list[Row[Any]]:
     """Return rows of TABLE with answers; the second has an error."""
     rows = [dict(zip(TABLE, values, strict=True)) for values in zip(*TABLE.values(), strict=True)]
     return [
-        fields.row(row, **({"error": "bad"} if number == 1 else {"answer": RATING}))
+        output_row(row, **({"error": "bad"} if number == 1 else {"answer": RATING}))
         for number, row in enumerate(rows[:count])
     ]
 
@@ -559,7 +560,7 @@ def test_a_pandas_dataframe_keeps_its_index_and_types() -> None:
     frame = pd.DataFrame(TABLE, index=[7, 7, 8]).astype({"text": "category"})
     table = open_table(frame)
     fields = output_fields(table, answer_columns(Rating))
-    result = to_dataframe(table, ratings(fields), fields)
+    result = to_dataframe(table, ratings(), fields)
     assert list(frame.columns) == ["id", "text"]
     assert list(result.index) == [7, 7, 8]
     pd.testing.assert_frame_equal(result[["id", "text"]], frame)
@@ -581,7 +582,7 @@ def test_a_pandas_dataframe_keeps_its_index_and_types() -> None:
 def test_a_pandas_dataframe_without_missing_values_has_plain_types() -> None:
     table = open_table(pd.DataFrame({"id": [1]}))
     fields = output_fields(table, answer_columns(Rating))
-    result = to_dataframe(table, [fields.row({"id": 1}, answer=RATING)], fields)
+    result = to_dataframe(table, [output_row({"id": 1}, answer=RATING)], fields)
     assert [str(result.dtypes[name]) for name in ("score", "sure")] == ["int64", "bool"]
 
 
@@ -590,7 +591,7 @@ def test_a_polars_dataframe_gets_the_new_columns(lazy: bool) -> None:
     frame = pl.DataFrame(TABLE)
     table = open_table(frame.lazy() if lazy else frame)
     fields = output_fields(table, answer_columns(Rating))
-    result = to_dataframe(table, ratings(fields), fields)
+    result = to_dataframe(table, ratings(), fields)
     assert isinstance(result, pl.DataFrame)
     assert result.select("id", "text").equals(frame)
     assert result.select(list(PLAIN)).to_dicts() == [PLAIN, FAILED, PLAIN]
@@ -601,7 +602,7 @@ def test_a_pyarrow_table_gets_the_new_columns() -> None:
     for arrow in (source, source.to_batches()[0]):
         table = open_table(arrow)
         fields = output_fields(table, answer_columns(Rating))
-        result = to_dataframe(table, ratings(fields), fields)
+        result = to_dataframe(table, ratings(), fields)
         assert isinstance(result, pa.Table)
         assert result.select(["id", "text"]).equals(source)
         assert result.select(list(PLAIN)).to_pylist() == [PLAIN, FAILED, PLAIN]
@@ -613,7 +614,7 @@ def test_other_tables_give_dataframes_of_their_rows(tmp_path: Path) -> None:
     for source in (TABLE, path, pa.table(TABLE).to_reader()):
         table = open_table(source)
         fields = output_fields(table, answer_columns(Rating))
-        result = to_dataframe(table, ratings(fields), fields)
+        result = to_dataframe(table, ratings(), fields)
         assert isinstance(result, pa.Table)
         assert result.select(["id", "text"]).equals(pa.table(TABLE))
         assert result.select(list(PLAIN)).to_pylist() == [PLAIN, FAILED, PLAIN]
@@ -623,7 +624,7 @@ def test_a_duckdb_relation_gives_a_relation() -> None:
     with duckdb.connect() as connection:
         table = open_table(connection.from_arrow(pa.table(TABLE)))
         fields = output_fields(table, answer_columns(Rating))
-        result = to_dataframe(table, ratings(fields), fields)
+        result = to_dataframe(table, ratings(), fields)
         assert isinstance(result, duckdb.DuckDBPyRelation)
         assert result.columns == ["id", "text", *PLAIN]
         assert [row[0] for row in result.fetchall()] == [1, 2, 3]
@@ -633,7 +634,7 @@ def test_missing_rows_are_an_error() -> None:
     table = open_table(pd.DataFrame(TABLE))
     fields = output_fields(table, answer_columns(Rating))
     with pytest.raises(RowsError) as caught:
-        to_dataframe(table, ratings(fields, 2), fields)
+        to_dataframe(table, ratings(2), fields)
     assert str(caught.value) == "there are 2 rows with answers for the 3 rows of the table"
 
 

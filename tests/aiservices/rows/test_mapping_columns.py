@@ -1,0 +1,249 @@
+"""Settings for the columns of an output: prefixes, errors, usage and lists whose items become rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import duckdb
+import pandas
+import polars
+import pyarrow
+import pyarrow.parquet
+import pytest
+from pydantic import BaseModel
+
+from aiservices import (
+    BadRequestError,
+    Budget,
+    ChatRequest,
+    DefinitionError,
+    Price,
+    ScriptedChatModel,
+    create,
+    user_message,
+)
+from aiservices.rows import map_rows
+
+
+@dataclass
+class Item:
+    name: str
+    total: float | None
+
+
+class Invoice(BaseModel):
+    total: float
+    items: list[Item]
+    notes: list[str] | None = None
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+@dataclass
+class Nested:
+    words: set[str] = field(default_factory=set)
+    pair: Pair | None = None
+
+
+class Desk(Protocol):
+    @user_message("{{text}}")
+    def invoice(self, text: str) -> Invoice: ...
+
+    @user_message("{{text}}")
+    def items(self, text: str) -> list[Item]: ...
+
+    @user_message("{{text}}")
+    def numbers(self, text: str) -> tuple[int, ...] | None: ...
+
+    @user_message("{{text}}")
+    def nested(self, text: str) -> Nested: ...
+
+
+INVOICES = [
+    {"total": 3.5, "items": [{"name": "a", "total": 1.5}, {"name": "b", "total": 2.0}], "notes": ["n"]},
+    {"total": 0.0, "items": [], "notes": None},
+]
+TEXTS = [json.dumps(INVOICES[0]), json.dumps(INVOICES[1]), "fail", json.dumps(INVOICES[0])]
+
+
+def answer(request: ChatRequest) -> str:
+    text = request.messages[-1].text.partition("\n")[0]
+    if text == "fail":
+        raise BadRequestError("no", status=413)
+    return text
+
+
+def desk() -> Any:
+    return create(Desk, ScriptedChatModel(answer))
+
+
+def table(texts: list[str]) -> dict[str, list[Any]]:
+    return {"id": list(range(len(texts))), "text": texts}
+
+
+FRAMES: list[Callable[[Any], Any]] = [dict, pandas.DataFrame, polars.DataFrame, pyarrow.table]
+
+
+def columns_of(frame: Any, *names: str) -> list[tuple[Any, ...]]:
+    if isinstance(frame, pandas.DataFrame):
+        frame = pyarrow.Table.from_pandas(frame)
+    columns = [
+        frame[name].to_list() if isinstance(frame, polars.DataFrame) else frame.column(name).to_pylist()
+        for name in names
+    ]
+    return list(zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize("make", FRAMES)
+def test_each_item_of_a_list_is_a_row(make: Callable[[Any], Any]) -> None:
+    rows = map_rows(desk().invoice, make(table(TEXTS)), explode="items", prefix="i_")
+    frame = rows.dataframe()
+    assert columns_of(frame, "id", "i_total", "i_name", "i_items_total", "i_notes") == [
+        (0, 3.5, "a", 1.5, ["n"]),
+        (0, 3.5, "b", 2.0, ["n"]),
+        (1, 0.0, None, None, None),
+        (2, None, None, None, None),
+        (3, 3.5, "a", 1.5, ["n"]),
+        (3, 3.5, "b", 2.0, ["n"]),
+    ]
+    errors = [error for (error,) in columns_of(frame, "i_error")]
+    assert [error is None for error in errors] == [True, True, True, False, True, True]
+    assert [row.number for row in rows] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow"])
+def test_files_have_a_row_for_each_item(ending: str, tmp_path: Path) -> None:
+    to = tmp_path / f"out.{ending}"
+    map_rows(
+        desk().items,
+        {"text": ['[{"name": "a", "total": 1}, {"name": "b", "total": null}]']},
+        to=to,
+        explode="value",
+    )
+    if ending == "csv":
+        with to.open(newline="") as file:
+            found = [(row["name"], float(row["total"] or -1)) for row in csv.DictReader(file)]
+    elif ending == "jsonl":
+        lines = map(json.loads, to.read_text().splitlines())
+        found = [(row["name"], -1 if row["total"] is None else row["total"]) for row in lines]
+    else:
+        read = pyarrow.parquet.read_table if ending == "parquet" else pyarrow.ipc.open_file
+        made = read(to) if ending == "parquet" else read(to).read_all()
+        found = [(row["name"], -1 if row["total"] is None else row["total"]) for row in made.to_pylist()]
+    assert found == [("a", 1), ("b", -1)]
+
+
+def test_lists_of_values_and_optional_lists_are_exploded() -> None:
+    made = map_rows(desk().numbers, {"text": ["[1, 2]", "null", "[]"]}, explode="value").dataframe()
+    assert made.column("value").to_pylist() == [1, 2, None, None]
+    made = map_rows(desk().nested, {"text": ['{"words": ["x"]}']}, explode="words").dataframe()
+    assert made.column("words").to_pylist() == ["x"]
+
+
+def test_explode_names_a_list_of_the_answer() -> None:
+    for method, name, expected in (
+        (
+            desk().invoice,
+            "total",
+            "explode is 'total', but the answer has no list of that name; its lists are: items, notes",
+        ),
+        (desk().invoice, "nothing", "its lists are: items, notes"),
+        (desk().nested, "pair", "its lists are: words"),
+        (desk().items, "items", "its lists are: value"),
+        (desk().items, "", "explode is ''; pass a text"),
+    ):
+        with pytest.raises(DefinitionError) as caught:
+            map_rows(method, {"text": ["a"]}, explode=name)
+        assert expected in str(caught.value)
+
+
+def test_the_usage_of_each_row_is_in_columns(tmp_path: Path) -> None:
+    budget = Budget(money=1e9, prices={"scripted": Price(1.0, 1.0)})
+    to = tmp_path / "out.parquet"
+    rows = map_rows(desk().invoice, table(TEXTS), to=to, usage=True, explode="items", budget=budget)
+    made = pyarrow.parquet.read_table(to)
+    assert made.column_names[-5:] == ["tokens", "cost", "attempts", "seconds", "error"]
+    assert [str(made.schema.field(name).type) for name in made.column_names[-5:]] == [
+        "int64",
+        "double",
+        "int64",
+        "double",
+        "string",
+    ]
+    by_row = {row.number: row for row in rows}
+    assert made.column("attempts").to_pylist() == [1, 0, 1, 1, 0, 0]  # the last row equals the first
+    assert made.column("tokens").to_pylist()[0] == by_row[0].usage.total_tokens > 0
+    assert sum(made.column("cost").to_pylist()[:3]) == pytest.approx(rows.summary.cost)
+    assert made.column("seconds").to_pylist()[0] == by_row[0].seconds > 0
+
+
+def test_all_new_columns_have_the_prefix_and_the_error_its_own_name() -> None:
+    def names(**settings: Any) -> list[str]:
+        found: list[str] = map_rows(desk().items, {"text": ["[]"]}, **settings).dataframe().column_names[1:]
+        return found
+
+    assert names(prefix="x_") == ["x_value", "x_error"]
+    assert names(prefix="x_", usage=True) == [
+        "x_value",
+        "x_tokens",
+        "x_cost",
+        "x_attempts",
+        "x_seconds",
+        "x_error",
+    ]
+    assert names(error_column="why") == ["value", "why"]
+    assert names(prefix="x_", error_column="why") == ["x_value", "why"]
+
+
+def test_a_name_that_exists_is_an_error() -> None:
+    for settings, expected in (
+        ({"prefix": "te"}, "the column 'text' exists already; choose another prefix= or error_column="),
+        ({"error_column": "text"}, "the column 'text' exists already"),
+        ({"prefix": ""}, "prefix is ''; pass a text"),
+        ({"error_column": 3}, "error_column is 3; pass a text"),
+    ):
+        with pytest.raises(DefinitionError) as caught:
+            map_rows(create(Other, "fake").xt, {"text": ["a"]}, **settings)
+        assert expected in str(caught.value)
+
+
+@dataclass
+class Xt:
+    xt: str
+
+
+class Other(Protocol):
+    @user_message("{{text}}")
+    def xt(self, text: str) -> Xt: ...
+
+
+def test_the_rows_of_a_step_are_the_table_of_the_next() -> None:
+    first = map_rows(desk().invoice, table(TEXTS[:2]), explode="items")
+    second = map_rows(desk().items, first, prefix="next_", max_failures=1.0)
+    assert second.dataframe().column_names == [
+        "id",
+        "text",
+        "total",
+        "name",
+        "items_total",
+        "notes",
+        "error",
+        "next_value",
+        "next_error",
+    ]
+
+
+def test_a_limit_keeps_the_first_rows_of_a_dataframe() -> None:
+    for make in FRAMES:
+        made = map_rows(desk().invoice, make(table(TEXTS)), limit=2).dataframe()
+        assert columns_of(made, "id", "total") == [(0, 3.5), (1, 0.0)]
+    relation = duckdb.sql("SELECT '[]' AS text FROM range(3)")
+    assert len(map_rows(desk().items, relation, limit=2).dataframe()) == 2
