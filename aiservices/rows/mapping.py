@@ -49,9 +49,19 @@ from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
 from .fields import Fields, answer_columns, json_value, output_fields
 from .outputs import Review, check_output, read_reviewed, to_dataframe
-from .row import MappedMethod, Progress, Row, Summary, content_id, duration_text, map_method, with_columns
+from .row import (
+    MappedMethod,
+    Progress,
+    Row,
+    Summary,
+    content_id,
+    duration_text,
+    map_method,
+    only_parameter,
+    with_columns,
+)
 from .runner import Engine, Job, RunSettings
-from .tables import Table, open_table
+from .tables import Table, is_series, open_table
 
 # --- Progress bars ---
 
@@ -276,6 +286,8 @@ class RowSettings(TypedDict, total=False):
         key: The column that identifies a row. Two rows with the same key are an error.
         columns: The column for each parameter whose column has another name, as in ``{"text": "body"}``.
         names: The names of the columns, for rows that are tuples.
+        delimiter: The character between the fields of CSV files; recognized by default.
+        encoding: The encoding of CSV files, such as "cp1251"; recognized by default.
         to: The file for the table with the answers: .jsonl, .csv, .parquet, .arrow or .feather. The rows are
             processed at once.
         prefix: The beginning of the names of all new columns, such as "team_".
@@ -315,6 +327,8 @@ class RowSettings(TypedDict, total=False):
     key: str | None
     columns: Mapping[str, str]
     names: Sequence[str] | None
+    delimiter: str | None
+    encoding: str | None
     to: str | PathLike[str] | None
     prefix: str | None
     error_column: str | None
@@ -373,9 +387,10 @@ def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack
 
     Args:
         method: A method of a service that returns a value or a Result; it may be async.
-        table: The path of a CSV, JSONL, JSON, Parquet or Arrow file, or of a folder of them; a dataframe of
-            pandas or polars; a table of pyarrow; a relation of DuckDB; a result of SQLAlchemy; or an iterable
-            of dicts, dataclasses or tuples.
+        table: The path or the URL of a CSV, JSONL, JSON, Parquet or Arrow file, or of a folder of them; a
+            dataframe of pandas or polars; a table of pyarrow; a relation of DuckDB; a result of SQLAlchemy;
+            the rows of another ``map_rows``; an iterable of dicts, dataclasses or tuples; or, for a method
+            with one parameter, a list of values or a Series.
         **settings: See ``RowSettings``.
 
     Raises:
@@ -418,8 +433,18 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
     check_keywords("map_rows", settings, RowSettings.__annotations__)
     if isinstance(source, Rows):  # the table of an earlier step
         source = source.dataframe()
-    table = open_table(source, settings.get("names"))
-    mapped = map_method(method, settings.get("columns") or {}, text_only=table.text_only)
+    columns = dict(settings.get("columns") or {})
+    parameter = only_parameter(method)
+    table = open_table(
+        source,
+        settings.get("names"),
+        column=None if parameter is None else columns.get(parameter, parameter),
+        delimiter=settings.get("delimiter"),
+        encoding=settings.get("encoding"),
+    )
+    if parameter is not None and getattr(source, "name", None) in table.columns and is_series(source):
+        columns.setdefault(parameter, table.columns[0])
+    mapped = map_method(method, columns, text_only=table.text_only)
     problems = list(_setting_problems(settings))
     if problems:
         raise DefinitionError([DefinitionProblem(mapped.qualname, problem) for problem in problems])
@@ -534,6 +559,9 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
         path: object = settings.get(name)
         if path is not None and not isinstance(path, (str, PathLike)):
             yield f"{name} is {path!r}; pass the path of a file"
+    for name in ("to", "journal", "review", "reviewed"):
+        if isinstance(url := settings.get(name), str) and "://" in url:
+            yield f"{name} is {url}; only tables can be at a URL: name a file of this machine"
     for name in ("prefix", "error_column", "explode"):
         text: object = settings.get(name)
         if text is not None and not (isinstance(text, str) and text.strip()):

@@ -192,6 +192,7 @@ class Summary(Progress):
 
     Attributes:
         stopped: Why the run ended before the last row; None if all rows were processed.
+        read_as: The encoding and the delimiter of CSV files; "" for UTF-8 with commas, and for other tables.
         output: The file with the answers; None if there is none.
         journal: The file with the replies and the finished rows; None if there is none.
         damaged_lines: How many lines of the journal could not be read. Their rows were processed again.
@@ -202,6 +203,7 @@ class Summary(Progress):
     """
 
     stopped: str | None = None
+    read_as: str = ""
     output: str | None = None
     journal: str | None = None
     damaged_lines: int = 0
@@ -231,6 +233,8 @@ class Summary(Progress):
             lines.append(
                 "left: " + ", ".join(f"{name} {left:.4g}" for name, left in self.limits_left.items())
             )
+        if self.read_as:
+            lines.append(f"read as: {self.read_as}")
         if self.output is not None:
             lines.append(f"output: {self.output}")
         if self.stopped is not None:
@@ -347,6 +351,14 @@ def map_method(method: object, renamed: Mapping[str, str], *, text_only: bool) -
             readers[parameter.name] = reader
     columns = {name: renamed.get(name, name) for name in plan.prompt.signature.parameters}
     return MappedMethod(service_method, codec, columns, readers, method)
+
+
+def only_parameter(method: object) -> str | None:
+    """Return the only parameter of a method, or the only one without a default; None for several."""
+    parameters = service_method_of(method).plan.prompt.signature.parameters
+    required = [name for name, one in parameters.items() if one.default is inspect.Parameter.empty]
+    names = list(parameters) if len(parameters) == 1 else required
+    return names[0] if len(names) == 1 else None
 
 
 def _problems(service_method: ServiceMethod) -> Iterable[str]:

@@ -805,7 +805,9 @@ class Job:
                 yield row
             return
         self.results = RowResults()
-        summary = self.summary = Summary(output=_text(self.to), journal=_text(self.journal))
+        summary = self.summary = Summary(
+            read_as=self.table.read_as, output=_text(self.to), journal=_text(self.journal)
+        )
         progress = Progress(self.total())
         spent = shared_budget(self.budget)
         journal = self.open_journal()

@@ -8,8 +8,8 @@ streams.
 from __future__ import annotations
 
 import csv
-import gzip
 import json
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
@@ -21,12 +21,16 @@ from functools import cached_property
 from glob import glob
 from itertools import chain
 from os import PathLike
-from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 from pydantic import BaseModel
 
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
+from .csv_files import USUAL, CsvDialect, csv_dialect, open_text
+from .journal import temporary_folder
 from .row import JsonNumber, RowsError
 
 # --- Reading files ---
@@ -47,52 +51,79 @@ class FileFormat(NamedTuple):
     rows: Callable[[Path], Iterator[Row]]
     count_rows: Callable[[Path], int | None]
     text_only: bool = False
+    notes: Callable[[], str] = str
 
 
-def _open_text(path: Path, newline: str | None = None) -> IO[str]:
-    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    file: IO[str] = opener(path, "rt", encoding="utf-8-sig", newline=newline)
-    return file
+class _CsvFiles:
+    """Reads CSV files, whose delimiters and encodings are recognized unless they are given."""
 
+    def __init__(self, delimiter: str | None, encoding: str | None) -> None:
+        self._delimiter = delimiter
+        self._encoding = encoding
+        self._dialects: dict[Path, CsvDialect] = {}
 
-def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file with the numbers of their last lines; empty lines are skipped."""
-    # the limit of Python, for the whole process, is smaller than many documents
-    csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
-    with reading(str(path)), _open_text(path, newline="") as file:
-        reader = csv.reader(file, strict=True)
-        try:
-            for record in reader:
-                if record:
-                    yield reader.line_num, record
-        except csv.Error as error:
-            raise RowsError(f"{path}, line {reader.line_num}: {error}") from error
+    @property
+    def format(self) -> FileFormat:
+        return FileFormat("CSV", self._header, self._rows, self._count, text_only=True, notes=self._notes)
 
+    def _dialect(self, path: Path) -> CsvDialect:
+        dialect = self._dialects.get(path)
+        if dialect is None:
+            with reading(str(path)):
+                dialect = csv_dialect(path, self._encoding, self._delimiter)
+            self._dialects[path] = dialect
+        return dialect
 
-def _csv_header(path: Path) -> Header:
-    lines = _csv_lines(path)
-    _, names = next(lines, (0, []))
-    lines.close()  # type: ignore[attr-defined]  # a generator
-    if not names:
-        raise RowsError(f"{path}: the file is empty; the first line must have the names of the columns")
-    return Header(tuple(names))
+    def _notes(self) -> str:
+        kinds = {dialect: path.name for path, dialect in self._dialects.items()}
+        if set(kinds) <= {USUAL}:
+            return ""
+        if len(kinds) == 1:
+            return str(next(iter(kinds)))
+        return "; ".join(f"{name}: {dialect}" for dialect, name in kinds.items())
 
+    def _lines(self, path: Path) -> Iterator[tuple[int, list[str]]]:
+        """Yield the records of a file with the numbers of their last lines; empty lines are skipped."""
+        # the limit of Python, for the whole process, is smaller than many documents
+        csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
+        dialect = self._dialect(path)
+        with reading(str(path)), open_text(path, dialect.encoding, newline="") as file:
+            if dialect.has_separator_line:
+                file.readline()
+            reader = csv.reader(file, strict=True, delimiter=dialect.delimiter)
+            try:
+                for record in reader:
+                    if record:
+                        yield reader.line_num + dialect.has_separator_line, record
+            except csv.Error as error:
+                line = reader.line_num + dialect.has_separator_line
+                raise RowsError(f"{path}, line {line}: {error}") from error
 
-def _csv_rows(path: Path) -> Iterator[Row]:
-    lines = _csv_lines(path)
-    _, names = next(lines)
-    for line, record in lines:
-        if len(record) != len(names):
-            message = (
-                f"{path}, line {line}: the row has {len(record)} fields, but the header has {len(names)}; a "
-                "field with a comma or a line break needs quotes"
-            )
-            raise RowsError(message)
-        yield dict(zip(names, record, strict=True))
+    def _header(self, path: Path) -> Header:
+        lines = self._lines(path)
+        _, names = next(lines, (0, []))
+        lines.close()  # type: ignore[attr-defined]  # a generator
+        if not names:
+            raise RowsError(f"{path}: the file is empty; the first line must have the names of the columns")
+        return Header(tuple(names))
 
+    def _rows(self, path: Path) -> Iterator[Row]:
+        lines = self._lines(path)
+        _, names = next(lines)
+        for line, record in lines:
+            if len(record) != len(names):
+                delimiter = {",": "comma", ";": "semicolon", "\t": "tab"}.get(
+                    self._dialect(path).delimiter, "delimiter"
+                )
+                message = (
+                    f"{path}, line {line}: the row has {len(record)} fields, but the header has "
+                    f"{len(names)}; a field with a {delimiter} or a line break needs quotes"
+                )
+                raise RowsError(message)
+            yield dict(zip(names, record, strict=True))
 
-def _csv_count(path: Path) -> int:
-    return sum(1 for _ in _csv_lines(path)) - 1
+    def _count(self, path: Path) -> int:
+        return sum(1 for _ in self._lines(path)) - 1
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> Row:
@@ -112,7 +143,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=_float)
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
-    with reading(str(path)), _open_text(path) as file:
+    with reading(str(path)), open_text(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield _json_row(line, path, number)
@@ -129,7 +160,7 @@ def _json_row(line: str, path: Path, number: int) -> Row:
 
 
 def _jsonl_count(path: Path) -> int:
-    with reading(str(path)), _open_text(path) as file:
+    with reading(str(path)), open_text(path) as file:
         return sum(1 for line in file if line.strip())
 
 
@@ -138,7 +169,7 @@ _FIRST_CHUNK = 1 << 16  # characters of a JSON file that are read at once; more 
 
 def _json_rows(path: Path) -> Iterator[Row]:
     """Yield the objects of a JSON array without reading the whole file into memory."""
-    with reading(str(path)), _open_text(path) as file:
+    with reading(str(path)), open_text(path) as file:
         text = file.read(_FIRST_CHUNK).lstrip()
         if not text.startswith("["):
             raise RowsError(
@@ -227,12 +258,14 @@ def _arrow_count(path: Path) -> int:
         return sum(batch.num_rows for batch in _record_batches(reader))
 
 
-_CSV = FileFormat("CSV", _csv_header, _csv_rows, _csv_count, text_only=True)
 _JSONL = FileFormat("JSONL", lambda path: Header(), _jsonl_rows, _jsonl_count)
 _ARROW = FileFormat("Arrow", _arrow_header, _arrow_rows, _arrow_count)
+_CSV = _CsvFiles(None, None).format
 FORMATS = {
     ".csv": _CSV,
     ".csv.gz": _CSV,
+    ".tsv": _CSV,
+    ".tsv.gz": _CSV,
     ".jsonl": _JSONL,
     ".jsonl.gz": _JSONL,
     ".json": FileFormat("JSON", lambda path: Header(), _json_rows, lambda path: None),
@@ -245,8 +278,8 @@ FORMATS = {
 TableKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "duckdb", "file", "iterable"]
 
 _ACCEPTED = (
-    "pass the path of a CSV, JSONL, JSON, Parquet or Arrow file, a folder or pattern of such files, a "
-    "dataframe, a query result, a dict of columns, or an iterable of dicts or records"
+    "pass the path or the URL of a CSV, JSONL, JSON, Parquet or Arrow file, a folder or pattern of such "
+    "files, a dataframe, a query result, a dict of columns, or an iterable of dicts, records or values"
 )
 
 
@@ -261,6 +294,7 @@ class Table:
         text_only: True if all values are strings, as in CSV files.
         is_one_shot: True if the rows can be read only once, as with a generator.
         files: The files that the rows are read from, if the source names them.
+        read_as: The encoding and the delimiter of CSV files; "" for UTF-8 with commas, and for other tables.
     """
 
     columns: tuple[str, ...]
@@ -272,6 +306,7 @@ class Table:
     text_only: bool = False
     is_one_shot: bool = False
     files: tuple[Path, ...] = ()
+    read_as: str = ""
 
     @cached_property
     def count(self) -> int | None:
@@ -294,28 +329,61 @@ class Table:
         return self._read()
 
 
-def open_table(source: object, names: Sequence[str] | None = None) -> Table:
+def open_table(
+    source: object,
+    names: Sequence[str] | None = None,
+    *,
+    column: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> Table:
     """Return a Table for a source, such as a file or a dataframe, without reading its rows.
 
     Args:
-        source: A path, a dataframe, a query result, a dict of columns, or an iterable of dicts, dataclasses,
-            NamedTuples, pydantic models or tuples.
+        source: A path, a URL, a dataframe, a query result, a dict of columns, a list of values, or an
+            iterable of dicts, dataclasses, NamedTuples, pydantic models or tuples.
         names: The names of the columns, if the rows are plain tuples or lists.
+        column: The name of the column of a list of values, and of a Series without a name.
+        delimiter: The delimiter of CSV files; recognized by default.
+        encoding: The encoding of CSV files; recognized by default.
 
     Raises DefinitionError if the source is not a table, and MissingExtraError if reading it needs a package
     that is not installed.
     """
+    if is_series(source) or _is_arrow_column(source):
+        source, names = _frame_of(source, names, column), None
+    if (delimiter or encoding) and not isinstance(source, (str, PathLike)):
+        raise _wrong("table", "delimiter= and encoding= are only for CSV files; leave them out")
     if names is not None:
         names = tuple(names)
         _check_names(names, "table")
         if isinstance(source, (str, Mapping, PathLike)) or _foreign_table(source) is not None:
             raise _wrong("table", "names= is only for rows that are tuples or lists; leave it out")
-        return _iterable(source, names)
+        return _iterable(source, names, column)
     if isinstance(source, (str, PathLike)):
-        return _files(source)
+        return _files(source, delimiter, encoding)
     if isinstance(source, Mapping):
         return _dict_of_columns(source)
-    return _foreign_table(source) or _iterable(source, None)
+    return _foreign_table(source) or _iterable(source, None, column)
+
+
+def is_series(source: object) -> bool:
+    """Return True for one column of a dataframe of pandas or polars."""
+    return _is_in(source, "pandas", "Series") or _is_in(source, "polars", "Series")
+
+
+def _is_arrow_column(source: Any) -> bool:
+    """Return True for an array of pyarrow whose values are not records."""
+    is_array = _is_in(source, "pyarrow", "Array") or _is_in(source, "pyarrow", "ChunkedArray")
+    return is_array and not pyarrow().types.is_struct(source.type)
+
+
+def _frame_of(series: Any, names: Sequence[str] | None, column: str | None) -> Any:
+    """Return a dataframe with a Series, or an array of pyarrow, as its only column."""
+    name = names[0] if names is not None and len(names) == 1 else getattr(series, "name", None) or column
+    if name is None:
+        raise _wrong("table", _SEVERAL_PARAMETERS)
+    return series.to_frame(name) if is_series(series) else pyarrow().table({name: series})
 
 
 def _wrong(location: str, message: str) -> DefinitionError:
@@ -386,16 +454,22 @@ def _plain(value: Any, *, nan_is_missing: bool = False) -> Any:
 # --- Iterables and dicts of columns ---
 
 
-def _iterable(source: object, names: tuple[str, ...] | None) -> Table:
+def _iterable(source: object, names: tuple[str, ...] | None, column: str | None = None) -> Table:
     if isinstance(source, (bytes, bytearray, BaseModel)) or not isinstance(source, Iterable):
         raise _wrong("table", f"{_described(source)} is not a table; {_ACCEPTED}")
-    if _is_in(source, "pandas", "Series") or _is_in(source, "polars", "Series"):
-        raise _wrong("table", "a Series is one column; pass a dataframe, as series.to_frame() returns")
+    own_column = names[0] if names is not None and len(names) == 1 else column
+
+    def record(item: object) -> Mapping[str, Any]:
+        if not _is_value(item):
+            return _record(item, names)
+        if own_column is None:
+            raise ValueError(_SEVERAL_PARAMETERS)
+        return {own_column: item}
 
     def read() -> Iterator[Row]:
         for number, item in enumerate(source, 1):
             try:
-                row = _record(item, names)
+                row = record(item)
             except ValueError as error:
                 raise RowsError(f"row {number}: {error}") from None
             yield {name: _plain(value) for name, value in row.items()}
@@ -406,13 +480,26 @@ def _iterable(source: object, names: tuple[str, ...] | None) -> Table:
     if isinstance(source, Sequence):  # it is in memory, so mistakes in its rows are found at once
         for number, item in enumerate(source, 1):
             try:
-                columns |= dict.fromkeys(_record(item, names))
+                columns |= dict.fromkeys(record(item))
             except ValueError as error:
                 raise _wrong("table", f"row {number}: {error}") from None
         if columns:
             _check_names(tuple(columns), "table")
     count = len(source) if isinstance(source, Sized) else None
     return Table(names or tuple(columns), "iterable", source, read, lambda: count)
+
+
+_SEVERAL_PARAMETERS = (
+    'values without names are for methods with one parameter; pass dicts, or a column as {"text": [...]}'
+)
+_VALUE_TYPES = (str, bytes, int, float, Decimal, date, time, timedelta, Path, UUID, type(None))
+
+
+def _is_value(item: object) -> bool:
+    """Return True for the cell of a table with only one column."""
+    is_scalar = hasattr(type(item), "as_py") and not hasattr(item, "keys")  # of pyarrow
+    is_scalar = is_scalar or (hasattr(type(item), "dtype") and getattr(item, "ndim", 1) == 0)  # of numpy
+    return is_scalar or isinstance(item, _VALUE_TYPES)
 
 
 def _record(item: Any, names: tuple[str, ...] | None) -> Mapping[str, Any]:
@@ -497,8 +584,6 @@ def _foreign_table(source: object) -> Table | None:
         return _duckdb(source)
     if _is_sqlalchemy_result(source):
         return _sqlalchemy(source)
-    if _is_in(source, "pandas", "Series") or _is_in(source, "polars", "Series"):
-        return None
     return _arrow(source)
 
 
@@ -656,9 +741,15 @@ def _arrow_table(
 # --- Finding the files of a path, folder or pattern ---
 
 
-def _files(source: str | PathLike[str]) -> Table:
-    paths = _paths(source)
-    formats = [_format_of(path) for path in paths]
+def _files(source: str | PathLike[str], delimiter: str | None, encoding: str | None) -> Table:
+    copies = None
+    if isinstance(source, str) and _PROTOCOL.match(source):
+        copies = _Copies(source)
+    paths = copies.paths if copies is not None else _paths(source)
+    csv_format = _CsvFiles(delimiter, encoding).format
+    formats = [csv_format if one is _CSV else one for one in map(_format_of, paths)]
+    if (delimiter or encoding) and csv_format not in formats:
+        raise _wrong(str(source), "delimiter= and encoding= are only for CSV files; leave them out")
     other = next((index for index, one in enumerate(formats) if one is not formats[0]), None)
     if other is not None:
         message = (
@@ -690,12 +781,65 @@ def _files(source: str | PathLike[str]) -> Table:
         headers[0].columns,
         "file",
         source,
-        lambda: chain.from_iterable(map(file_format.rows, paths)),
+        lambda: _rows_of(file_format, paths, copies),
         count,
         lambda: types,
         text_only=file_format.text_only,
         files=tuple(paths),
+        read_as=file_format.notes(),
     )
+
+
+def _rows_of(file_format: FileFormat, paths: Sequence[Path], copies: object) -> Iterator[Row]:
+    """Yield the rows of several files; ``copies`` is kept, because the files are deleted with it."""
+    yield from chain.from_iterable(map(file_format.rows, paths))
+    del copies
+
+
+_PROTOCOL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z][A-Za-z0-9+.-]*)*://")
+
+
+class _Copies:
+    """Copies of the files at a URL, in a folder that is deleted with this object.
+
+    Attributes:
+        paths: The copies.
+    """
+
+    def __init__(self, url: str) -> None:
+        protocol = url.partition("://")[0]
+        fsspec = import_extra("fsspec", "tables", f"a table at {protocol}://")
+        folder = temporary_folder(self)
+        try:
+            system, path = fsspec.core.url_to_fs(url)
+            names = sorted(self._names(system, path))
+            if not names:
+                raise FileNotFoundError(f"there are no files at {url}")
+            self.paths = [folder / f"{number}-{_file_name(name)}" for number, name in enumerate(names)]
+            for path, copy in zip(names, self.paths, strict=True):
+                system.get_file(path, str(copy))
+        except ImportError as error:  # of the protocol
+            raise _wrong("table", f"{url} cannot be read: {error}") from error
+        except Exception as error:  # each protocol has its own errors
+            raise _wrong("table", f"{url} cannot be read: {type(error).__name__}: {error}") from error
+
+    @staticmethod
+    def _names(system: Any, path: str) -> list[str]:
+        """List the files at a path, in a folder, or of a pattern."""
+        if path.startswith(("http://", "https://")):
+            return [path]
+        if any(character in path for character in "*?["):
+            return [name for name in system.glob(path) if not system.isdir(name)]
+        if not system.isdir(path):
+            return [path]
+        infos = system.ls(path, detail=True)
+        files = [info["name"] for info in infos if info["type"] == "file"]
+        return [name for name in files if PurePosixPath(name).name[:1] not in ("", ".", "_")]
+
+
+def _file_name(name: str) -> str:
+    path = urlsplit(name).path if name.startswith(("http://", "https://")) else name
+    return PurePosixPath(unquote(path) if "://" in name else path).name
 
 
 def _paths(source: str | PathLike[str]) -> list[Path]:

@@ -39,8 +39,8 @@ from aiservices.rows.tables import Table, open_table
 
 ROWS = [{"id": 1, "text": "good"}, {"id": 2, "text": None}]
 ACCEPTED = (
-    "pass the path of a CSV, JSONL, JSON, Parquet or Arrow file, a folder or pattern of such files, a "
-    "dataframe, a query result, a dict of columns, or an iterable of dicts or records"
+    "pass the path or the URL of a CSV, JSONL, JSON, Parquet or Arrow file, a folder or pattern of such "
+    "files, a dataframe, a query result, a dict of columns, or an iterable of dicts, records or values"
 )
 
 
@@ -210,16 +210,24 @@ def test_numpy_and_pandas_scalars_in_rows_become_plain_values() -> None:
         ({1: [1]}, "table: the column name 1 is not a text; rename the column"),
         (
             ["good", "bad"],
-            "table: row 1: the str 'good' is not a row; pass dicts or records, or a column as "
-            '{"text": [...]}',
+            "table: row 1: values without names are for methods with one parameter; pass dicts, or a column "
+            'as {"text": [...]}',
         ),
         (
             [{"id": 1}, (2,)],
             'table: row 2: it is a tuple without names; pass names=("id", "text"), or rows that are dicts',
         ),
         ([{" ": 1}], "table: column 1 has no name; give each column a name"),
-        (pd.Series([1]), "table: a Series is one column; pass a dataframe, as series.to_frame() returns"),
-        (pl.Series([1]), "table: a Series is one column; pass a dataframe, as series.to_frame() returns"),
+        (
+            pd.Series([1]),
+            "table: values without names are for methods with one parameter; pass dicts, or a column as "
+            '{"text": [...]}',
+        ),
+        (
+            pl.Series([1]),
+            "table: values without names are for methods with one parameter; pass dicts, or a column as "
+            '{"text": [...]}',
+        ),
     ],
 )
 def test_an_object_that_is_not_a_table_is_an_error_with_what_to_pass(source: Any, message: str) -> None:
@@ -237,8 +245,8 @@ def test_names_are_checked() -> None:
 
 
 def test_a_bad_row_of_a_generator_is_an_error_when_it_is_read() -> None:
-    assert rows_error(iter([{"id": 1}, 5])) == (
-        'row 2: the int 5 is not a row; pass dicts or records, or a column as {"text": [...]}'
+    assert rows_error(iter([{"id": 1}, {5}])) == (
+        'row 2: the set {5} is not a row; pass dicts or records, or a column as {"text": [...]}'
     )
 
 
@@ -280,7 +288,16 @@ def test_a_compressed_file_that_is_cut_off_or_damaged_is_an_error(tmp_path: Path
         (b"", "the file is empty; the first line must have the names of the columns"),
         (b"id,id\n", "two columns have the name 'id'; rename one of them"),
         (b"id,,text\n", "column 2 has no name; give each column a name"),
-        (b"id,t\xe9xt\n", "the file is not UTF-8 text (invalid continuation byte); convert it to UTF-8"),
+        (
+            b"id,text\n" + b"2,b\n" * 10_000 + b"\xff\x00",
+            "the file is not UTF-8 text (invalid start byte), and its encoding cannot be recognized; pass "
+            'encoding=, such as encoding="cp1251", or convert it to UTF-8',
+        ),
+        (
+            b"id,t\xe9\xfc\xf6xt\n",
+            "the file is not UTF-8 text (invalid continuation byte), and its encoding cannot be recognized; "
+            'pass encoding=, such as encoding="cp1251", or convert it to UTF-8',
+        ),
     ],
 )
 def test_a_csv_file_with_a_bad_header_is_a_definition_error(
@@ -306,10 +323,6 @@ def test_a_csv_file_with_a_bad_header_is_a_definition_error(
         ),
         (b'2,"b', ", line 3: unexpected end of data"),
         (b'2,"b"c', ", line 3: ',' expected after '\"'"),
-        (
-            b"2,b\n" * 10_000 + b"\xff",
-            ": the file is not UTF-8 text (invalid start byte); convert it to UTF-8",
-        ),
     ],
 )
 def test_a_bad_line_of_a_csv_file_is_an_error_with_its_number(
@@ -515,8 +528,8 @@ def test_files_of_a_folder_that_do_not_fit_together_are_an_error(tmp_path: Path)
 def test_a_path_that_is_not_a_table_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     assert definition_error(tmp_path / "notes.txt") == (
-        f"{tmp_path}/notes.txt: the file has an unknown ending; use one of .csv, .csv.gz, .jsonl, "
-        ".jsonl.gz, .json, .parquet, .arrow, .feather"
+        f"{tmp_path}/notes.txt: the file has an unknown ending; use one of .csv, .csv.gz, .tsv, .tsv.gz, "
+        ".jsonl, .jsonl.gz, .json, .parquet, .arrow, .feather"
     )
     (tmp_path / "notes.txt").unlink()
     assert definition_error(tmp_path) == f"{tmp_path}: the folder has no files; {ACCEPTED}"
@@ -750,7 +763,7 @@ def test_any_object_with_the_interchange_protocol_is_a_table() -> None:
 
 
 def test_an_array_is_not_a_table() -> None:
-    assert definition_error(pa.array([1])).startswith("table: the Int64Array is not a table: ")
+    assert definition_error(pa.array([1])).startswith("table: values without names are for methods with one")
 
 
 def test_a_duckdb_relation_can_be_read_again() -> None:

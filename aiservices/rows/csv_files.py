@@ -1,0 +1,157 @@
+"""Read CSV files with any delimiter and encoding, which are recognized from the content.
+
+The encoding is that of a byte order mark, else UTF-8 if the whole file is valid, else UTF-16 if every second
+byte is null, else Windows-1252 if the text looks like one in a language of Western Europe. The delimiter is a
+comma, a semicolon, a tab or a vertical bar, whichever divides all records into as many fields as the header.
+What cannot be recognized is an error that names the setting.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from .row import RowsError
+
+_LOGGER = logging.getLogger("aiservices")
+_CHUNK = 1 << 20
+_SAMPLE = 1 << 16  # characters in which the delimiter is looked for
+_DELIMITERS = ",;\t|"
+_DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_HIGH = re.compile(rb"[\x80-\xff]")
+_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+# Control characters, a symbol inside a word, or a word of letters that are rare in Western Europe.
+_NOT_WESTERN = re.compile(
+    r"[\x00-\x08\x0e-\x1f]|[^\W\d_][¤¦¨¬¯±²³¸¹¼½¾¿×÷][^\W\d_]|[^\x00-\x7f]{3}",
+)
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n")  # for Excel
+
+
+class CsvDialect(NamedTuple):
+    """How a CSV file is written.
+
+    Attributes:
+        encoding: The encoding, as Python calls it.
+        delimiter: The character between two fields.
+        has_separator_line: True if the first line is ``sep=;``, which is not a record.
+    """
+
+    encoding: str
+    delimiter: str
+    has_separator_line: bool = False
+
+    def __str__(self) -> str:
+        name = "UTF-8" if self.encoding == "utf-8-sig" else self.encoding
+        return f"{name}, separated by {_DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))}"
+
+
+USUAL = CsvDialect("utf-8-sig", ",")
+
+
+def csv_dialect(path: Path, encoding: str | None = None, delimiter: str | None = None) -> CsvDialect:
+    """Recognize how a CSV file is written; an encoding or a delimiter that is given is used.
+
+    Raises RowsError if it cannot be recognized.
+    """
+    encoding = encoding or _encoding(path)
+    with open_text(path, encoding, newline="") as file:
+        sample = file.read(_SAMPLE)
+        is_cut = len(sample) == _SAMPLE
+    separator_line = _SEPARATOR_LINE.match(sample)
+    if separator_line is not None:
+        return CsvDialect(encoding, delimiter or separator_line[1], True)
+    return CsvDialect(encoding, delimiter or _delimiter(path, sample, is_cut=is_cut))
+
+
+def open_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = None) -> IO[str]:
+    """Open a text file, which may be compressed with gzip."""
+    return io.TextIOWrapper(_open_bytes(path), encoding=encoding, newline=newline)
+
+
+def _open_bytes(path: Path) -> Any:
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with _open_bytes(path) as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _encoding(path: Path) -> str:
+    start = next(_chunks(path), b"")[:4096]
+    for mark, encoding in _MARKS:
+        if start.startswith(mark):
+            return encoding
+    for position, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if len(start) >= 4 and start[position::2].count(0) > 0.7 * (len(start) // 2):
+            return encoding
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for chunk in _chunks(path):
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        if not _is_western(path):
+            raise RowsError(
+                f"{path}: the file is not UTF-8 text ({error.reason}), and its encoding cannot be "
+                'recognized; pass encoding=, such as encoding="cp1251", or convert it to UTF-8'
+            ) from error
+        _LOGGER.warning("%s is not UTF-8 text; it is read as Windows-1252. Pass encoding= for another", path)
+        return "cp1252"
+    return "utf-8-sig"
+
+
+def _is_western(path: Path) -> bool:
+    """Return True for text that is probably Windows-1252, and not UTF-8 with a mistake."""
+    high = pairs = 0
+    for chunk in _chunks(path):
+        try:
+            text = chunk.decode("cp1252")
+        except UnicodeDecodeError:
+            return False
+        if _NOT_WESTERN.search(text):
+            return False
+        sequences = _UTF8.findall(chunk)
+        pairs += len(sequences)
+        high += len(_HIGH.findall(chunk)) - sum(map(len, sequences))
+    return high > pairs
+
+
+def _delimiter(path: Path, sample: str, *, is_cut: bool) -> str:
+    sizes = {one: _field_counts(sample, one, is_cut=is_cut) for one in _DELIMITERS}
+    candidates = {one: counts for one, counts in sizes.items() if counts and counts[0] > 1}
+    regular = [one for one, counts in candidates.items() if set(counts) == {counts[0]}]
+    if len(regular) > 1:
+        names = " or ".join(_DELIMITER_NAMES[one] for one in regular)
+        raise RowsError(f"{path}: the fields may be separated by {names}; pass delimiter=")
+    if regular:
+        return regular[0]
+    return max(candidates, key=lambda one: candidates[one][0], default=",")
+
+
+def _field_counts(sample: str, delimiter: str, *, is_cut: bool) -> list[int]:
+    """Return the number of fields of each record; none if the text cannot be read with the delimiter."""
+    counts: list[int] = []
+    try:
+        records = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True)
+        counts.extend(len(record) for record in records if record)  # those before an error are kept
+    except csv.Error as error:
+        if not is_cut or "unexpected end" not in str(error):
+            return counts[:1] if counts and counts[0] > 1 else []
+        return counts
+    return counts[:-1] if is_cut and len(counts) > 1 else counts
