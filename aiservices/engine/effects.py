@@ -22,7 +22,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import ExitStack, aclosing, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, ExitStack, aclosing, asynccontextmanager, closing
 from contextvars import copy_context
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -39,7 +39,7 @@ from ..models.errors import (
     hide_library_frames,
 )
 from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta
-from ..models.requests import ChatRequest
+from ..models.requests import ChatRequest, WaitingTime
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _END: Any = object()
+_SHORTEST_CHECK = 0.02  # seconds between two looks at a deadline that moves
 _GRACE = 0.2  # seconds, for functions that start after the deadline of the call
 # How much of an abandoned stream is read for its usage: characters, and those that a piece counts at least.
 _MAX_DISCARDED = 64_000
@@ -67,6 +68,7 @@ class Run:
             always runs to its end, for example to save something.
         tool_call: The tool call of the model that the function runs; None for other functions. The outcome
             is a ToolRun then.
+        waiting: Moves the deadline by the time that requests of the function wait for their turn.
     """
 
     function: Callable[[], Any | Awaitable[Any]]
@@ -74,6 +76,7 @@ class Run:
     in_thread: bool = False
     deadline: float | None = None
     tool_call: ToolCall | None = None
+    waiting: WaitingTime | None = None
 
 
 class StreamPolicy(NamedTuple):
@@ -505,22 +508,78 @@ def _mapped_filter(
         yield map_effects(flow, perform)
 
 
-def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exception]) -> Flow[T]:
+class TimeLimit(AbstractAsyncContextManager[None]):
+    """A deadline of an async call, which moves while requests of the call wait for their turn.
+
+    Args:
+        deadline: The value of ``time.monotonic()`` at which the ``async with`` block ends with a
+            TimeoutError.
+        waiting: Measures the waits; None if there are none.
+        waited: The seconds of waits that the deadline already includes.
+    """
+
+    def __init__(self, deadline: float, waiting: WaitingTime | None, waited: float = 0.0) -> None:
+        import asyncio
+
+        self._deadline = deadline - waited
+        self._waiting = waiting
+        self._timeout = asyncio.timeout(self.left if waiting is None else None)
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def left(self) -> float:
+        """The seconds until the deadline."""
+        waited = 0.0 if self._waiting is None else self._waiting.seconds
+        return self._deadline + waited - time.monotonic()
+
+    @property
+    def expired(self) -> bool:
+        """True if the time is over, so that the TimeoutError is that of this object."""
+        return self._timeout.expired()
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        if self._waiting is not None:
+            self._check()
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        if self._timer is not None:
+            self._timer.cancel()
+        return await self._timeout.__aexit__(*error)
+
+    def _check(self) -> None:
+        import asyncio
+
+        loop, left = asyncio.get_running_loop(), self.left
+        if left > 0:
+            self._timer = loop.call_later(max(left, _SHORTEST_CHECK), self._check)
+        else:
+            self._timeout.reschedule(loop.time())
+
+
+def with_deadline(
+    flow: Flow[T],
+    deadline: Callable[[], float],
+    waiting: WaitingTime | None,
+    expired: Callable[[], Exception],
+) -> Flow[T]:
     """Run a service call until a deadline; then raise an error, even if a function is still running.
 
     An async call stops waiting for the function. A blocking call cannot interrupt the function, and raises
     the error when the function returns. A function that starts after the deadline, such as a cleanup
-    function, has ``_GRACE`` seconds.
+    function, has ``_GRACE`` seconds. The deadline moves by the time that requests wait for their turn.
     """
 
     def limited(effect: Run, end: float) -> Run:
-        return replace(effect, deadline=end) if effect.deadline is None else effect
+        return replace(effect, deadline=end, waiting=waiting) if effect.deadline is None else effect
 
     def perform(effect: Effect) -> Flow[Outcome]:
         if not isinstance(effect, (Run, Gather, CallModel)):
             return (yield effect)
-        is_late = time.monotonic() >= deadline
-        end = time.monotonic() + _GRACE if is_late else deadline
+        end = deadline()
+        is_late = time.monotonic() >= end
+        if is_late:
+            end = time.monotonic() + _GRACE
         if isinstance(effect, Run):
             effect = limited(effect, end)
         elif isinstance(effect, Gather):
@@ -534,7 +593,8 @@ def with_deadline(flow: Flow[T], deadline: float, expired: Callable[[], Exceptio
             if time.monotonic() < end:  # not the deadline, but a TimeoutError of the function
                 raise
             raise expired() from error
-        if isinstance(effect, Run) and effect.deadline == end and not is_late and time.monotonic() >= end:
+        is_limited = isinstance(effect, Run) and effect.deadline == end and not is_late
+        if is_limited and time.monotonic() >= deadline():
             raise expired()
         return outcome
 
@@ -680,7 +740,8 @@ async def _aperform(effect: Effect) -> Outcome:
         case Run(deadline=deadline):
             if deadline is None or deadline == math.inf:
                 return await _arun_function(effect)
-            async with asyncio.timeout(deadline - time.monotonic()):
+            waiting = effect.waiting
+            async with TimeLimit(deadline, waiting, 0.0 if waiting is None else waiting.seconds):
                 return await _arun_function(effect)
         case Gather(effects, max_concurrency):
             return await _agather(effects, max_concurrency or len(effects) or 1)
@@ -780,7 +841,7 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
                 _read_usage(error, effect, reply, iter(deltas))
                 raise
             # A blocking read cannot be interrupted here; the timeout of the request ends it.
-            if reply is None and request.deadline is not None and time.monotonic() > request.deadline:
+            if reply is None and _is_late(request):
                 raise _timeout(effect)
     finally:
         # A model may return a plain iterator, which has no such method.
@@ -788,6 +849,14 @@ def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
         if close is not None:
             close()
     return _whole_reply(reply, effect)
+
+
+def _is_late(request: ChatRequest) -> bool:
+    """Return True after the deadline of a request, which moves while the request waits for its turn."""
+    if request.deadline is None:
+        return False
+    waited = 0.0 if request.waiting is None else request.waiting.seconds
+    return time.monotonic() > request.deadline + waited
 
 
 def _filtered(
@@ -925,12 +994,8 @@ async def _aabandon(
 
 
 def _may_read_on(error: ServiceOutputError | ReplyStopped, effect: CallModel) -> bool:
-    deadline = effect.request.deadline
-    return (
-        effect.policy.counts_usage
-        and error.discarded_characters < _MAX_DISCARDED
-        and (deadline is None or time.monotonic() < deadline)
-    )
+    may_cost_more = effect.policy.counts_usage and error.discarded_characters < _MAX_DISCARDED
+    return may_cost_more and not _is_late(effect.request)
 
 
 def _length(delta: ReplyDelta) -> int:
@@ -962,14 +1027,12 @@ async def _before_deadline(awaitable: Awaitable[T], effect: CallModel) -> T:
     """Await a model's reply, or raise ModelTimeoutError when the request's deadline passes."""
     if effect.request.deadline is None:
         return await awaitable
-    import asyncio
-
-    timeout = asyncio.timeout(effect.request.deadline - time.monotonic())
+    limit = TimeLimit(effect.request.deadline, effect.request.waiting)
     try:
-        async with timeout:
+        async with limit:
             return await awaitable
     except TimeoutError as error:
-        if not timeout.expired():  # the model raised the TimeoutError, not this deadline
+        if not limit.expired:  # the model raised the TimeoutError, not this deadline
             raise
         raise _timeout(effect) from error
 

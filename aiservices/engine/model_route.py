@@ -28,6 +28,7 @@ _MEMORY_SECONDS = 3600.0  # a server may be upgraded, so refusals are tried agai
 _LOGPROBS = "logprobs"  # the name of log probabilities among the refused features
 _LONGEST_WAIT = 30.0  # seconds between two requests to one model, unless the provider asks for more
 _LONGEST_REQUESTED_WAIT = 60.0  # seconds; a provider that asks for more is not asked again
+_SMALLEST_WAIT = 0.1  # seconds before a request that the provider asks to send again at once
 _SAME_TIME = 0.005  # seconds; models that are ready within it keep their order
 _UNSUPPORTED_STATUS = frozenset((400, 404, 405, 415, 422, 501))
 _MAX_OTHER_ERRORS = 100
@@ -194,7 +195,7 @@ class ModelRoute:
 
         ``rests`` is given if the model belongs to a FallbackChatModel.
         """
-        self.model = model
+        self.model = _in_turn(model)
         self.strategies = strategies
         self.rest = rests.get(id(model)) if rests else None
         self.strict_tools_refused = False
@@ -454,7 +455,8 @@ class ModelFailover:
         if not error.retryable:
             return None
         if error.retry_after is not None:
-            return None if error.retry_after > _LONGEST_REQUESTED_WAIT else error.retry_after
+            smallest = min(self._budget.first_wait, _SMALLEST_WAIT)  # for "0", which asks to send at once
+            return None if error.retry_after > _LONGEST_REQUESTED_WAIT else max(error.retry_after, smallest)
         if not self._jitter:
             from random import uniform  # loads OpenSSL's hashes, and few calls are retried
 
@@ -462,6 +464,15 @@ class ModelFailover:
             self._jitter = uniform(0.75, 1.0)
         wait: float = min(self._budget.first_wait * 2 ** (failures - 1), _LONGEST_WAIT)
         return wait * self._jitter
+
+
+def _in_turn(model: ChatModel) -> ChatModel:
+    """Return the model, with a queue in front of it if it answers only so many requests at a time."""
+    if model.capabilities.max_concurrency is None:
+        return model
+    from ..models.limits import PermitChatModel, QueuedChatModel  # few models have such a limit
+
+    return model if isinstance(model, PermitChatModel) else QueuedChatModel(model)
 
 
 def _unsupported_by(model: ChatModel) -> Unsupported:

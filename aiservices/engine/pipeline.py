@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -111,6 +112,8 @@ class Pipeline:
             proceed = _wrap(interceptor, proceed)
         flow = _with_attempts_on_errors(proceed, invocation)
         state, listeners = invocation.state, self._listeners
+        if state.enclosing or state.budget.seconds is not None:
+            state.measure_waiting()
         if self._inner_listeners:
             state.inner_listeners = self._inner_listeners
         if state.enclosing:
@@ -120,8 +123,9 @@ class Pipeline:
             flow = _recorded(flow, invocation)
         if listeners:
             flow = notify(flow, invocation, listeners)
-        deadline = state.deadline
-        return flow if deadline is None else with_deadline(flow, deadline, state.time_exceeded)
+        if state.deadline is None:
+            return flow
+        return with_deadline(flow, lambda: state.deadline or math.inf, state.waiting, state.time_exceeded)
 
 
 def _wrap(interceptor: Interceptor, proceed: Proceed) -> Proceed:

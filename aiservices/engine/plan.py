@@ -32,7 +32,7 @@ from ..models.errors import (
     usage_of,
 )
 from ..models.messages import AiMessage, Message, ToolCall, Usage
-from ..models.requests import ChatOptions, ChatRequest
+from ..models.requests import ChatOptions, ChatRequest, WaitingTime
 from ..tools.tool import ToolErrors, ToolRun, WaitingCallDecision
 from ..tools.toolbox import ProvidedTools, Toolbox
 from .budget import Account, Budget, CallRecord, Price, Remaining, active_accounts, estimated_usage
@@ -161,6 +161,8 @@ class CallState:
         is_abandoned: True if the caller no longer waits for the answer. Then no further request is sent.
         streamed_reading: A function of the text of the reply that returns what a stream has already read of
             it, so that validators run once; None if there is no stream.
+        waiting: Measures how long its requests wait for their turn, which is not time of the call; None if
+            nothing limits its time.
     """
 
     budget: Budget
@@ -188,6 +190,7 @@ class CallState:
     undoable: list[Any] | None = None
     is_abandoned: bool = False
     streamed_reading: Callable[[str], Reading[Any] | None] | None = None
+    waiting: WaitingTime | None = None
     _id: str = ""
 
     @property
@@ -211,11 +214,19 @@ class CallState:
     @property
     def deadline(self) -> float | None:
         """The ``time.monotonic()`` value at which the call must end; None if there is no time limit."""
-        own = None if self.budget.seconds is None else self.started_at + self.budget.seconds
+        own = self.own_deadline
         if not self.enclosing:
             return own
         limits = [own, *(account.deadline for account in self.enclosing)]
         return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def own_deadline(self) -> float | None:
+        """The ``time.monotonic()`` value at which the own budget of the call ends its time, or None."""
+        seconds = self.budget.seconds
+        if seconds is None:
+            return None
+        return self.started_at + seconds + (0.0 if self.waiting is None else self.waiting.seconds)
 
     @property
     def seconds_left(self) -> float | None:
@@ -338,8 +349,17 @@ class CallState:
 
     def with_deadline(self, request: ChatRequest) -> ChatRequest:
         """Return a copy of the chat request with the time limit of the service call as the deadline."""
-        deadline = self.deadline
-        return request if deadline is None else replace(request, deadline=deadline)
+        if self.waiting is None:
+            return request
+        return replace(request, deadline=self.deadline, waiting=WaitingTime(self.waiting))
+
+    def measure_waiting(self) -> None:
+        """Measure how long requests wait for their turn, if the time of the call is limited."""
+        if self.waiting is None:
+            outer = self.enclosing_call
+            outer_waiting = None if outer is None else outer.invocation.state.waiting
+            if outer_waiting is not None or self.deadline is not None:
+                self.waiting = WaitingTime(outer_waiting)
 
     def next_attempt_number(self) -> int:
         """Return the number of the next model request in a service call, counted from 1.
@@ -367,8 +387,8 @@ class CallState:
         budget = self.budget
         if self.is_abandoned:
             return BudgetExceededError("the caller does not wait for the answer any more", limit="seconds")
-        if budget.seconds is not None and self.seconds >= budget.seconds:
-            return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds:g} seconds passed")
+        if self._is_late:
+            return self._late()
         made = 0  # rounds of tools and side questions do not count
         for attempt in self.attempts:
             made += attempt.purpose is AttemptPurpose.ANSWER
@@ -388,12 +408,17 @@ class CallState:
 
     def time_exceeded(self) -> BudgetExceededError:
         """Return the error for a service call that has reached its time limit."""
-        budget = self.budget
-        if budget.seconds is None or self.seconds < budget.seconds:
-            error = self._enclosing_exceeded()
-            if error is not None:
-                return error
-        return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds or 0:g} seconds passed")
+        return (None if self._is_late else self._enclosing_exceeded()) or self._late()
+
+    @property
+    def _is_late(self) -> bool:
+        deadline = self.own_deadline
+        return deadline is not None and time.monotonic() >= deadline
+
+    def _late(self) -> BudgetExceededError:
+        waited = 0.0 if self.waiting is None else self.waiting.seconds
+        passed = f"{self.seconds - waited:.1f} of {self.budget.seconds or 0:g} seconds passed"
+        return _exceeded("seconds", passed + (f", after {waited:.1f} in a queue" if waited >= 0.05 else ""))
 
     def may_retry(self) -> bool:
         """Return True if the service call may send another request after an error or an invalid answer.
@@ -603,8 +628,7 @@ class EnclosingCall:
     @property
     def deadline(self) -> float | None:
         """The time at which the outer call must end because of its own budget; None if there is no limit."""
-        state = self.invocation.state
-        return None if state.budget.seconds is None else state.started_at + state.budget.seconds
+        return self.invocation.state.own_deadline
 
     @property
     def limits_usage(self) -> bool:

@@ -151,7 +151,7 @@ class RequestLoop:
         if request.options.model != model.model_name:  # only the first model has the name of the options
             request = replace(request, options=replace(request.options, model=model.model_name))
         prepared = self.output_format.prepare(request, invocation.examples, tooling)
-        if state.budget.seconds is not None or state.enclosing:
+        if state.waiting is not None:
             prepared = state.with_deadline(prepared)
         if invocation.request_hooks:  # they come last, so that they see exactly what is sent
             prepared = invocation.apply_request_hooks(prepared)

@@ -50,6 +50,8 @@ class Capabilities:
         continues_replies: If the last message is an AiMessage, the model goes on after its text. Options of
             a Decision that begin with the same token are then told apart by further requests.
         image_output: The model can answer with images.
+        max_concurrency: How many requests the model answers at the same time; a service sends no more, and
+            waiting for a place is not time of the call. None if it sets no limit.
     """
 
     json_schema: bool = False
@@ -64,6 +66,7 @@ class Capabilities:
     decisions: DecisionLimits | None = None
     continues_replies: bool = False
     image_output: bool = False
+    max_concurrency: int | None = None
 
 
 @runtime_checkable

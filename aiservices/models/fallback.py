@@ -263,6 +263,10 @@ def _common_limits(values: Sequence[DecisionLimits | None]) -> DecisionLimits | 
     )
 
 
+def _smallest(values: Sequence[int | None]) -> int | None:
+    return min([one for one in values if one is not None], default=None)
+
+
 # What several models support together, by the field of Capabilities.
 COMMON: dict[str, Callable[[Sequence[Any]], Any]] = {
     "json_schema": all,
@@ -277,4 +281,5 @@ COMMON: dict[str, Callable[[Sequence[Any]], Any]] = {
     "decisions": _common_limits,
     "continues_replies": all,
     "image_output": all,
+    "max_concurrency": _smallest,
 }

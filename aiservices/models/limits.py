@@ -17,13 +17,13 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from .base import ChatModel, PickledByArguments
+from .base import Capabilities, ChatModel, PickledByArguments
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
 from .fallback import CircuitBreaker, members_of, rests_of
 from .messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Usage
@@ -56,6 +56,7 @@ class Limits:
             corrected by the usage of the reply.
         max_concurrency: Requests at the same time; at most 256.
         max_wait: The seconds that a request may wait, all refusals included, before the error is raised.
+            The wait until it is first sent is not time of the call: ``Budget(seconds=)`` does not limit it.
     """
 
     requests_per_minute: float | None = None
@@ -360,6 +361,8 @@ class Limiter:
                 or (self._cap_was_refused and in_flight <= int(self._accepted_cap))
             )
             self._reduced_at = now
+            if retry_after is not None and retry_after < _FIRST_PAUSE:
+                retry_after = None  # "at once" would be a loop of requests
             if not is_rate and in_flight > 1:
                 self._cap = self._accepted_cap = float(in_flight - 1)
                 self._cap_was_refused = True
@@ -492,18 +495,22 @@ _registry_lock = threading.Lock()
 
 
 def limiter_for(model: ChatModel) -> Limiter:
-    """Return the rate limiter of a model, shared by all models with the same server and API key."""
-    endpoint = getattr(model, "endpoint", None)
+    """Return the rate limiter of a model, shared by all models with the same server and API key.
+
+    Embedded models share it if they have the same ``runtime_id``.
+    """
+    place = getattr(model, "endpoint", None) or getattr(model, "runtime_id", None)
     with _registry_lock:
-        if isinstance(endpoint, str):
-            return _by_address.setdefault((endpoint, getattr(model, "account", "")), Limiter())
+        if isinstance(place, str):
+            return _by_address.setdefault((place, getattr(model, "account", "")), Limiter())
         return _by_model.setdefault(model, Limiter())
 
 
 class PermitChatModel(WrappingChatModel):
     """Base class of chat models that need a permit for each request to another model.
 
-    A request that the server refuses because of a limit waits for another permit and is sent again.
+    A request that the server refuses because of a limit waits for another permit and is sent again. Only the
+    wait for the first permit is measured as ``ChatRequest.waiting``, and moves the deadline.
     """
 
     _max_wait = math.inf
@@ -517,11 +524,19 @@ class PermitChatModel(WrappingChatModel):
         """Send the request with a permit; repeat this while a limit refuses it and there is time."""
         began_at = time.monotonic()
         deadline = began_at + self._max_wait
-        if request.deadline is not None:
-            deadline = min(deadline, request.deadline)
         last_error: ModelError | None = None
+        permit: Permit | None
+        if request.waiting is None:
+            if request.deadline is not None:
+                deadline = min(deadline, request.deadline)
+            permit = yield self.permission(request, deadline)
+        else:
+            with request.waiting:
+                permit = yield self.permission(request, deadline)
+            if request.deadline is not None:
+                request = replace(request, deadline=request.deadline + time.monotonic() - began_at)
+                deadline = min(deadline, request.deadline or deadline)
         while True:
-            permit: Permit | None = yield self.permission(request, deadline)
             if permit is None:
                 raise self._too_late(last_error, time.monotonic() - began_at)
             send = Send(self._model, request, permit.read_headers)
@@ -535,6 +550,9 @@ class PermitChatModel(WrappingChatModel):
                 if send.has_started:
                     raise
                 last_error = error
+                permit = None
+                if time.monotonic() < deadline:
+                    permit = yield self.permission(request, deadline)
             except BaseException:
                 permit.failed()
                 raise
@@ -567,8 +585,10 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
         if limits is not None and not isinstance(limits, Limits):
             message = f"limits is {type(limits).__name__}; pass Limits(…)"
             raise DefinitionError([DefinitionProblem("LimitedChatModel", message)])
-        super().__init__(find_model(model, "LimitedChatModel"))
+        found, self._bounds = _without_limits(find_model(model, "LimitedChatModel"))
+        super().__init__(found)
         self._limits = limits or Limits()
+        self._bounds += (self._limits,)
         self._max_wait = self._limits.max_wait
         self._made: Limiter | None = None
         members = members_of(self._model)
@@ -577,6 +597,14 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
 
     def _limited(self, model: ChatModel) -> LimitedChatModel:
         return LimitedChatModel(model, self._limits)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The features of the model, and how many requests the limits allow at the same time."""
+        capabilities, most = self._model.capabilities, self._limits.max_concurrency
+        if most is None or (capabilities.max_concurrency or math.inf) <= most:
+            return capabilities
+        return replace(capabilities, max_concurrency=most)
 
     def failing_at_once(self) -> LimitedChatModel:
         """Return a copy that raises an error at once in an outage, so that a fallback can be asked.
@@ -608,12 +636,39 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
     def limiter(self) -> Limiter:
         """The rate limiter of this model, with counts of its sent and refused requests."""
         if self._made is None:
-            self._made = limiter_for(self._model)
-            self._made.add_bounds(self._limits)
+            self._made = _limiter_with(self._model, *self._bounds)
         return self._made
 
     def permission(self, request: ChatRequest, deadline: float) -> Wait:
-        tokens = self.limiter.estimate(request)
-        return Wait(
-            partial(self.limiter.acquire, tokens, deadline), partial(self.limiter.aacquire, tokens, deadline)
-        )
+        return _wait_for(self.limiter, request, deadline)
+
+
+class QueuedChatModel(PermitChatModel):
+    """A chat model that sends another model at most ``Capabilities.max_concurrency`` requests at a time."""
+
+    _waits_for = ()
+
+    def permission(self, request: ChatRequest, deadline: float) -> Wait:
+        return _wait_for(_limiter_with(self._model), request, deadline)
+
+
+def _without_limits(model: ChatModel) -> tuple[ChatModel, tuple[Limits, ...]]:
+    """Return the model inside models with limits, which would wait for two places at one server."""
+    bounds: tuple[Limits, ...] = ()
+    while isinstance(model, (LimitedChatModel, QueuedChatModel)) and not getattr(model, "members", ()):
+        if isinstance(model, LimitedChatModel):
+            bounds += model._bounds
+        model = model.wrapped_model
+    return model, bounds
+
+
+def _limiter_with(model: ChatModel, *bounds: Limits) -> Limiter:
+    limiter, most = limiter_for(model), model.capabilities.max_concurrency
+    for one in bounds if most is None else (*bounds, Limits(max_concurrency=most)):
+        limiter.add_bounds(one)
+    return limiter
+
+
+def _wait_for(limiter: Limiter, request: ChatRequest, deadline: float) -> Wait:
+    tokens = limiter.estimate(request)
+    return Wait(partial(limiter.acquire, tokens, deadline), partial(limiter.aacquire, tokens, deadline))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 import json
+import time
 from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -359,6 +360,44 @@ class Tooling:
                 raise DefinitionError([DefinitionProblem("Tooling", message)])
 
 
+class WaitingTime:
+    """How long the requests of a call have waited for their turn, as a context manager around each wait.
+
+    Waits at the same time count once. It is safe for threads.
+
+    Args:
+        outer: The waiting time of the call to which the request belongs, or of an outer call; it is measured,
+            too.
+    """
+
+    def __init__(self, outer: WaitingTime | None = None) -> None:
+        self._outer = outer
+        self._lock = Lock()
+        self._waiting, self._since, self._total = 0, 0.0, 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The seconds so far, including a wait that has not ended."""
+        with self._lock:
+            return self._total + (time.monotonic() - self._since if self._waiting else 0.0)
+
+    def __enter__(self) -> None:
+        if self._outer is not None:
+            self._outer.__enter__()
+        with self._lock:
+            if not self._waiting:
+                self._since = time.monotonic()
+            self._waiting += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._waiting -= 1
+            if not self._waiting:
+                self._total += time.monotonic() - self._since
+        if self._outer is not None:
+            self._outer.__exit__()
+
+
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """A request to a chat model: messages, options, answer format and tools.
@@ -379,6 +418,8 @@ class ChatRequest:
         qualname: The service method, as ``"Service.method"``, for fake models; "" if there is none.
         refused_options: The options that the model has refused in this call, each with the values that it
             accepts instead, if any. A model leaves them out, and remembers them if that succeeds.
+        waiting: Measures how long the request waits for its turn, which is not time of the call and moves the
+            deadline; None if nothing limits the time.
     """
 
     messages: tuple[Message, ...]
@@ -391,6 +432,7 @@ class ChatRequest:
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
     qualname: str = field(default="", compare=False, repr=False)
     refused_options: Mapping[str, tuple[str, ...]] | None = field(default=None, compare=False, repr=False)
+    waiting: WaitingTime | None = field(default=None, compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:
         """Return a copy of the chat request with additional messages at the end."""

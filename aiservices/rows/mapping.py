@@ -105,7 +105,6 @@ class ProgressBar:
 
 T = TypeVar("T")
 ProgressSetting: TypeAlias = bool | Callable[[Progress], object]
-_DEFAULT_CONCURRENCY = 64
 _MAX_WAITING = 256  # rows that wait for a slow consumer
 _END = object()
 _PAGE_ROWS = 1000  # so many rows are read for an index
@@ -305,8 +304,10 @@ class RowSettings(TypedDict, total=False):
             read; True for all, also those whose content the model refused; False for none.
         limits: The limits of requests to the model.
         budget: The limits of the whole run: money, tokens, requests and seconds.
-        max_concurrency: How many rows are processed at the same time; 64 by default.
-        row_timeout: The seconds after which a row has an error; 600 by default.
+        max_concurrency: How many rows are processed at the same time; 64 by default, or
+            as many as the limits or the model allow.
+        row_timeout: The seconds after which a row has an error; 600 by default. The time in which a request
+            waits for its turn does not count.
         max_failures: The share of failed rows that ends the run; 0.5 by default. With 1.0, errors of rows
             never end it.
         dedupe: False to send requests for each of several equal rows.
@@ -477,9 +478,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
         table,
         RunSettings(
             key=key,
-            max_concurrency=settings.get("max_concurrency")
-            or (limits and limits.max_concurrency)
-            or _DEFAULT_CONCURRENCY,
+            max_concurrency=mapped.concurrency(settings.get("max_concurrency"), limits),
             dedupe=settings.get("dedupe", True),
             retry_failed=settings.get("retry_failed"),
             ordered=settings.get("ordered", False),

@@ -38,6 +38,7 @@ from ..models.errors import (
     ModelError,
     counted,
 )
+from ..models.limits import Limits
 from ..models.media import Media
 from ..models.messages import Usage
 from ..remote.codec import ENVELOPE_PATH, JsonCodec, codec_for
@@ -68,6 +69,7 @@ class RowError(AiServiceError):
 
 T = TypeVar("T")
 _NO_USAGE = Usage()
+_DEFAULT_CONCURRENCY = 64
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -298,6 +300,15 @@ class MappedMethod(NamedTuple):
     def call(self) -> CallPlan:
         """The service method's models, options and tools."""
         return self.service_method.plan.call
+
+    def concurrency(self, max_concurrency: int | None, limits: Limits | None) -> int:
+        """Return how many rows to process at the same time, with the settings of a run.
+
+        By default, as many as the limits or its models allow.
+        """
+        allowed = [route.model.capabilities.max_concurrency for route in self.call.routes]
+        by_models = max([_DEFAULT_CONCURRENCY if one is None else one for one in allowed])
+        return max_concurrency or (limits and limits.max_concurrency) or by_models
 
     @property
     def qualname(self) -> str:

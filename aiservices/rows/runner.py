@@ -29,6 +29,7 @@ from ..engine.effects import (
     ReplyBlocked,
     Run,
     Sleep,
+    TimeLimit,
     arun,
     map_effects,
 )
@@ -57,7 +58,7 @@ from ..models.errors import (
 )
 from ..models.limits import Limits
 from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
-from ..models.requests import request_hash
+from ..models.requests import WaitingTime, request_hash
 from ..service.methods import result_of
 from .fields import Fields
 from .journal import (
@@ -143,7 +144,8 @@ class RunSettings:
             whose error may not occur again, and False none.
         ordered: True to yield the rows in the order of the table.
         window: With ``ordered``: how many rows may be ahead of the first one that is not finished.
-        seconds_per_row: The seconds after which a row fails with an error.
+        seconds_per_row: The seconds after which a row fails with an error, without those in which its
+            requests waited for their turn.
         max_failures: The run ends if a larger share of its rows has an error.
         limit: The maximum number of rows to process; None for all.
         progress: Periodically receives the progress.
@@ -564,10 +566,11 @@ async def _answer_row(
     result, failure = None, None
     try:
         invocation = service_method.plan.invocation((), arguments, service_method.budget)
+        waiting = invocation.state.waiting = WaitingTime()
         call, cache = service_method.pipeline.flow, settings.cache
         inner = call(invocation) if cache is None else cache(invocation, call)
         flow: Flow[Answer] = map_effects(inner, calls.perform)
-        async with asyncio.timeout(settings.seconds_per_row):
+        async with TimeLimit(time.monotonic() + settings.seconds_per_row, waiting):
             answer = await arun(flow)
         result = result_of(answer, invocation)
     except _Suspended:

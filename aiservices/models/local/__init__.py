@@ -75,7 +75,7 @@ class LocalChatModel(PickledByArguments):
     Raises DefinitionError if the weights are unknown or not on this machine, or if a setting is out of range.
 
     The weights are loaded at the first request. Models with the same weights and settings share them. One
-    request runs at a time; others wait.
+    request runs at a time; others wait. In services, the wait is not time of the call.
 
     A reply has at most four tool calls, none of them twice. SmolLM2 is too small to choose tools, so its
     ``capabilities.tools`` is False. The option ``extra_headers`` has no effect.
@@ -132,7 +132,13 @@ class LocalChatModel(PickledByArguments):
             tools=tools,
             logprobs=20,
             continues_replies=True,
+            max_concurrency=1,
         )
+
+    @property
+    def runtime_id(self) -> str:
+        """What the models that share loaded weights have in common."""
+        return repr(self._settings)
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Send a chat request to the embedded llama.cpp model and return the reply."""

@@ -40,8 +40,6 @@ from .workers import (
 
 __all__ = ["BatchEngine", "RayEngine", "SparkEngine", "Udf", "UdfSettings", "as_udf"]
 
-_DEFAULT_CONCURRENCY = 64
-
 
 class UdfSettings(TypedDict, total=False):
     """The keyword arguments of ``as_udf``, which makes a service method a UDF for Ray Data or Spark.
@@ -53,8 +51,10 @@ class UdfSettings(TypedDict, total=False):
             "s3://bucket/folder". Spark and Ray repeat batches when a worker is lost.
         limits: The limits of requests to the model, of all workers together.
         budget: The limits of money, tokens, requests and seconds, of all workers together.
-        max_concurrency: How many rows a worker processes at the same time; 64 by default.
-        row_timeout: The seconds after which a row has an error; 600 by default.
+        max_concurrency: How many rows a worker processes at the same time; 64 by default, or
+            as many as the limits or the model allow.
+        row_timeout: The seconds after which a row has an error; 600 by default. The time in which a request
+            waits for its turn does not count.
         cache: Answers requests with the replies that it has stored.
     """
 
@@ -225,7 +225,7 @@ def as_udf(method: Callable[..., object], /, **settings: Unpack[UdfSettings]) ->
         name,
         columns,
         False,
-        settings.get("max_concurrency") or (limits and limits.max_concurrency) or _DEFAULT_CONCURRENCY,
+        mapped.concurrency(settings.get("max_concurrency"), limits),
         settings.get("row_timeout", 600.0),
         Budget(prices=(budget or Budget()).prices),
         settings.get("cache"),
