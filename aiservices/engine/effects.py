@@ -542,10 +542,10 @@ class TimeLimit(AbstractAsyncContextManager[None]):
         if self._waiting is not None:
             self._check()
 
-    async def __aexit__(self, *error: Any) -> bool | None:
+    async def __aexit__(self, *error: Any) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        return await self._timeout.__aexit__(*error)
+        await self._timeout.__aexit__(*error)  # raises a TimeoutError itself
 
     def _check(self) -> None:
         import asyncio

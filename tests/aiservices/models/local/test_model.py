@@ -337,6 +337,7 @@ class TestNames:
             constrained=True,
             tools=True,
             continues_replies=True,
+            max_concurrency=1,
         )
 
     def test_the_error_for_an_unknown_name_lists_the_names(self) -> None:
