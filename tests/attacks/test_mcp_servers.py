@@ -8,9 +8,17 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server import Server
-from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool as ServerTool
+from mcp_types import (
+    BlobResourceContents,
+    CallToolResult,
+    ListToolsResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextContent,
+    Tool as ServerTool,
+)
 
 from aiservices.integrations.mcp import McpServerError, McpTools
 from aiservices.tools.tool import Tool, ToolException
@@ -68,6 +76,29 @@ def test_control_characters_of_a_server_are_removed(is_error: bool) -> None:
             assert is_error
             text = str(error)
     assert text == "a[2Jb\n\tc"
+
+
+def test_errors_and_contents_of_resources_are_cleaned() -> None:
+    async def list_tools(*_: object) -> ListToolsResult:
+        return ListToolsResult(tools=[])
+
+    async def read_resource(_: object, params: ReadResourceRequestParams) -> ReadResourceResult:
+        if params.uri == "a://bad":
+            raise MCPError(-32002, "gone\x1b[2J\x9b")
+        broken = BlobResourceContents(uri=params.uri, blob="!", mime_type="image/png")
+        return ReadResourceResult(contents=[broken])
+
+    server: Any = Server("attacker", on_list_tools=list_tools, on_read_resource=read_resource)
+    with McpTools(lambda: Client(server), "the MCP server attacker", resources=True) as tools:
+        listed = tools.tools()
+        assert isinstance(listed, list)
+        with pytest.raises(ToolException) as caught:
+            listed[1].function(uri="a://bad")
+        assert str(caught.value) == "gone[2J"
+        with pytest.raises(McpServerError, match=r"did not send the resource a://bad: gone\[2J$"):
+            tools.read_resource("a://bad")
+        with pytest.raises(McpServerError, match=r"the resource a://b cannot be used: "):
+            tools.read_resource("a://b")
 
 
 def test_a_tool_whose_pattern_is_refused_is_left_out_and_named() -> None:

@@ -26,13 +26,15 @@ _CONDITIONS = frozenset(
 def arguments_schema(tool: ServerTool) -> JsonSchema:
     """Return the schema of a tool's arguments as an object that declares all of its properties.
 
-    Raises ValueError if the arguments are not an object.
+    Raises ValueError if the arguments are not an object, or the tool cannot be called in this way.
     """
     schema: object = tool.input_schema
     if tool.meta and ORIGINAL_SCHEMA in tool.meta:
         schema = tool.meta[ORIGINAL_SCHEMA]
     if not isinstance(schema, Mapping):
         raise ValueError("it has no name, or no schema of its arguments")
+    if tool.execution is not None and tool.execution.task_support == "required":
+        raise ValueError("it must be called as a task, which McpTools does not do")
     try:
         whole = _cleaned(schema)
         root = _resolved(whole, whole)

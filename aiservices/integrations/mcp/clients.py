@@ -1,4 +1,4 @@
-"""Clients of the package ``mcp`` that cope with lost sessions, errors of HTTP and odd lists of tools."""
+"""Clients of the package ``mcp`` that cope with lost sessions, errors of HTTP, odd tools and odd results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,34 @@ import httpx2
 from anyio import CancelScope
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, JSONRPCResponse
+from mcp.server import MCPServer, Server
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
+from ...models.http.replies import UnreadableReplyError, parse_invalid_unicode
 from .arguments import ORIGINAL_SCHEMA
 
-# The code of an error that the server did not send: the request did not reach it, or its session.
+# Codes of errors that the server did not send. The request did not reach it or its session, or the connection
+# ended before the answer.
 NOT_BEGUN = -31_404
+ENDED = -31_405
+_INVALID_ANSWER = "The server sent an invalid answer."
 _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
 _EXIT_INTERVAL = 0.25  # seconds between two looks at whether a process has ended
+_VERSION = "2025-11-25"  # of the protocol, by which tools and results are checked
 _SESSION = "mcp-session-id"
 _KEPT = ("accept", _SESSION, "mcp-protocol-version")  # headers of all requests in a session
 
@@ -33,16 +51,34 @@ def stdio_server_client(
 ) -> Client:
     """Return an MCP client that runs a local MCP server process while the client is open."""
     server = StdioServerParameters(
-        command=command, args=list(args), env=None if env is None else dict(env), cwd=cwd
+        command=command,
+        args=list(args),
+        env=None if env is None else dict(env),
+        cwd=cwd,
+        encoding_error_handler="replace",
     )
     # Notebooks and pytest replace sys.stderr with objects that have no file descriptor. A process cannot
     # write to them.
-    return Client(_Transport(stdio_client(server, errlog=sys.__stderr__ or sys.stderr)))
+    return Client(stdio_client(server, errlog=sys.__stderr__ or sys.stderr))
 
 
-def http_server_client(url: str, headers: Mapping[str, str], timeout: float) -> Client:
+def http_server_client(
+    url: str, headers: Mapping[str, str], auth: httpx2.Auth | None, timeout: float
+) -> Client:
     """Return an MCP client for a server at a URL (streamable HTTP)."""
-    return Client(_Transport(_http_streams(url, headers, timeout)))
+    return Client(_http_streams(url, headers, auth, timeout))
+
+
+def tolerant_client(client: Client) -> Client:
+    """Return the client with streams that make odd tools and results acceptable and notice a dead process."""
+    streams = client.server
+    if isinstance(streams, (Server, MCPServer)):  # of the same process, without a transport
+        return client
+    if isinstance(streams, str):
+        streams = streamable_http_client(streams)
+    elif isinstance(streams, StdioServerParameters):
+        streams = stdio_client(streams)
+    return replace(client, server=_Transport(streams))
 
 
 def has_ended(client: Client) -> bool:
@@ -51,19 +87,21 @@ def has_ended(client: Client) -> bool:
 
 
 @asynccontextmanager
-async def _http_streams(url: str, headers: Mapping[str, str], timeout: float) -> AsyncIterator[Any]:
+async def _http_streams(
+    url: str, headers: Mapping[str, str], auth: httpx2.Auth | None, timeout: float
+) -> AsyncIterator[Any]:
     async with (
-        _SessionClient(headers, timeout) as client,
+        _SessionClient(headers, auth, timeout) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams
 
 
-# --- Lists of tools ---
+# --- Messages ---
 
 
 class _Transport(AbstractAsyncContextManager[Any]):
-    """The streams of a server, whose lists of tools are made acceptable for the package mcp.
+    """The streams of a server, whose messages are made acceptable for the package mcp.
 
     Attributes:
         has_ended: True if the server has closed its stream.
@@ -129,22 +167,94 @@ class _ReadStream:
                 item = await self._stream.__anext__()
         if item is None:
             raise StopAsyncIteration
+        if isinstance(item, ValidationError):
+            item = _answer_in(item)
         message = getattr(item, "message", None)
-        if isinstance(message, JSONRPCResponse) and isinstance(message.result.get("tools"), list):
-            message.result["tools"] = [
-                _acceptable_tool(tool, index + 1) for index, tool in enumerate(message.result["tools"])
-            ]
+        if isinstance(message, JSONRPCResponse):
+            _make_acceptable(message.result)
+        elif isinstance(message, JSONRPCError):
+            message.error = _error_of_server(message.error)
         return item
 
 
-def _acceptable_tool(tool: Any, number: int) -> Any:
-    """Return a tool that the package mcp accepts; it would refuse the whole list because of one tool."""
+def _answer_in(error: ValidationError) -> SessionMessage | ValidationError:
+    """Return the answer in a line that is not a valid message, or the error if it is not an answer."""
+    inputs = [one["input"] for one in error.errors(include_url=False)]
+    body = _json(inputs[0].encode()) if isinstance(inputs[0], str) else inputs[0]
+    members = next((one for one in (body, *inputs) if isinstance(one, Mapping) and "id" in one), {})
+    if "method" in members or not isinstance(members.get("id"), (int, str)):
+        return error
+    return SessionMessage(jsonrpc_message_adapter.validate_python(_valid_answer(members, members["id"])))
+
+
+def _valid_answer(body: object, request_id: object) -> dict[str, Any]:
+    """Return an answer of a server as a valid message: a result or an error."""
+    members = _members(body)
+    answer, result, error = {"jsonrpc": "2.0", "id": request_id}, members.get("result"), members.get("error")
+    if isinstance(result, Mapping) and not error:
+        return {**answer, "result": result}
+    details = {"message": error} if isinstance(error, str) else _members(error)
+    code, message = details.get("code"), details.get("message")
+    valid = {
+        "code": code if isinstance(code, int) else INTERNAL_ERROR,
+        "message": message if isinstance(message, str) else _INVALID_ANSWER,
+    }
+    return {**answer, "error": {**details, **valid}}
+
+
+def _error_of_server(error: ErrorData) -> ErrorData:
+    """Return an error with a code by which it is not mistaken for one of the client itself."""
+    if error.code == PARSE_ERROR and error.message.startswith("Failed to parse"):
+        return ErrorData(code=PARSE_ERROR, message=_INVALID_ANSWER)
+    # Only these two are written by the package mcp.
+    is_own = error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream ")
+    is_mistakable = error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT) and not is_own
+    return error.model_copy(update={"code": INTERNAL_ERROR}) if is_mistakable else error
+
+
+def _make_acceptable(result: dict[str, Any]) -> None:
+    """Change a result so that the package mcp accepts it: it would refuse all of it for one tool or block."""
+    if isinstance(result.get("tools"), list):
+        result["tools"] = [_acceptable_tool(tool, index + 1) for index, tool in enumerate(result["tools"])]
+    if "content" not in result and "structuredContent" not in result:
+        return
+    blocks, structured = result.get("content"), result.get("structuredContent")
+    blocks = blocks if isinstance(blocks, list) else [] if blocks is None else [blocks]
+    if structured is not None and not isinstance(structured, dict):
+        blocks = blocks or [to_json(structured).decode()]
+        structured = None
+    changed = {"structuredContent": structured, "isError": result.get("isError")}
+    result["content"] = [_acceptable_block(block) for block in blocks]
+    for name, value in changed.items():
+        if value is None:
+            result.pop(name, None)
+
+
+def _acceptable_block(block: Any) -> Any:
+    """Return a block of content that the package mcp accepts: a note for one of an unknown kind."""
     try:
-        validate_server_result("tools/list", "2025-11-25", {"tools": [tool]})
-        return tool
+        validate_server_result("tools/call", _VERSION, {"content": [block]})
+        return block
+    except ValidationError:
+        members = _members(block)
+        text = block if isinstance(block, str) else members.get("text")
+        note = f"[{members.get('type', 'content')} left out: {members.get('mimeType')}]"
+        return {"type": "text", "text": text if isinstance(text, str) else note}
+
+
+def _acceptable_tool(tool: Any, number: int) -> Any:
+    """Return a tool that the package mcp accepts, without the schema of its results.
+
+    The result is for the model, which reads it also if it does not fit the schema.
+    """
+    try:
+        validate_server_result("tools/list", _VERSION, {"tools": [tool]})
+        return {key: value for key, value in tool.items() if key != "outputSchema"}
     except ValidationError:
         members = tool if isinstance(tool, Mapping) else {}
-        texts = {key: members[key] for key in ("description", "title") if isinstance(members.get(key), str)}
+        kept = {key: members[key] for key in ("description", "title") if isinstance(members.get(key), str)}
+        if _members(members.get("execution")).get("taskSupport") == "required":
+            kept["execution"] = {"taskSupport": "required"}
         name, schema = members.get("name"), members.get("inputSchema")
         if not isinstance(name, str):
             name, schema = f"number {number}", None
@@ -152,7 +262,7 @@ def _acceptable_tool(tool: Any, number: int) -> Any:
             "name": name,
             "inputSchema": {"type": "object"},
             "_meta": {ORIGINAL_SCHEMA: schema},
-            **texts,
+            **kept,
         }
 
 
@@ -166,10 +276,10 @@ class _SessionClient(httpx2.AsyncClient):
     the package mcp would end the whole connection, or wait forever.
     """
 
-    def __init__(self, headers: Mapping[str, str], timeout: float) -> None:
+    def __init__(self, headers: Mapping[str, str], auth: httpx2.Auth | None, timeout: float) -> None:
         # A tool may work for minutes before the server sends the first byte on its stream.
         limits = httpx2.Timeout(timeout, read=max(timeout, _MAX_STREAM_SILENCE))
-        super().__init__(headers=dict(headers), timeout=limits)
+        super().__init__(headers=dict(headers), auth=auth, timeout=limits)
         self._wait = timeout
         self._session: str | None = None
         self._opening: httpx2.Request | None = None  # the request that has opened the session
@@ -191,7 +301,7 @@ class _SessionClient(httpx2.AsyncClient):
                 response = await self._send(request, settings)
             return await _answer(response, message)
         except (httpx2.RequestError, TimeoutError) as error:
-            code = NOT_BEGUN if isinstance(error, _NOT_SENT) else CONNECTION_CLOSED
+            code = NOT_BEGUN if isinstance(error, _NOT_SENT) else ENDED
             details = {"code": code, "message": str(error) or type(error).__name__}
             return _error_response(httpx2.Response(503, request=request), message, details)
 
@@ -239,14 +349,22 @@ async def _has_lost_session(response: httpx2.Response) -> bool:
 async def _answer(response: httpx2.Response, message: Mapping[str, Any]) -> httpx2.Response:
     """Return a response as the package mcp understands it: its JSON has the id of the request."""
     is_json = response.headers.get("content-type", "").lower().startswith("application/json")
-    if (response.is_success and not is_json) or response.is_redirect or "method" not in message:
+    if (
+        (response.is_success and not is_json)
+        or response.is_redirect
+        or not {"id", "method"} <= message.keys()
+    ):
         return response
-    body = _members(_json(await response.aread()))
-    error = _members(body.get("error"))
+    content = await response.aread()
+    body = _members(_json(content))
     if response.is_success:
-        is_other = error and body.get("id") != message.get("id")
-        return _error_response(response, message, error) if is_other else response
-    status = _status(response)
+        is_valid = body.get("id") == message["id"] and isinstance(body.get("result"), Mapping)
+        if is_valid and b"\\ud" not in content:
+            return response
+        headers = {name: response.headers[name] for name in (_SESSION,) if name in response.headers}
+        answer = _valid_answer(body, message["id"])
+        return httpx2.Response(200, headers=headers, json=answer, request=response.request)
+    error, status = _members(body.get("error")), _status(response)
     if not isinstance(error.get("code"), int) or not isinstance(error.get("message"), str):
         code = METHOD_NOT_FOUND if response.status_code == 404 else INTERNAL_ERROR
         error = {"code": code, "message": status}
@@ -267,10 +385,14 @@ def _status(response: httpx2.Response) -> str:
 
 
 def _json(body: bytes) -> object:
+    """Parse JSON; invalid Unicode becomes replacement characters. Returns None for other text."""
     try:
         return from_json(body)
     except ValueError:
-        return None
+        try:
+            return parse_invalid_unicode(body, "it")
+        except UnreadableReplyError:
+            return None
 
 
 def _members(value: object) -> Mapping[str, Any]:

@@ -1,7 +1,6 @@
-"""Connect to an MCP server, and convert MCP contents to this library's text and media.
+"""Connect to an MCP server: open it again when it has stopped, send requests, and answer its requests.
 
-MCP contents are converted to this library's text, media and messages, and back. The package ``mcp`` is
-imported only when it is used, so this module can be imported without it.
+The package ``mcp`` is imported only when it is used, so this module can be imported without it.
 """
 
 from __future__ import annotations
@@ -10,56 +9,45 @@ import asyncio
 import inspect
 import logging
 import math
-import re
 import threading
-from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from mcp_types import (
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    PromptMessage,
-    ReadResourceResult,
-    ResourceLink,
-    Role,
-    SamplingMessageContentBlock,
-    TextContent,
-    TextResourceContents,
-)
-from pydantic_core import to_json
+from pydantic import ValidationError
 
 from ...engine.results import Result
 from ...engine.tool_execution import FINAL_ERRORS
 from ...interface.decorators import History
 from ...models.base import ChatModel
 from ...models.errors import AiServiceError, BudgetExceededError, TruncatedError
-from ...models.media import Audio, File, Image, Media
-from ...models.messages import AiMessage, Message, SystemMessage, UserMessage
+from ...models.media import Media
+from ...models.messages import Message, SystemMessage, UserMessage
 from ...models.requests import ChatOptions
 from ...tools.tool import ToolAnswer, ToolException
+from .contents import (
+    answer_of_resource,
+    answer_of_result,
+    message_of,
+    part_of,
+    resource_part,
+    without_control_characters,
+)
 
 if TYPE_CHECKING:
     from anyio import CancelScope
     from mcp import Client
     from mcp_types import (
-        CallToolResult,
         CreateMessageRequestParams,
         CreateMessageResult,
         ElicitRequestParams,
         ElicitResult,
         ErrorData,
-        GetPromptResult,
         Prompt,
-        ReadResourceResult,
         Resource,
         ResourceTemplate,
+        ServerCapabilities,
         Tool as ServerTool,
     )
 
@@ -241,7 +229,7 @@ class Connection:
     ) -> None:
         self.name = name
         self._new_client = new_client
-        self._timeout = timeout
+        self.timeout = timeout
         self._requests = requests
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -263,11 +251,11 @@ class Connection:
         self._stop = asyncio.Event()
         self._owner = asyncio.create_task(self._own_client(ready, self._stop))
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 self._client = await ready
         except TimeoutError as error:
             await self._cancel_owner()
-            message = f"{self.name} did not answer within {self._timeout:g} s"
+            message = f"{self.name} did not answer within {self.timeout:g} s"
             raise McpServerError(f"{message}; check that it starts, or raise timeout") from error
         except asyncio.CancelledError:
             await self._cancel_owner()
@@ -294,8 +282,10 @@ class Connection:
         The client opens anyio task groups, which must be closed by the task that opened them. Therefore one
         task owns the client from beginning to end, even if other tasks call ``open`` and ``close``.
         """
+        from .clients import tolerant_client
+
         try:
-            client = self._new_client()
+            client = tolerant_client(self._new_client())
             if self._requests.ask is not None:
                 client.elicitation_callback = self._answer_question
             if self._requests.sampler is not None:
@@ -335,7 +325,7 @@ class Connection:
         assert self._client is not None
         return self._client
 
-    # --- Listing tools, resources and prompts ---
+    # --- Sending requests ---
 
     @property
     def announces_changes(self) -> bool:
@@ -343,121 +333,11 @@ class Connection:
         tools = None if self._client is None else self._client.server_capabilities.tools
         return tools is None or bool(tools.list_changed)
 
-    async def tools(self) -> list[ServerTool]:
-        """Return the MCP server's current tools, restarting the server if it has stopped.
+    async def capabilities(self) -> ServerCapabilities:
+        """Return what the MCP server offers."""
+        return (await self._open_client()).server_capabilities
 
-        Raises McpServerError if the server cannot be restarted or cannot list its tools.
-        """
-        tools: list[ServerTool] = []
-        async for page in self._pages(lambda client, cursor: client.list_tools(cursor=cursor)):
-            tools += page.tools
-            if len(tools) > _MAX_TOOLS:
-                raise McpServerError(f"{self.name} lists more than {_MAX_TOOLS:,} tools, which is the limit")
-        return tools
-
-    async def resources(self) -> list[Resource]:
-        """Return the MCP server's resources, or an empty list if it has none.
-
-        May raise McpServerError.
-        """
-        if (await self._open_client()).server_capabilities.resources is None:
-            return []
-        pages = self._pages(lambda client, cursor: client.list_resources(cursor=cursor))
-        return [resource async for page in pages for resource in page.resources]
-
-    async def templates(self) -> list[ResourceTemplate]:
-        """Return the MCP server's resource templates (patterns of URIs).
-
-        May raise McpServerError.
-        """
-        if (await self._open_client()).server_capabilities.resources is None:
-            return []
-        pages = self._pages(lambda client, cursor: client.list_resource_templates(cursor=cursor))
-        return [template async for page in pages for template in page.resource_templates]
-
-    async def prompts(self) -> list[Prompt]:
-        """Return the MCP server's prompts, or an empty list if it has none.
-
-        May raise McpServerError.
-        """
-        if (await self._open_client()).server_capabilities.prompts is None:
-            return []
-        pages = self._pages(lambda client, cursor: client.list_prompts(cursor=cursor))
-        return [prompt async for page in pages for prompt in page.prompts]
-
-    async def _pages(self, get_page: Callable[[Client, str | None], Awaitable[Page]]) -> AsyncIterator[Page]:
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            page = await self._list(lambda client: get_page(client, cursor))  # noqa: B023  # it is called at once
-            yield page
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-        raise McpServerError(f"{self.name} sends a list in more than {_MAX_PAGES} pages, the limit")
-
-    async def _list(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a list request, such as ``tools/list``, and repeat it once if the server has stopped."""
-        try:
-            try:
-                return await self._request(request)
-            except _ServerStoppedError:
-                return await self._request(request)
-        except TimeoutError as error:
-            message = f"{self.name} did not list its tools and resources within {self._timeout:g} s"
-            raise McpServerError(message) from error
-        except McpServerError:
-            raise
-        except Exception as error:
-            message = f"{self.name} cannot list its tools and resources: {_error_text(error)}"
-            raise McpServerError(message) from error
-
-    # --- Tools, resources and prompts ---
-
-    async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
-        """Call a tool of the MCP server.
-
-        Raises TimeoutError, or ToolException if the server reports an error.
-        """
-        async with self._sampling_call:
-            self._caller, self._final_error = copy_context(), None
-            try:
-                return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
-            finally:
-                if self._final_error is not None:
-                    raise self._final_error
-
-    async def read(self, uri: str) -> ReadResourceResult:
-        """Read a resource of the MCP server.
-
-        Raises TimeoutError, or ToolException if the server reports an error.
-        """
-        return await self._tool_request(lambda client: client.read_resource(uri))
-
-    async def prompt(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        """Return a prompt of the MCP server.
-
-        Raises TimeoutError, or ToolException if the server reports an error.
-        """
-        return await self._tool_request(lambda client: client.get_prompt(name, dict(arguments)))
-
-    async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request for a tool to the MCP server; errors become a ToolException for the model.
-
-        A request that the server has received is not repeated, because it may have been carried out.
-        """
-        from mcp import MCPError
-
-        try:
-            try:
-                return await self._request(request)
-            except _NotBegunError:
-                return await self._request(request)
-        except McpServerError as error:
-            raise ToolException("The server of this tool has stopped.") from error
-        except MCPError as error:
-            raise ToolException(error.message) from error
-
-    async def _request(self, request: Callable[[Client], Awaitable[T]]) -> T:
+    async def request(self, request: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request to the MCP server and return the response; reconnect if the server has stopped.
 
         Raises _ServerStoppedError, McpServerError, TimeoutError, or the MCPError of the server.
@@ -466,7 +346,7 @@ class Connection:
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
-        from .clients import NOT_BEGUN
+        from .clients import ENDED, NOT_BEGUN
 
         client = await self._open_client()
         try:
@@ -475,12 +355,23 @@ class Connection:
         except ClosedResourceError as error:
             raise self._stopped(client, _NotBegunError) from error
         except MCPError as error:
-            if error.code in (CONNECTION_CLOSED, NOT_BEGUN):
+            if error.code in (CONNECTION_CLOSED, ENDED, NOT_BEGUN):
                 kind = _NotBegunError if error.code == NOT_BEGUN else _ServerStoppedError
                 raise self._stopped(client, kind) from error
             if error.code == REQUEST_TIMEOUT:
                 raise TimeoutError(error.message) from error
             raise
+
+    @asynccontextmanager
+    async def tool_call(self) -> AsyncIterator[None]:
+        """Context manager for a call of a tool; raises an error of its requests to the model at the end."""
+        async with self._sampling_call:
+            self._caller, self._final_error = copy_context(), None
+            try:
+                yield
+            finally:
+                if self._final_error is not None:
+                    raise self._final_error
 
     def _stopped(self, client: Client, kind: type[_ServerStoppedError]) -> _ServerStoppedError:
         if self._client is client:  # the next request opens the server again
@@ -520,6 +411,144 @@ class Connection:
                 "%s: its %s was not answered: %s", self.name, kind, error
             )
             return ErrorData(code=INTERNAL_ERROR, message=f"The {kind} was not answered.")
+
+
+class McpServer:
+    """The tools, resources and prompts of a connected MCP server.
+
+    Lists and contents for programs raise McpServerError. Calls of tools for a model raise TimeoutError, and
+    ToolException with a text for the model.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    # --- Lists ---
+
+    async def tools(self) -> list[ServerTool]:
+        """Return the MCP server's current tools, restarting the server if it has stopped."""
+        tools: list[ServerTool] = []
+        async for page in self._pages(lambda client, cursor: client.list_tools(cursor=cursor)):
+            tools += page.tools
+            if len(tools) > _MAX_TOOLS:
+                name = self.connection.name
+                raise McpServerError(f"{name} lists more than {_MAX_TOOLS:,} tools, which is the limit")
+        return tools
+
+    async def resources(self) -> list[Resource]:
+        """Return the MCP server's resources, or an empty list if it has none."""
+        if (await self.connection.capabilities()).resources is None:
+            return []
+        pages = self._pages(lambda client, cursor: client.list_resources(cursor=cursor))
+        return [resource async for page in pages for resource in page.resources]
+
+    async def prompts(self) -> list[Prompt]:
+        """Return the MCP server's prompts, or an empty list if it has none."""
+        if (await self.connection.capabilities()).prompts is None:
+            return []
+        pages = self._pages(lambda client, cursor: client.list_prompts(cursor=cursor))
+        return [prompt async for page in pages for prompt in page.prompts]
+
+    async def resource_lines(self) -> str:
+        """Return a text for a model with the URIs of the resources, and the patterns of URIs (templates)."""
+        resources: list[Resource | ResourceTemplate] = [*await self.resources()]
+        if (await self.connection.capabilities()).resources is not None:
+            pages = self._pages(lambda client, cursor: client.list_resource_templates(cursor=cursor))
+            resources += [template async for page in pages for template in page.resource_templates]
+        lines = [
+            f"- {getattr(one, 'uri', None) or getattr(one, 'uri_template', None)}: "
+            f"{one.description or one.title or one.name}"
+            for one in resources
+        ]
+        return without_control_characters("\n".join(lines)) or "There are none."
+
+    async def _pages(self, get_page: Callable[[Client, str | None], Awaitable[Page]]) -> AsyncIterator[Page]:
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await self._list(lambda client: get_page(client, cursor))  # noqa: B023  # it is called at once
+            yield page
+            cursor = page.next_cursor
+            if not cursor:  # some servers send an empty one with the last page
+                return
+        name = self.connection.name
+        raise McpServerError(f"{name} sends a list in more than {_MAX_PAGES} pages, the limit")
+
+    async def _list(self, request: Callable[[Client], Awaitable[T]]) -> T:
+        """Send a list request, such as ``tools/list``, and repeat it once if the server has stopped."""
+        name, timeout = self.connection.name, self.connection.timeout
+        try:
+            try:
+                return await self.connection.request(request)
+            except _ServerStoppedError:
+                return await self.connection.request(request)
+        except TimeoutError as error:
+            message = f"{name} did not list its tools and resources within {timeout:g} s"
+            raise McpServerError(message) from error
+        except McpServerError:
+            raise
+        except Exception as error:
+            message = f"{name} cannot list its tools and resources: {_error_text(error)}"
+            raise McpServerError(message) from error
+
+    # --- For models ---
+
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> str | ToolAnswer:
+        """Call a tool of the MCP server."""
+        async with self.connection.tool_call():
+            result = await self._single(lambda client: client.call_tool(tool, dict(arguments)))
+        return answer_of_result(result)
+
+    async def read(self, uri: str) -> str | ToolAnswer:
+        """Read a resource of the MCP server."""
+        return answer_of_resource(await self._single(lambda client: client.read_resource(uri)))
+
+    async def _single(self, request: Callable[[Client], Awaitable[T]]) -> T:
+        """Send a request to the MCP server; errors become a ToolException with a text for the model.
+
+        A request that the server has received is not repeated, because it may have been carried out.
+        """
+        from mcp import MCPError
+
+        try:
+            try:
+                return await self.connection.request(request)
+            except _NotBegunError:
+                return await self.connection.request(request)
+        except McpServerError as error:
+            raise ToolException("The server of this tool has stopped.") from error
+        except MCPError as error:
+            raise ToolException(without_control_characters(error.message)) from error
+        except ValidationError as error:
+            raise ToolException("The server sent an invalid result.") from error
+
+    # --- For programs ---
+
+    async def contents(self, uri: str) -> list[str | Media]:
+        """Return the contents of a resource."""
+        with self._program_errors(f"the resource {uri}"):
+            result = await self._single(lambda client: client.read_resource(uri))
+            return [resource_part(contents) for contents in result.contents]
+
+    async def messages(self, prompt: str, arguments: Mapping[str, str]) -> list[Message]:
+        """Return the messages of a prompt."""
+        with self._program_errors(f"the prompt {prompt}"):
+            result = await self._single(lambda client: client.get_prompt(prompt, dict(arguments)))
+            return [message_of(one.role, [part_of(one.content)]) for one in result.messages]
+
+    @contextmanager
+    def _program_errors(self, what: str) -> Iterator[None]:
+        """Context manager for a request that the program makes: errors become McpServerError."""
+        name = self.connection.name
+        try:
+            yield
+        except TimeoutError as error:
+            raise McpServerError(
+                f"{name} did not send {what} within {self.connection.timeout:g} s"
+            ) from error
+        except ToolException as error:
+            raise McpServerError(f"{name} did not send {what}: {error}") from error
+        except ValueError as error:
+            raise McpServerError(f"{name}: {what} cannot be used: {error}") from error
 
 
 class _Deadlines:
@@ -567,6 +596,9 @@ def _error_text(error: BaseException) -> str:
     """Return an error's message, or the message of the first error in an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"its answer is invalid: {'.'.join(map(str, first['loc']))}: {first['msg']}"
     return str(error) or type(error).__name__
 
 
@@ -595,168 +627,50 @@ class LoopThread:
         self._thread.join()
 
 
-def run_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run a coroutine on another thread's event loop, and block until it returns."""
-    future = asyncio.run_coroutine_threadsafe(work, loop)
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()  # for example after KeyboardInterrupt; no effect if the coroutine itself failed
-        raise
+class OpenServer:
+    """An MCP server to which a connection is open, and the event loop on which all its requests run.
 
-
-async def await_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Await a coroutine that must run on a specific event loop, possibly in another thread."""
-    if asyncio.get_running_loop() is loop:
-        return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
-
-
-# --- Converting contents ---
-
-
-_UNKNOWN_TYPE = "application/octet-stream"
-# The C0 and C1 control characters and DEL, except newline and tab. They can change what a terminal shows.
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def content_block(part: str | Media) -> ContentBlock:
-    """Convert text, an image, a sound or a file to a block of an MCP message."""
-    if isinstance(part, str):
-        return TextContent(text=part)
-    name = part.name or part.kind
-    if part.url is not None:
-        return ResourceLink(name=name, uri=part.url, mime_type=part.media_type)
-    media_type = part.media_type or _UNKNOWN_TYPE
-    if isinstance(part, Image):
-        return ImageContent(data=part.base64, mime_type=media_type)
-    if isinstance(part, Audio):
-        return AudioContent(data=part.base64, mime_type=media_type)
-    contents = BlobResourceContents(
-        uri=f"file:///{part.name or 'file'}", blob=part.base64, mime_type=media_type
-    )
-    return EmbeddedResource(resource=contents)
-
-
-def prompt_messages(messages: Sequence[Message]) -> list[PromptMessage]:
-    """Convert messages to MCP prompt messages, with one message for each part.
-
-    MCP has no system messages, so system messages become user messages.
+    Args:
+        server: The server.
+        loop: The event loop.
+        thread: The thread of the loop, which ends with the connection; None for a loop of the program.
     """
-    prompt: list[PromptMessage] = []
-    for message in messages:
-        role: Role = "assistant" if isinstance(message, AiMessage) else "user"
-        parts = message.parts if isinstance(message, UserMessage) else (message.text,)
-        prompt += [PromptMessage(role=role, content=content_block(part)) for part in parts]
-    return prompt
 
+    def __init__(
+        self, server: McpServer, loop: asyncio.AbstractEventLoop, thread: LoopThread | None = None
+    ) -> None:
+        self._server = server
+        self._loop = loop
+        self._thread = thread
 
-def message_of(role: Role, parts: Sequence[str | Media]) -> Message:
-    """Convert MCP content to a message with text and media.
+    async def wait_for(self, work: Callable[[McpServer], Coroutine[object, object, T]]) -> T:
+        """Await a coroutine of the server on its event loop, which may be in another thread."""
+        if asyncio.get_running_loop() is self._loop:
+            return await work(self._server)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(self._server), self._loop))
 
-    Raises ValueError for media in a message from the model.
+    def block_on(self, work: Callable[[McpServer], Coroutine[object, object, T]]) -> T:
+        """Run a coroutine of the server on its event loop, and block until it returns."""
+        if self._thread is None and asyncio._get_running_loop() is self._loop:
+            raise McpServerError(
+                f"{self._server.connection.name} was opened on this event loop, which a blocking call would "
+                "block; use async methods, or open it with: with McpTools… as tools"
+            )
+        future = asyncio.run_coroutine_threadsafe(work(self._server), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # for example after KeyboardInterrupt; no effect if the coroutine itself failed
+            raise
 
-    Raises ValueError.
-    """
-    texts = [part for part in parts if isinstance(part, str)]
-    if role == "user":
-        if len(texts) == len(parts):
-            return UserMessage("\n".join(texts))
-        return UserMessage("".join(texts), contents=tuple(parts))
-    if len(texts) < len(parts):
-        raise ValueError("a message of the assistant contains media, which no model accepts")
-    return AiMessage("\n".join(texts))
+    def close(self) -> None:
+        """Close the connection, and end the thread."""
+        assert self._thread is not None, "otherwise aclose is called"
+        try:
+            self.block_on(lambda server: server.connection.close())
+        finally:
+            self._thread.close()
 
-
-def part_of(block: ContentBlock | SamplingMessageContentBlock) -> str | Media:
-    """Convert a block of an MCP message to text or media.
-
-    A link becomes a note. Raises ValueError for unknown blocks.
-    """
-    match block:
-        case TextContent():
-            return block.text
-        case ImageContent():
-            return Image(b64decode(block.data), block.mime_type)
-        case AudioContent():
-            return Audio(b64decode(block.data), block.mime_type)
-        case EmbeddedResource():
-            return resource_part(block.resource)
-        case ResourceLink():
-            return f"[resource {block.name}: {block.uri}]"
-    raise ValueError(f"content of the type {block.type} is not supported")
-
-
-def resource_part(contents: TextResourceContents | BlobResourceContents) -> str | Media:
-    """Convert a resource's contents to text, an image, a sound or a file."""
-    if isinstance(contents, TextResourceContents):
-        return contents.text
-    data, media_type = b64decode(contents.blob), contents.mime_type or _UNKNOWN_TYPE
-    name = contents.uri.rstrip("/").rpartition("/")[2] or None
-    for cls in (Image, Audio):
-        if media_type.startswith(cls.__name__.lower() + "/"):
-            return cls(data, media_type, name=name)
-    return File(data, media_type, name=name)
-
-
-# --- Results for the model ---
-
-# What models take. A model that does not take all of it gets a note from the dialect of its API.
-_MODEL_MEDIA = frozenset(
-    "image/png image/jpeg image/gif image/webp audio/wav audio/mpeg application/pdf".split()
-)
-
-
-def answer_of_result(result: CallToolResult) -> str | ToolAnswer:
-    """Convert an MCP tool's result for the model: structured content as JSON, other content as it is.
-
-    Content that no model takes is replaced with a note. Raises ToolException with the text if the result is
-    an error.
-    """
-    # The text of an error is written for the model, so that it can correct its arguments.
-    if result.is_error:
-        texts = [str(_model_part(block)) for block in result.content]
-        raise ToolException(without_control_characters("\n".join(texts)) or "The tool failed.")
-    if result.structured_content is None:
-        return _answer([_model_part(block) for block in result.content], "Done.")
-    # The texts repeat the structured content for clients that do not support it.
-    parts = [_model_part(block) for block in result.content if block.type != "text"]
-    return _answer([to_json(result.structured_content).decode(), *parts], "", result.structured_content)
-
-
-def answer_of_resource(result: ReadResourceResult) -> str | ToolAnswer:
-    """Convert the contents of an MCP resource for the model."""
-    blocks = [EmbeddedResource(resource=contents) for contents in result.contents]
-    return _answer([_model_part(block) for block in blocks], "It is empty.")
-
-
-def without_control_characters(text: str) -> str:
-    """Remove control characters, except newlines and tabs, from text that an MCP server sent."""
-    return _CONTROL_CHARACTERS.sub("", text)
-
-
-def _answer(parts: Sequence[str | Media], default: str, data: object = None) -> str | ToolAnswer:
-    media = [part for part in parts if not isinstance(part, str)]
-    text = "\n".join([part for part in parts if isinstance(part, str)] or map(str, media))
-    text = without_control_characters(text) or default
-    return ToolAnswer(text, media, text if data is None else data) if media else text
-
-
-def _model_part(block: ContentBlock) -> str | Media:
-    """Convert a block of a result to text or media that models take, or to a note."""
-    try:
-        part = part_of(block)
-    except ValueError:
-        part = ""
-    if isinstance(part, str):
-        return part or ("" if isinstance(block, TextContent) else _note(block))
-    if part.data and str(part.media_type).startswith("text/"):
-        return part.data.decode(errors="replace")
-    return part if part.data and part.media_type in _MODEL_MEDIA else _note(block)
-
-
-def _note(block: ContentBlock) -> str:
-    if isinstance(block, EmbeddedResource):
-        kind = block.resource.mime_type or "of an unknown type"
-        return f"[resource left out: {block.resource.uri}, {kind}]"
-    return f"[{block.type} left out: {getattr(block, 'mime_type', None)}]"
+    async def aclose(self) -> None:
+        """Close the connection; async version of ``close``."""
+        await self._server.connection.close()

@@ -75,7 +75,7 @@ from ...remote.request_check import RequestCheck, host_problems
 from ...service.methods import is_service_method, preview
 from ...service.signatures import ReturnShape
 from ...tools.tool import Denied
-from .connection import content_block, prompt_messages
+from .contents import content_block, prompt_messages
 
 # --- A method as a tool ---
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, TypedDict, Unpack
 
 from output_parsers.json_schema.document import InvalidSchemaError
 from output_parsers.json_schema.parser import schema_parser
@@ -21,32 +21,27 @@ from ...models.base import ChatModel
 from ...models.errors import require_extra
 from ...models.media import Media
 from ...models.messages import Message
-from ...tools.tool import Tool, ToolAnswer, ToolException
+from ...tools.tool import Tool, ToolAnswer
 from .arguments import arguments_schema
 from .connection import (
     AskUser,
     Connection,
     LoopThread,
+    McpServer,
     McpServerError,
+    OpenServer,
     Sampler,
     ServerRequests,
-    answer_of_resource,
-    answer_of_result,
-    await_on_loop,
-    message_of,
-    part_of,
-    resource_part,
-    run_on_loop,
-    without_control_characters,
 )
+from .contents import without_control_characters
 
 if TYPE_CHECKING:
+    from httpx2 import Auth
     from mcp import Client
     from mcp_types import Prompt, Resource, Tool as ServerTool
 
     from ...engine.plan import Invocation
 
-T = TypeVar("T")
 _DEFAULT_TIMEOUT = 60.0  # seconds
 _MAX_NAME = 64  # characters in the name of a tool
 _LOGGER = logging.getLogger("aiservices.integrations.mcp")
@@ -70,6 +65,12 @@ class McpSettings(TypedDict, total=False):
     sampling: ChatModel | str | None
     ask: AskUser | None
     timeout: float
+
+
+# Awaits a coroutine of the server on its event loop.
+WaitFor: TypeAlias = Callable[
+    [Callable[[McpServer], Coroutine[object, object, str | ToolAnswer]]], Awaitable[str | ToolAnswer]
+]
 
 
 class McpTools:
@@ -107,8 +108,6 @@ class McpTools:
             or None to decline. It may be async. None means that the server cannot ask.
         timeout: The seconds to wait for the server to open, and for each of its responses.
 
-    Attributes:
-        problems: One line for each tool that was left out when the server was last asked for its tools.
     """
 
     # The engine asks again before each request of a call.
@@ -131,18 +130,18 @@ class McpTools:
         require_extra("mcp", "mcp", "McpTools")
         self._new_client = new_client
         self._name = name
-        self._only = None if only is None else tuple(only)
-        self._exclude = tuple(exclude)
-        self._prefix = prefix
-        self._resources = resources
         self._required = required
         self._requests = ServerRequests(ask, None if sampling is None else Sampler(sampling))
         self._timeout = timeout
-        self._connection: Connection | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: LoopThread | None = None
-        self._tool_cache: dict[str, tuple[ServerTool, Tool | Exception]] = {}
-        self.problems: tuple[str, ...] = ()
+        self._open_server: OpenServer | None = None
+        self._model_tools = _ModelTools(
+            lambda work: self._server().wait_for(work),
+            name,
+            None if only is None else tuple(only),
+            tuple(exclude),
+            prefix,
+            with_resources=resources,
+        )
 
     @classmethod
     def stdio(
@@ -169,18 +168,23 @@ class McpTools:
 
     @classmethod
     def http(
-        cls, url: str, *, headers: Mapping[str, str] | None = None, **settings: Unpack[McpSettings]
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        auth: Auth | None = None,
+        **settings: Unpack[McpSettings],
     ) -> McpTools:
         """Create McpTools for a server at a URL (streamable HTTP); a ``with`` block opens the connection.
 
-        ``headers`` are sent with every request, and do not appear in error messages. The ``settings`` are
-        those of McpTools.
+        ``headers`` are sent with every request, and do not appear in error messages. ``auth`` signs requests
+        in, such as an ``OAuthClientProvider`` of the package ``mcp``. The ``settings`` are those of McpTools.
         """
 
         def new_client() -> Client:
             from .clients import http_server_client
 
-            return http_server_client(url, headers or {}, settings.get("timeout", _DEFAULT_TIMEOUT))
+            return http_server_client(url, headers or {}, auth, settings.get("timeout", _DEFAULT_TIMEOUT))
 
         # Error messages must not contain a password or a key in the URL.
         name = f"the MCP server {re.sub(r'//[^/@]*@', '//', url).partition('?')[0]}"
@@ -189,122 +193,198 @@ class McpTools:
     # --- Opening and closing ---
 
     def __enter__(self) -> Self:
-        self._check_can_open()
-        self._thread = LoopThread("aiservices-mcp")
-        self._loop = self._thread.loop
+        server, thread = self._new_server(), LoopThread("aiservices-mcp")
+        opened = OpenServer(server, thread.loop, thread)
         try:
-            run_on_loop(self._open(), self._loop)
+            opened.block_on(self._model_tools.open)
         except BaseException:
-            self.__exit__(None, None, None)
+            opened.close()
             raise
+        self._open_server = opened
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        connection, loop, thread = self._detach()
-        assert thread is not None, "__exit__ follows __enter__, not __aenter__"
-        try:
-            if connection is not None and loop is not None:
-                run_on_loop(connection.close(), loop)
-        finally:
-            thread.close()
+        opened, self._open_server = self._server(), None
+        opened.close()
 
     async def __aenter__(self) -> Self:
-        self._check_can_open()
-        self._loop = asyncio.get_running_loop()
+        opened = OpenServer(self._new_server(), asyncio.get_running_loop())
         try:
-            await self._open()
+            await opened.wait_for(self._model_tools.open)
         except BaseException:
-            await self.__aexit__(None, None, None)
+            await opened.aclose()
             raise
+        self._open_server = opened
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        connection, _, _ = self._detach()
-        if connection is not None:
-            await connection.close()
+        opened, self._open_server = self._server(), None
+        await opened.aclose()
 
-    def _check_can_open(self) -> None:
-        if self._loop is not None:
+    def _new_server(self) -> McpServer:
+        if self._open_server is not None:
             raise RuntimeError(f"{self._name} is already open")
+        return McpServer(Connection(self._new_client, self._name, self._timeout, self._requests))
 
-    async def _open(self) -> None:
-        connection = Connection(self._new_client, self._name, self._timeout, self._requests)
-        await connection.open()
-        self._connection = connection
-        server_tools = await connection.tools()
-        names = [tool.name for tool in server_tools]
-        # A misspelt name in exclude would let the model use the tool.
-        patterns = (*(self._only or ()), *self._exclude)
-        unknown = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
-        if unknown:
-            raise McpServerError(
-                f"{self._name} does not have the tool {', '.join(unknown)}; "
-                f"its tools are: {', '.join(names) or 'none'}"
-            )
-        self._convert(server_tools)
-
-    def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        """Remove the connection to the MCP server and its thread from this object, and return both."""
-        state = self._connection, self._loop, self._thread
-        self._connection = self._loop = self._thread = None
-        return state
+    def _server(self) -> OpenServer:
+        if self._open_server is None:
+            raise McpServerError(f"{self._name} is not open; open it first: with McpTools… as tools")
+        return self._open_server
 
     # --- Tools for a call ---
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One line for each tool that was left out when the server was last asked for its tools."""
+        return self._model_tools.problems
 
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
         """Return the tools that the MCP server has now.
 
         Returns an awaitable of them for an async service method.
         """
+        work = partial(self._tools_for, invocation=invocation)
         if invocation is not None and invocation.plan.is_async:
-            return self._await(self._tools_for(invocation, is_async=True))
-        return self._block_on(self._tools_for(invocation, is_async=False))
+            return self._server().wait_for(work)
+        return [self._blocking(tool) for tool in self._server().block_on(work)]
 
-    async def _tools_for(self, invocation: Invocation | None, *, is_async: bool) -> list[Tool]:
-        connection = self._open_connection()
+    async def _tools_for(self, server: McpServer, invocation: Invocation | None) -> list[Tool]:
         is_later_request = invocation is not None and invocation.state.provided_tools is not None
-        if is_later_request and not connection.announces_changes:
+        if is_later_request and not server.connection.announces_changes:
             return []  # the tools of the first request stay available
         try:
-            server_tools = await connection.tools()
+            return self._model_tools.of(await server.tools())
         except McpServerError as error:
             if self._required or invocation is None:
                 raise
             _LOGGER.warning("the call goes on without tools: %s", error)
             return []
-        # The server may add or remove tools at any time, so the list is filtered on each call.
-        tools = self._convert(server_tools)
-        if self._resources:
-            tools += self._resource_tools
-        return tools if is_async else [self._blocking(tool) for tool in tools]
 
-    def _convert(self, server_tools: Iterable[ServerTool]) -> list[Tool]:
+    def _blocking(self, tool: Tool) -> Tool:
+        def call(**arguments: object) -> object:
+            return self._server().block_on(lambda _: tool.function(**arguments))
+
+        return replace(tool, function=call, asynchronous=False)
+
+    # --- Resources and prompts for programs ---
+
+    def list_resources(self) -> list[Resource]:
+        """Return the MCP server's resources, as objects of the package ``mcp``."""
+        return self._server().block_on(lambda server: server.resources())
+
+    async def alist_resources(self) -> list[Resource]:
+        """Return the MCP server's resources, as objects of the package ``mcp``; async version."""
+        return await self._server().wait_for(lambda server: server.resources())
+
+    def read_resource(self, uri: str) -> list[str | Media]:
+        """Return a resource's contents: a list of strings, images, sounds and files, usually of length 1.
+
+        The contents can be passed to service methods. ``uri`` need not be in the server's list of resources.
+        Raises McpServerError.
+        """
+        return self._server().block_on(lambda server: server.contents(uri))
+
+    async def aread_resource(self, uri: str) -> list[str | Media]:
+        """Return the contents of a resource; async version of ``read_resource``."""
+        return await self._server().wait_for(lambda server: server.contents(uri))
+
+    def list_prompts(self) -> list[Prompt]:
+        """Return the MCP server's prompts with their arguments, as objects of the package ``mcp``."""
+        return self._server().block_on(lambda server: server.prompts())
+
+    async def alist_prompts(self) -> list[Prompt]:
+        """Return the MCP server's prompts with their arguments; async version of ``list_prompts``."""
+        return await self._server().wait_for(lambda server: server.prompts())
+
+    def get_prompt(self, name: str, /, **arguments: str) -> list[Message]:
+        """Return the messages of an MCP prompt, which can be passed to a parameter with History.
+
+        ``name`` is the prompt's name, and ``arguments`` are its arguments. Raises McpServerError.
+        """
+        return self._server().block_on(lambda server: server.messages(name, arguments))
+
+    async def aget_prompt(self, name: str, /, **arguments: str) -> list[Message]:
+        """Return the messages of an MCP prompt; async version of ``get_prompt``."""
+        return await self._server().wait_for(lambda server: server.messages(name, arguments))
+
+
+class _ModelTools:
+    """Converts the tools of an MCP server to tools that models can call.
+
+    Args:
+        wait_for: Awaits a coroutine of the server on its event loop.
+        server_name: The name of the server in messages.
+        only: Patterns of the names of the tools that are used; None for all.
+        exclude: Patterns of the names of tools that are not used.
+        prefix: Goes before all names.
+        with_resources: True for tools that list and read resources.
+
+    Attributes:
+        problems: One line for each tool of the last list that no model can call.
+    """
+
+    def __init__(
+        self,
+        wait_for: WaitFor,
+        server_name: str,
+        only: tuple[str, ...] | None,
+        exclude: tuple[str, ...],
+        prefix: str,
+        *,
+        with_resources: bool,
+    ) -> None:
+        self._wait_for = wait_for
+        self._server_name = server_name
+        self._only = only
+        self._exclude = exclude
+        self._prefix = prefix
+        self._with_resources = with_resources
+        self._cache: dict[str, tuple[ServerTool, Tool | Exception]] = {}
+        self.problems: tuple[str, ...] = ()
+
+    async def open(self, server: McpServer) -> None:
+        """Connect to the server, and raise McpServerError for a pattern that fits none of its tools."""
+        await server.connection.open()
+        server_tools = await server.tools()
+        names = [tool.name for tool in server_tools]
+        # A misspelt name in exclude would let the model use the tool.
+        patterns = (*(self._only or ()), *self._exclude)
+        unknown = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
+        if unknown:
+            raise McpServerError(
+                f"{self._server_name} does not have the tool {', '.join(unknown)}; "
+                f"its tools are: {', '.join(names) or 'none'}"
+            )
+        self.of(server_tools)
+
+    def of(self, server_tools: Iterable[ServerTool]) -> list[Tool]:
         """Convert the tools that are used; ``problems`` names those that no model can call."""
-        tools: dict[str, Tool] = {tool.name: tool for tool in self._resource_tools if self._resources}
-        count, problems, seen = len(tools), list[str](), set[str]()
-        for server_tool in server_tools:
-            if not self._is_used(server_tool.name):
-                continue
+        resource_tools = self._resource_tools if self._with_resources else []
+        tools = {tool.name: tool for tool in resource_tools}
+        problems, seen = list[str](), set[str]()
+        # The server may add or remove tools at any time, so the list is filtered on each call.
+        for server_tool in filter(self._is_used, server_tools):
             try:
                 if server_tool.name in seen:
                     raise ValueError("the server lists several tools of this name")
                 seen.add(server_tool.name)
-                tool = self._tool(server_tool, self._tool_name(server_tool.name, tools))
+                tool = self._tool(server_tool, self._model_name(server_tool.name, tools))
                 tools[tool.name] = tool
             except _UNUSABLE as error:
                 message = f"the tool {server_tool.name} cannot be used: {error}"
                 problems.append(without_control_characters(message))
         for problem in problems:
             if problem not in self.problems:
-                _LOGGER.warning("%s: %s; leave it out with exclude=[…]", self._name, problem)
+                _LOGGER.warning("%s: %s; leave it out with exclude=[…]", self._server_name, problem)
         self.problems = tuple(problems)
-        return list(tools.values())[count:]
+        return [*list(tools.values())[len(resource_tools) :], *resource_tools]
 
-    def _is_used(self, name: str) -> bool:
+    def _is_used(self, server_tool: ServerTool) -> bool:
+        name = server_tool.name
         is_chosen = self._only is None or any(fnmatchcase(name, pattern) for pattern in self._only)
         return is_chosen and not any(fnmatchcase(name, pattern) for pattern in self._exclude)
 
@@ -314,7 +394,7 @@ class McpTools:
         Raises one of _UNUSABLE if no model can call it.
         """
         name = server_tool.name
-        known, converted = self._tool_cache.get(name, (None, None))
+        known, converted = self._cache.get(name, (None, None))
         # Building a parser from a schema is slow, and most servers never change their tools.
         if known == server_tool:
             if isinstance(converted, Exception):
@@ -324,32 +404,26 @@ class McpTools:
         try:
             arguments = schema_parser(arguments_schema(server_tool), name=f"{name}_arguments")
         except _UNUSABLE as error:
-            self._tool_cache[name] = server_tool, error
+            self._cache[name] = server_tool, error
             raise
 
         async def call(**arguments: object) -> str | ToolAnswer:
-            return await self._await(self._call_tool(name, arguments))
+            return await self._wait_for(lambda server: server.call(name, arguments))
 
         description = without_control_characters(server_tool.description or server_tool.title or name)
         tool = Tool(model_name, description, call, arguments, asynchronous=True)
-        self._tool_cache[name] = server_tool, tool
+        self._cache[name] = server_tool, tool
         return tool
-
-    async def _call_tool(self, name: str, arguments: Mapping[str, object]) -> str | ToolAnswer:
-        try:
-            return answer_of_result(await self._open_connection().call(name, arguments))
-        except ToolException as error:
-            raise ToolException(without_control_characters(str(error))) from error
 
     @cached_property
     def _resource_tools(self) -> list[Tool]:
-        async def list_resources() -> str:
-            return await self._await(self._resource_lines())
+        async def list_resources() -> str | ToolAnswer:
+            return await self._wait_for(lambda server: server.resource_lines())
 
         async def read_resource(uri: str) -> str | ToolAnswer:
-            return await self._await(self._resource_answer(uri))
+            return await self._wait_for(lambda server: server.read(uri))
 
-        list_name, read_name = self._tool_name("list_resources"), self._tool_name("read_resource")
+        list_name, read_name = self._model_name("list_resources"), self._model_name("read_resource")
         list_description = "Lists the resources that can be read, with their URIs."
         list_arguments, read_arguments = schema_parser(_NO_ARGUMENTS), schema_parser(_URI_ARGUMENT)
         return [
@@ -357,21 +431,7 @@ class McpTools:
             Tool(read_name, "Reads a resource.", read_resource, read_arguments, asynchronous=True),
         ]
 
-    async def _resource_lines(self) -> str:
-        connection = self._open_connection()
-        lines = [
-            f"- {one.uri}: {one.description or one.title or one.name}" for one in await connection.resources()
-        ]
-        lines += [
-            f"- {one.uri_template}: {one.description or one.title or one.name}"
-            for one in await connection.templates()
-        ]
-        return without_control_characters("\n".join(lines)) or "There are none."
-
-    async def _resource_answer(self, uri: str) -> str | ToolAnswer:
-        return answer_of_resource(await self._open_connection().read(uri))
-
-    def _tool_name(self, name: str, taken: Container[str] = ()) -> str:
+    def _model_name(self, name: str, taken: Container[str] = ()) -> str:
         """Return a name that all model providers accept, and that is not taken.
 
         If it must be shortened, or is taken, it ends with a number made of the original name.
@@ -380,102 +440,3 @@ class McpTools:
         if 0 < len(accepted) <= _MAX_NAME and accepted not in taken:
             return accepted
         return f"{accepted[: _MAX_NAME - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
-
-    def _blocking(self, tool: Tool) -> Tool:
-        return replace(
-            tool,
-            function=lambda **arguments: self._block_on(tool.function(**arguments)),
-            asynchronous=False,
-        )
-
-    # --- Resources and prompts for programs ---
-
-    def list_resources(self) -> list[Resource]:
-        """Return the MCP server's resources, as objects of the package ``mcp``."""
-        return self._block_on(self._open_connection().resources())
-
-    async def alist_resources(self) -> list[Resource]:
-        """Return the MCP server's resources, as objects of the package ``mcp``; async version."""
-        return await self._await(self._open_connection().resources())
-
-    def read_resource(self, uri: str) -> list[str | Media]:
-        """Return a resource's contents: a list of strings, images, sounds and files, usually of length 1.
-
-        The contents can be passed to service methods. ``uri`` need not be in the server's list of resources.
-        Raises McpServerError.
-        """
-        return self._block_on(self._read_resource(uri))
-
-    async def aread_resource(self, uri: str) -> list[str | Media]:
-        """Return the contents of a resource; async version of ``read_resource``."""
-        return await self._await(self._read_resource(uri))
-
-    def list_prompts(self) -> list[Prompt]:
-        """Return the MCP server's prompts with their arguments, as objects of the package ``mcp``."""
-        return self._block_on(self._open_connection().prompts())
-
-    async def alist_prompts(self) -> list[Prompt]:
-        """Return the MCP server's prompts with their arguments; async version of ``list_prompts``."""
-        return await self._await(self._open_connection().prompts())
-
-    def get_prompt(self, name: str, /, **arguments: str) -> list[Message]:
-        """Return the messages of an MCP prompt, which can be passed to a parameter with History.
-
-        ``name`` is the prompt's name, and ``arguments`` are its arguments. Raises McpServerError.
-        """
-        return self._block_on(self._get_prompt(name, arguments))
-
-    async def aget_prompt(self, name: str, /, **arguments: str) -> list[Message]:
-        """Return the messages of an MCP prompt; async version of ``get_prompt``."""
-        return await self._await(self._get_prompt(name, arguments))
-
-    async def _read_resource(self, uri: str) -> list[str | Media]:
-        result = await self._for_program(self._open_connection().read(uri), f"the resource {uri}")
-        return [resource_part(contents) for contents in result.contents]
-
-    async def _get_prompt(self, name: str, arguments: Mapping[str, str]) -> list[Message]:
-        work = self._open_connection().prompt(name, arguments)
-        result = await self._for_program(work, f"the prompt {name}")
-        try:
-            return [message_of(one.role, [part_of(one.content)]) for one in result.messages]
-        except ValueError as error:
-            raise McpServerError(f"{self._name}: the prompt {name} cannot be used: {error}") from error
-
-    async def _for_program(self, work: Awaitable[T], what: str) -> T:
-        """Await a request that the program makes; errors become McpServerError instead of ToolException."""
-        try:
-            return await work
-        except TimeoutError as error:
-            message = f"{self._name} did not send {what} within {self._timeout:g} s"
-            raise McpServerError(message) from error
-        except ToolException as error:
-            raise McpServerError(f"{self._name} did not send {what}: {error}") from error
-
-    # --- Running coroutines on the loop of the connection ---
-
-    async def _await(self, work: Coroutine[object, object, T]) -> T:
-        return await await_on_loop(work, self._open_loop(work))
-
-    def _block_on(self, work: Coroutine[object, object, T]) -> T:
-        loop = self._open_loop(work)
-        if self._thread is None and asyncio._get_running_loop() is loop:
-            work.close()  # otherwise Python warns that it was never awaited
-            raise McpServerError(
-                f"{self._name} was opened on this event loop, which a blocking call would block; "
-                "use async methods, or open it with: with McpTools… as tools"
-            )
-        return run_on_loop(work, loop)
-
-    def _open_loop(self, work: Coroutine[object, object, object]) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            work.close()
-            raise self._not_open_error()
-        return self._loop
-
-    def _open_connection(self) -> Connection:
-        if self._connection is None:
-            raise self._not_open_error()
-        return self._connection
-
-    def _not_open_error(self) -> McpServerError:
-        return McpServerError(f"{self._name} is not open; open it first: with McpTools… as tools")

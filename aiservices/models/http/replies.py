@@ -64,7 +64,7 @@ def parse_object(
     except ValueError as error:
         if "recursion" in str(error):  # the other parser would need the whole stack
             raise UnreadableReplyError(f"{source} is nested too deeply") from None
-        data = _parse_invalid_unicode(raw if repair is None else repair(raw), source)
+        data = parse_invalid_unicode(raw if repair is None else repair(raw), source)
     if not isinstance(data, dict):
         raise UnreadableReplyError(f"{source} is not a JSON object")
     if data.get("error"):  # some servers send an error with the status 200
@@ -74,7 +74,7 @@ def parse_object(
     return data
 
 
-def _parse_invalid_unicode(raw: bytes, source: str) -> object:
+def parse_invalid_unicode(raw: bytes, source: str) -> object:
     """Parse JSON with a byte order mark, invalid UTF-8, half surrogate pairs or raw control characters.
 
     What is not valid Unicode becomes replacement characters.

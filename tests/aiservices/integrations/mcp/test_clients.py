@@ -1,4 +1,4 @@
-"""McpTools with HTTP servers that lose sessions, answer with errors, or list odd tools."""
+"""McpTools with servers that lose sessions, answer with errors, or send odd tools and odd results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +18,9 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 
 pytest.importorskip("mcp")
+
+from httpx2 import Auth, Request
+from mcp import Client
 
 from aiservices import AiMessage, ChatReply, Result, ScriptedChatModel, ToolCall, create
 from aiservices.integrations.mcp import McpServerError, McpTools
@@ -308,6 +311,10 @@ def test_an_odd_tool_can_be_called(server: RawServer, tool: dict[str, Any]) -> N
             {"name": "t", "inputSchema": {"type": "string"}},
             "the tool t cannot be used: its arguments are of the type string, not an object",
         ),
+        (
+            {"name": "t", "inputSchema": {}, "execution": {"taskSupport": "required"}},
+            "the tool t cannot be used: it must be called as a task, which McpTools does not do",
+        ),
     ],
 )
 def test_a_tool_that_cannot_be_called_does_not_stop_the_others(
@@ -337,3 +344,122 @@ def test_a_killed_process_ends_the_running_call_at_once(before: str) -> None:
         os.kill(process, signal.SIGKILL)
         time.sleep(2)
         assert int(by_name["number"].function()) != process  # it had not begun
+
+
+TEXT = {"content": [{"type": "text", "text": "x"}]}
+INVALID = "The server sent an invalid answer."
+# answers to tools/call, without "jsonrpc" and "id", and what the model reads; an error begins with "!"
+ODD_ANSWERS: list[tuple[dict[str, Any], str]] = [
+    ({"result": TEXT}, "x"),
+    ({"result": TEXT, "id": "3"}, "x"),
+    ({"result": {"content": "x"}}, "x"),
+    ({"result": {"content": ["x", "y"]}}, "x\ny"),
+    ({"result": {"content": {"type": "text", "text": "x"}}}, "x"),
+    ({"result": {**TEXT, "isError": None, "structuredContent": None}}, "x"),
+    ({"result": {"structuredContent": {"a": 1}}}, '{"a":1}'),
+    ({"result": {"content": [], "structuredContent": [1]}}, "[1]"),
+    ({"result": {**TEXT, "structuredContent": 5}}, "x"),
+    (
+        {"result": {"content": [{"type": "hologram", "x": 1}, *TEXT["content"]]}},
+        "[hologram left out: None]\nx",
+    ),
+    ({"result": {"content": [{"type": "image", "data": "eA=="}]}}, "[image left out: None]"),
+    ({"result": {"content": [None]}}, "[content left out: None]"),
+    ({"result": {}}, "!The server sent an invalid result."),
+    ({"result": None}, f"!{INVALID}"),
+    ({"result": []}, f"!{INVALID}"),
+    ({}, f"!{INVALID}"),
+    ({"error": "boom"}, "!boom"),
+    ({"error": {"code": "E1", "message": "boom"}}, "!boom"),
+    ({"error": {"message": "boom"}}, "!boom"),
+    ({"error": {"code": 1}}, f"!{INVALID}"),
+    # codes of the package mcp for its own errors
+    ({"error": {"code": -32000, "message": "boom"}}, "!boom"),
+    ({"error": {"code": -32001, "message": "boom"}}, "!boom"),
+    ({"error": {"code": 1, "message": "a\x1b[2J\x9bb"}}, "!a[2Jb"),
+    ({"result": {"content": [{"type": "text", "text": "a\ud83d"}]}}, "a\ufffd"),
+]
+
+
+def text_of(call: Callable[[], object]) -> str:
+    try:
+        return str(call())
+    except ToolException as error:
+        return f"!{error}"
+
+
+def test_an_odd_answer_over_http_is_read_or_an_error_at_once(server: RawServer) -> None:
+    with McpTools.http(server.url, timeout=20) as tools:
+        tool, texts = first(tools), []
+        began = time.monotonic()
+        for answer, _ in ODD_ANSWERS:
+            server.answers["tools/call"] = Answer(200, {"jsonrpc": "2.0", "id": None, **answer})
+            texts.append(text_of(tool.function))
+        assert texts == [expected for _, expected in ODD_ANSWERS]
+        assert (server.count("tools/call"), server.count("initialize")) == (len(ODD_ANSWERS), 1)
+        assert time.monotonic() - began < 15
+
+
+ODD_PROCESS = r"""
+import json, sys
+answers = json.loads(sys.argv[1])
+def send(message):
+    print(json.dumps(message), flush=True)
+sys.stdout.buffer.write(b"Starting \xff\n\n[1]\n")
+for line in sys.stdin:
+    request = json.loads(line)
+    method, answer = request.get("method"), {"jsonrpc": "2.0", "id": request.get("id")}
+    if method == "initialize":
+        info = {"name": "odd", "version": "1"}
+        send({**answer, "result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info}})
+    elif method == "tools/list":
+        tool = {"name": "t", "inputSchema": {}, "outputSchema": {"type": "object", "required": ["b"]}}
+        send({**answer, "result": {"tools": [tool], "nextCursor": ""}})
+    elif method == "tools/call":
+        sys.stdout.buffer.write(b"Working \xff\n")
+        send({**answer, **answers.pop(0), "id": request["id"]})
+    elif "id" in request:
+        send({**answer, "error": {"code": -32601, "message": "no"}})
+"""
+
+
+def test_an_odd_answer_of_a_process_is_read_or_an_error_at_once() -> None:
+    answers = json.dumps([answer for answer, _ in ODD_ANSWERS])
+    with McpTools.stdio(sys.executable, ["-c", ODD_PROCESS, answers], timeout=20) as tools:
+        tool, began = first(tools), time.monotonic()
+        texts = [text_of(tool.function) for _ in ODD_ANSWERS]
+        assert texts == [expected for _, expected in ODD_ANSWERS]
+        assert time.monotonic() - began < 15
+
+
+def test_odd_tools_of_a_client_of_the_program_are_read(server: RawServer) -> None:
+    server.tools = [{"name": "t"}, {"name": "good", "inputSchema": {}}]
+    with McpTools(lambda: Client(server.url), "the MCP server raw", timeout=20) as tools:
+        assert tools.problems == (f"the tool t {NAMELESS}",)
+        assert first(tools).function() == "s1"
+
+
+def test_an_invalid_first_answer_is_described(server: RawServer) -> None:
+    server.answers["initialize"] = Answer(200, {"jsonrpc": "2.0", "id": 1, "result": {"capabilities": {}}})
+    with pytest.raises(McpServerError) as caught, McpTools.http(server.url, timeout=20):
+        pass
+    assert str(caught.value) == (
+        f"the MCP server {server.url} cannot be opened: "
+        "its answer is invalid: protocolVersion: Field required"
+    )
+
+
+def test_every_request_is_signed_in(server: RawServer) -> None:
+    class Counted(Auth):
+        count = 0
+
+        def auth_flow(self, request: Request) -> Iterator[Request]:
+            self.count += 1
+            yield request
+
+    auth = Counted()
+    with McpTools.http(server.url, auth=auth, timeout=20) as tools:
+        assert first(tools).function() == "s1"
+        server.sessions.clear()
+        assert first(tools).function() == "s2"
+    assert auth.count >= len(server.methods)

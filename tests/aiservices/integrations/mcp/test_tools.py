@@ -53,7 +53,7 @@ from aiservices import (
 )
 from aiservices.agents import ReActAgent
 from aiservices.integrations.mcp import McpServerError, McpTools
-from aiservices.integrations.mcp.connection import answer_of_result
+from aiservices.integrations.mcp.contents import answer_of_result
 from aiservices.tools.tool import Tool, ToolAnswer, ToolException
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
@@ -588,6 +588,24 @@ def test_media_follow_the_structured_content() -> None:
         File(b"%PDF", "application/pdf", name="b.pdf"),
     ]
     assert answer.data == {"n": 1}
+
+
+def test_media_that_structured_content_repeats_are_no_text() -> None:
+    png, pdf = "iVBORw0KGgo=", "JVBERg=="
+    blob = BlobResourceContents(uri="notes://b.pdf", mime_type="application/pdf", blob=pdf)
+    structured = {"image": {"data": png}, "file": pdf, "empty": ""}
+    result = CallToolResult(
+        content=[
+            ImageContent(data=png, mime_type="image/png"),
+            EmbeddedResource(resource=blob),
+            ImageContent(data="", mime_type="image/png"),
+        ],
+        structured_content=structured,
+    )
+    answer = answer_of_result(result)
+    assert isinstance(answer, ToolAnswer)
+    assert answer.text.splitlines()[0] == '{"image":{"data":"[image]"},"file":"[resource]","empty":""}'
+    assert (len(answer.contents), answer.data) == (2, structured)
 
 
 def test_an_error_without_a_message_has_a_default_text() -> None:
