@@ -300,8 +300,9 @@ class _SessionClient(httpx2.AsyncClient):
                         await self._open_again(request)
                 response = await self._send(request, settings)
             return await _answer(response, message)
-        except (httpx2.RequestError, TimeoutError) as error:
-            code = NOT_BEGUN if isinstance(error, _NOT_SENT) else ENDED
+        except Exception as error:  # signing in may raise any
+            code = ENDED if isinstance(error, (httpx2.RequestError, TimeoutError)) else INTERNAL_ERROR
+            code = NOT_BEGUN if isinstance(error, _NOT_SENT) else code
             details = {"code": code, "message": str(error) or type(error).__name__}
             return _error_response(httpx2.Response(503, request=request), message, details)
 

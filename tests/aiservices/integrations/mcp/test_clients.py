@@ -463,3 +463,22 @@ def test_every_request_is_signed_in(server: RawServer) -> None:
         server.sessions.clear()
         assert first(tools).function() == "s2"
     assert auth.count >= len(server.methods)
+
+
+def test_a_failed_sign_in_is_an_error_of_its_call_only(server: RawServer) -> None:
+    class Failing(Auth):
+        fails = False
+
+        def auth_flow(self, request: Request) -> Iterator[Request]:
+            if self.fails:
+                raise RuntimeError("the token cannot be renewed")
+            yield request
+
+    auth = Failing()
+    with McpTools.http(server.url, auth=auth, timeout=20) as tools:
+        tool = first(tools)
+        auth.fails = True
+        with pytest.raises(ToolException, match=r"^the token cannot be renewed$"):
+            tool.function()
+        auth.fails = False
+        assert tool.function() == "s1"
