@@ -212,6 +212,14 @@ class TypeParser(Generic[T]):
         return compile_fast_reader(self._target.annotated, self._value_node, field=self._field)
 
     @cached_property
+    def fast_list_reader(self) -> Callable[[str], Any] | None:
+        """A ``fast_reader`` of a list of such values; None if the type has none, or runs validators."""
+        if self._field is not None or runs_validators(self.node):
+            return None
+        items = ListNode(self._value_node, list, exact=True)
+        return compile_fast_reader(list[self._target.annotated], items)  # type: ignore[name-defined]
+
+    @cached_property
     def json_parser(self) -> TypeParser[Json] | None:
         """A parser of the same texts that returns JSON and runs no validators; None if the type has none."""
         if not runs_validators(self.node):

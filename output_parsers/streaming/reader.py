@@ -28,6 +28,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from typing_extensions import TypeForm
 
+from ..backslashes import with_lost_backslashes
 from ..json.scanner import read_exact, read_tolerant
 from ..parser.extract import strip_reasoning
 from ..parser.fast_path import NOT_EXACT
@@ -54,7 +55,7 @@ from ..types.target import Target
 from .builders import Container, PartialList, PartialObject, ScanState, decode_items, plain
 from .factory import factory_for, make_view, may_have_key
 from .scanner import IncrementalScanner, RootFinder
-from .tokens import StringBuffer, StringPrefix
+from .tokens import ITEM, StringBuffer, StringPrefix
 
 T = TypeVar("T")
 
@@ -329,17 +330,22 @@ class ItemReader(Generic[T]):
         self._envelope = envelope
         self._node: Node[T] = parser.node
         self._fast_reader = parser.fast_reader
+        self._fast_list_reader = parser.fast_list_reader
         self._on_error = on_error
         self._leniency = leniency
         self._chunks: list[str] = []
         self._reasoning = ReasoningFilter()
-        self._scanner = IncrementalScanner(RootFinder(self._accepts_root), self._on_root_closed)
+        self._scanner = IncrementalScanner(
+            RootFinder(self._accepts_root), self._on_root_closed, self._find_list, self._read_items
+        )
         self._list: Container | None = None
+        self._read_until = -1  # the end of the last container that was read
         self._read_parts = 0  # the number of parts of the list that were read
         self._is_closed = False
         self._root: tuple[int, int] | None = None  # where the JSON with the list is in the answer
         self._last_object_end = -1  # the end of the last object that is not in a list
         self._error = ""
+        self._has_failed = False  # True after an item did not fit
         self._count = 0  # the number of items so far, including bad ones
         # Errors are queued between the items, so that the items before an error are returned first.
         self._ready: deque[T | ItemError | OutputParsingError] = deque()
@@ -359,6 +365,10 @@ class ItemReader(Generic[T]):
         self._chunks.append(chunk)
         self._read_answer(self._reasoning.feed(chunk))
         items: list[T | ItemError] = []
+        if not self._has_failed:  # so nothing that is ready is an error
+            items.extend(cast("deque[T]", self._ready))
+            self._ready.clear()
+            return items
         while self._ready:
             first = self._ready[0]
             if isinstance(first, OutputParsingError) and items:
@@ -373,8 +383,8 @@ class ItemReader(Generic[T]):
         """Read the next text of the answer, from which the model's reasoning is already removed."""
         if answer and not self._is_closed:
             self._scanner.feed(answer)
-            self._find_list(self._scanner.stack)
             self._read_closed_items()
+            self._scanner.drop_before(self._read_until)
 
     def finish(self) -> list[T | ItemError]:
         """Return the remaining list items after the last chunk; usually there are none.
@@ -430,23 +440,20 @@ class ItemReader(Generic[T]):
         # Only further objects can follow an object that is not in a list.
         return bracket == "{" or self._last_object_end < 0
 
-    def _find_list(self, stack: list[Container]) -> None:
+    def _find_list(self, opened: Container) -> None:
         """Find the JSON array with the list items as soon as its opening bracket has arrived."""
-        if self._list is not None or not stack or self._last_object_end >= 0:
+        root, *inner = self._scanner.stack
+        if self._list is not None or opened.bracket == "{" or self._last_object_end >= 0 or len(inner) > 1:
             return
-        candidate = stack[0]
-        if candidate.bracket == "{":
-            inner = candidate.parts[0] if candidate.parts else (stack[1] if len(stack) > 1 else None)
-            # If the item type has the key, the list belongs to a single item, as in {"skills": [...]}.
-            if (
-                not isinstance(inner, Container)
-                or inner.bracket == "{"
-                or (inner.key != self._envelope and may_have_key(self._node, inner.key))
-                or not self._is_list_key(inner.key)
-            ):
-                return
-            candidate = inner
-        self._list = candidate
+        # If the item type has the key, the list belongs to a single item, as in {"skills": [...]}.
+        if inner and (
+            root.bracket == "["
+            or root.parts
+            or (opened.key != self._envelope and may_have_key(self._node, opened.key))
+            or not self._is_list_key(opened.key)
+        ):
+            return
+        self._list = self._scanner.item_list = opened
 
     def _is_list_key(self, key: str) -> bool:
         """Return True if the list may be under a key, as for the parser of the list."""
@@ -459,7 +466,6 @@ class ItemReader(Generic[T]):
 
         Returns True if the scanner has to look for another object.
         """
-        self._find_list([root])
         if self._list is not None:
             self._read_closed_items()
             self._is_closed = True
@@ -473,64 +479,96 @@ class ItemReader(Generic[T]):
                 self._error = "there is text between the items"
                 self._is_closed = True
                 return False
-        self._last_object_end = root.end
+        self._last_object_end = self._read_until = root.end
         self._read_item(self._scanner.cut(root.start, root.end))
         return True
 
     def _read_closed_items(self) -> None:
         """Parse the items of a streamed list that were completed since the last call."""
-        end = self._last_object_end
         if self._list is not None:
             for part in self._list.parts[self._read_parts :]:
                 self._read_parts += 1
                 if isinstance(part, Container):
-                    end = part.end
+                    self._read_until = part.end
                     self._read_item(self._scanner.cut(part.start, part.end))
                 elif isinstance(part, str):
                     for value in decode_items(part):
-                        self._read_value(value, dump_json(value))
+                        self._read_value(value)
                 elif part.is_unreadable:
                     self._add_error(dump_json(part.value), (self._problem("the string cannot be read"),))
                 else:
-                    self._read_value(part.value, dump_json(part.value))
-        self._scanner.drop_before(end)
+                    self._read_value(part.value)
+
+    def _read_items(self, text: str, position: int, end: int) -> int:
+        """Parse the items between two positions; return the position of the first one with invalid JSON."""
+        self._read_closed_items()  # those before them
+        whole = "[" + text[position:end].rstrip(" \t\r\n,") + "]"
+        items = self._fast_list_reader(whole) if self._fast_list_reader else NOT_EXACT
+        if items is not NOT_EXACT:
+            self._ready.extend(items)
+            self._count += len(items)
+            return end
+        if self._fast_reader is None:
+            try:
+                values = cast("list[Json]", read_exact(with_lost_backslashes(whole)))
+            except JsonSyntaxError:  # of one of them
+                pass
+            else:
+                for value in values:
+                    self._read_value(value)
+                return end
+        while position < end:
+            item = ITEM.match(text, position)
+            if item is None or not self._read_item(item[1], only_exact=True):
+                break
+            position = item.end()
+        return position
 
     def _problem(self, message: str) -> Problem:
         return Problem(f"$[{self._count}]", message)
 
-    def _read_item(self, text: str) -> None:
-        """Parse one list item from its JSON text, and add its value or an error to the results."""
+    def _read_item(self, text: str, *, only_exact: bool = False) -> bool:
+        """Parse one list item from its JSON text, and add its value or an error to the results.
+
+        Returns False if its JSON is invalid and only exact JSON may be read.
+        """
         try:
             item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
         except ValidationFailure as failure:  # of a validator of the user
             path = f"$[{self._count}]"
             self._add_error(text, tuple(replace(p, path=path + p.path[1:]) for p in failure.problems))
-            return
+            return True
         if item is not NOT_EXACT:  # the usual case: most items are exact JSON
             self._ready.append(item)
             self._count += 1
-            return
+            return True
         try:
-            value = _read_json(text)
+            value = _read_json(text, only_exact=only_exact)
         except JsonSyntaxError as error:
+            if only_exact:
+                return False
             self._add_error(text, (self._problem(f"the JSON is broken: {error.message}"),))
         else:
             self._read_value(value, text)
+        return True
 
-    def _read_value(self, value: Json, text: str) -> None:
+    def _read_value(self, value: Json, text: str | None = None) -> None:
         """Validate the JSON value of one list item, and add its value or an error to the results."""
         try:
             item = self._node.read(value, Cursor(self._leniency, f"$[{self._count}]"))
         except ValidationFailure as failure:
-            self._add_error(text, failure.problems)
+            self._add_error(dump_json(value) if text is None else text, failure.problems)
         except RecursionError:
-            self._add_error(text, (self._problem("it is nested too deeply"),))
+            self._add_error(
+                dump_json(value) if text is None else text, (self._problem("it is nested too deeply"),)
+            )
         else:
             self._ready.append(item)
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
         """Handle an invalid list item: keep an error to raise later, add an ItemError, or skip the item."""
+        self._has_failed = True
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
@@ -553,7 +591,7 @@ class ItemReader(Generic[T]):
         if items is None or len(items) < self._count:
             raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
         for value in items[self._count :]:
-            self._read_value(value, dump_json(value))
+            self._read_value(value)
 
 
 def _list_in(value: Json) -> list[Json] | None:
@@ -563,14 +601,17 @@ def _list_in(value: Json) -> list[Json] | None:
     return value if isinstance(value, list) else None
 
 
-def _read_json(text: str) -> Json:
-    """Parse text that contains one JSON value, repairing mistakes in the JSON.
+def _read_json(text: str, *, only_exact: bool) -> Json:
+    """Parse text that contains one JSON value, repairing mistakes in the JSON unless ``only_exact``.
 
     Raises JsonSyntaxError if the text cannot be repaired or contains several values.
     """
+    text = with_lost_backslashes(text)
     try:
         return read_exact(text)
     except JsonSyntaxError:
+        if only_exact:
+            raise
         # The end of a string with unescaped quotes is recognized only inside brackets.
         items = read_tolerant(f"[{text}]").value
     if len(items) != 1:

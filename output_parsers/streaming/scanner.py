@@ -28,6 +28,7 @@ from .builders import Container, Member, ScanState
 from .tokens import (
     COMMA_OR_CLOSE,
     EXACT_RUN,
+    ITEM_RUN,
     OPEN_OR_CLOSE,
     PARTIAL_MEMBER,
     StringBuffer,
@@ -61,17 +62,31 @@ class IncrementalScanner:
     Attributes:
         stack: The open containers, the outermost first.
         gave_up: True if only the complete text can be parsed with certainty. Further text is ignored then.
+        item_list: The open list whose complete items ``read_items`` reads, several at once.
     """
 
-    def __init__(self, finder: RootFinder, on_root_closed: Callable[[Container], bool]) -> None:
+    def __init__(
+        self,
+        finder: RootFinder,
+        on_root_closed: Callable[[Container], bool],
+        on_opened: Callable[[Container], None] = lambda _: None,
+        read_items: Callable[[str, int, int], int] = lambda _, start, __: start,
+    ) -> None:
         """Create a scanner for one JSON text that arrives in chunks.
 
         Args:
             finder: Finds the bracket that opens the outermost container.
             on_root_closed: Called with each outermost container when it is complete. It returns True to look
                 for another one.
+            on_opened: Called with each container when it opens; it may set ``item_list``.
+            read_items: Called with a text and where several items of it begin and end. It returns where the
+                first item begins that it cannot read, which is scanned like other JSON.
         """
         self.stack: list[Container] = []
+        self.item_list: Container | None = None
+        self._on_opened = on_opened
+        self._read_items = read_items
+        self._scanned_until = 0  # the items before this position in the whole text are scanned
         self.gave_up = False
         self._finder = finder
         self._on_root_closed = on_root_closed
@@ -176,6 +191,8 @@ class IncrementalScanner:
                 else:
                     self._close(position)
                 continue
+            if top is self.item_list and self._offset + position >= self._scanned_until:
+                position = self._read_item_run(text, position)
             # One part for a whole run of members, because handling each member in Python is much slower.
             run = EXACT_RUN[top.bracket].match(text, position)
             if run is not None and run.end() > position:
@@ -196,6 +213,16 @@ class IncrementalScanner:
                     return match.end(3)
                 self._expected = _Expected.MEMBER
         return position
+
+    def _read_item_run(self, text: str, position: int) -> int:
+        """Have the complete items of ``item_list`` read; return the position of the first one that is not."""
+        run = ITEM_RUN.match(text, position)
+        if run is None or run.end() == position:
+            return position
+        end = self._read_items(text, position, run.end())
+        if end < run.end():  # they are not tried again, because that could take quadratic time
+            self._scanned_until = self._offset + run.end()
+        return end
 
     def _scan_inexact(self, text: str, position: int) -> int:
         """Scan one JSON token that is invalid or incomplete."""
@@ -287,6 +314,7 @@ class IncrementalScanner:
             return self._give_up(position)
         self.stack.append(Container(bracket, self._key, self._offset + position))
         self._expected = _Expected.MEMBER
+        self._on_opened(self.stack[-1])
         return position + 1
 
     def _close(self, end: int) -> None:

@@ -13,6 +13,7 @@ import re
 from typing import NamedTuple
 
 from ..json.strings import decode_string, read_bare_value
+from ..lazy_regex import lazy_regex
 from ..result.reading import Json, JsonSyntaxError, RepairLog
 
 
@@ -83,6 +84,16 @@ EXACT_RUN = {
         rf'(?:{_SPACE}(?:"{_STRING}"{_SPACE}(?:,{_SPACE}(?=["{{\[])|(?=\]))|{_SCALAR}{_SPACE}(?:,|(?=\]))))*+'
     ),
 }
+# Complete items of a list, up to the next one. The content of nested containers is not checked, only their
+# brackets; deeper ones are scanned bracket by bracket. The text of an item is a group of ITEM.
+_NESTED = r'[^"{}\[\]]*+'
+for _ in range(8):
+    _NESTED = rf'(?:[^"{{}}\[\]]++|"{_STRING}"|[{{\[]{_NESTED}[}}\]])*+'
+_AFTER_STRING = rf'{_SPACE}(?:,{_SPACE}(?:["{{\[]|{_SCALAR}{_SPACE}[,\]])|\])'
+_ITEM = rf'"{_STRING}"(?={_AFTER_STRING})|{_SCALAR}|[{{\[]{_NESTED}[}}\]]'
+_END_OF_ITEM = rf"{_SPACE}(?:,|(?=\]))"
+ITEM = lazy_regex(f"{_SPACE}({_ITEM}){_END_OF_ITEM}")
+ITEM_RUN = lazy_regex(f"(?:{_SPACE}(?:{_ITEM}){_END_OF_ITEM})*+")
 # Groups: the key and the bracket of a nested container, or the closing bracket and the comma after it.
 OPEN_OR_CLOSE = {
     "{": re.compile(rf'{_SPACE}(?:"({_PLAIN})"{_SPACE}:{_SPACE}([{{\[])|([}}\]])(?:{_SPACE}(,))?)'),
