@@ -69,8 +69,8 @@ class IncrementalScanner:
         self,
         finder: RootFinder,
         on_root_closed: Callable[[Container], bool],
-        on_opened: Callable[[Container], None] = lambda _: None,
-        read_items: Callable[[str, int, int], int] = lambda _, start, __: start,
+        on_opened: Callable[[Container], None] | None = None,
+        read_items: Callable[[str, int, int], int] | None = None,
     ) -> None:
         """Create a scanner for one JSON text that arrives in chunks.
 
@@ -217,7 +217,7 @@ class IncrementalScanner:
     def _read_item_run(self, text: str, position: int) -> int:
         """Have the complete items of ``item_list`` read; return the position of the first one that is not."""
         run = ITEM_RUN.match(text, position)
-        if run is None or run.end() == position:
+        if self._read_items is None or run is None or run.end() == position:
             return position
         end = self._read_items(text, position, run.end())
         if end < run.end():  # they are not tried again, because that could take quadratic time
@@ -314,7 +314,8 @@ class IncrementalScanner:
             return self._give_up(position)
         self.stack.append(Container(bracket, self._key, self._offset + position))
         self._expected = _Expected.MEMBER
-        self._on_opened(self.stack[-1])
+        if self._on_opened is not None:
+            self._on_opened(self.stack[-1])
         return position + 1
 
     def _close(self, end: int) -> None:

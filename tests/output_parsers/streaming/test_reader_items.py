@@ -8,11 +8,12 @@ from itertools import chain
 from typing import Any, Literal
 
 import pytest
-from growth import MAX_GROWTH, growth
+from growth import MAX_GROWTH, growth, process_time
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
+from pydantic_core import to_json
 
-from output_parsers import OutputParsingError
+from output_parsers import OutputParsingError, parse, parser_for
 from output_parsers.streaming import ItemError, ItemPolicy, ItemReader
 
 
@@ -182,6 +183,53 @@ def test_no_text_raises_another_error(text: str, form: Any) -> None:
 
 def _valid(items: list[Any]) -> list[Any]:
     return [item for item in items if not isinstance(item, ItemError)]
+
+
+def test_backslashes_that_were_not_escaped_are_restored_in_items_as_in_lists() -> None:
+    texts = (
+        r'[{"name": "$\frac{1}{2}$"}, {"name": "C:\new\folder"}]',
+        r'["$\frac{1}{2}$", "C:\new\folder", "x"]',
+    )
+    for text, form in zip(texts, (Skill, str), strict=True):
+        for chunks in ([text], list(text)):
+            assert all_items(ItemReader(form), *chunks) == parse(list[form], text)  # type: ignore[valid-type]
+
+
+@pytest.mark.parametrize(
+    ("form", "items"),
+    [
+        (int, "1, 2, 2.5, 3"),
+        (int | str, '1, "a", 2, "b", true, "c"'),
+        (Skill, '{"name": "a"}, {"name": 1}, {"name": "b" "years": 2}, {"name": "c"}'),
+        (list[Any], "[1], [[[[[[[[[[2]]]]]]]]]], [3], [{'a': 4}], [5]"),
+    ],
+)
+def test_items_keep_their_order_and_their_numbers_around_one_that_is_not_exact(form: Any, items: str) -> None:
+    text = f"[{items}]"
+    expected = all_items(ItemReader(form, ItemPolicy.KEEP), *text)
+    for size in (len(text), 20, 5):
+        chunks = [text[start : start + size] for start in range(0, len(text), size)]
+        assert all_items(ItemReader(form, ItemPolicy.KEEP), *chunks) == expected
+
+
+def test_reading_items_takes_at_most_eight_times_as_long_as_reading_the_list() -> None:
+    for item in (Skill(name="a" * 20, years=1), 12345, 1.5, "a" * 10):
+        form: Any = type(item)
+        text = to_json([item] * 5_000).decode()
+        read = parser_for(list[form])
+        read.parse(text)
+        assert all_items(ItemReader(form), text) == [item] * 5_000
+        readers = [ItemReader[Any](form) for _ in range(8)]
+        ratio = min(process_time(reader.feed, text) / process_time(read.parse, text) for reader in readers)
+        assert ratio <= 8, form
+
+
+@pytest.mark.parametrize("item", ["[[[[[[[[[[1]]]]]]]]]], 1", '{"a" 1}, {"a": 1}', "1 2, 3"])
+def test_cost_is_linear_in_items_that_are_not_exact(item: str) -> None:
+    def read(text: str) -> object:
+        return ItemReader[Any](Any, ItemPolicy.SKIP).feed(text)
+
+    assert growth(read, f", {item}", "[0", "]") <= MAX_GROWTH
 
 
 def test_cost_is_linear_in_the_items() -> None:
