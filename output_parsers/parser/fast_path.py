@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, EnumMeta
 from functools import partial
-from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import PydanticUserError, TypeAdapter
@@ -125,7 +124,7 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
         if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text):
             return NOT_EXACT
         try:
-            keys = _count_keys(shape.validate_json(text))
+            keys = AnyNode().count_keys(shape.validate_json(text))
         except (ValueError, *USER_CODE_ERRORS):
             return NOT_EXACT
         if text.count(":") != keys and len(_KEY_END.findall(text)) != keys:
@@ -135,24 +134,6 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
         return value if field is None else value[field]
 
     return read
-
-
-_COUNTED = frozenset((dict, list, tuple, float))
-
-
-def _count_keys(data: object) -> int:
-    """Count the keys of the objects in JSON data; raise ValueError for a number that is not finite."""
-    keys, waiting = 0, [data]
-    for part in waiting:  # grows while its items are read
-        if type(part) is dict:
-            keys += len(part)
-            waiting.extend([value for value in part.values() if type(value) in _COUNTED])
-        elif type(part) is float:
-            if not isfinite(part):  # pydantic-core reads 1e400 as infinity
-                raise ValueError("a number that is not finite")
-        elif isinstance(part, (list, tuple)):
-            waiting.extend([value for value in part if type(value) in _COUNTED])
-    return keys
 
 
 def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] | None:

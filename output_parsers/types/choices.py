@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from enum import Enum, Flag
 from functools import cached_property
@@ -98,6 +98,11 @@ class ChoiceNode(Node[T]):
     def _by_text(self, text: str) -> Choice[T] | None:
         """Return the allowed choice whose JSON value is the given string, or None."""
         return self._choices_by_text.get(text)
+
+    @property
+    def texts(self) -> Collection[str]:
+        """The choices whose JSON value is a string, by this string."""
+        return self._choices_by_text.keys()
 
     @cached_property
     def _choices_by_text(self) -> dict[str, Choice[T]]:

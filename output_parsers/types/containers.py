@@ -15,6 +15,8 @@ from functools import cached_property
 from itertools import chain, combinations, starmap
 from typing import Any, NamedTuple, Union
 
+from typing_extensions import is_typeddict
+
 from ..json.scanner import parse_json_string, read_exact
 from ..prose.choices import IN_A_SENTENCE
 from ..prose.lists import split_items
@@ -152,6 +154,8 @@ class ListNode(Node[Any]):
     def count_keys(self, value: Any) -> int:
         if self._keys_per_item is not None:
             return self._keys_per_item * len(value)
+        if type(self.item) is AnyNode and isinstance(value, (list, tuple)):
+            return self.item.count_keys(value)  # of all items, which is faster than one by one
         return sum(map(self.item.count_keys, value))
 
 
@@ -338,6 +342,8 @@ class DictNode(Node[dict[Any, Any]]):
     def count_keys(self, value: Any) -> int:
         if self.value.fixed_keys() == 0:
             return len(value)
+        if type(self.value) is AnyNode:
+            return self.value.count_keys(value)  # of all values
         return len(value) + sum(map(self.value.count_keys, value.values()))
 
 
@@ -413,6 +419,11 @@ class UnionNode(Node[object]):
         self, options: tuple[Node[object], ...], tag: str | None, target: Target | None = None
     ) -> None:
         self.options = options
+        typed_dicts = [
+            part for part in options if isinstance(part, ObjectNode) and is_typeddict(part.spec.cls)
+        ]
+        for part in typed_dicts[1:] and typed_dicts:
+            part.class_is_hidden = True
         self._declared_tag = tag
         self._target = target
 
@@ -597,7 +608,7 @@ class UnionNode(Node[object]):
         """Return the union member that the discriminator field (tag) of a JSON object names, or None."""
         if not isinstance(data, dict):
             return None
-        for key in self.tag_keys():
+        for key in self._tag_keys:
             if key not in data:
                 continue
             chosen = []
@@ -609,6 +620,10 @@ class UnionNode(Node[object]):
             if len(chosen) == 1:
                 return tuple(chosen)
         return None
+
+    @cached_property
+    def _tag_keys(self) -> list[str]:
+        return self.tag_keys()
 
     def tag_keys(self) -> list[str]:
         """Return the keys, such as ``type``, whose values in a JSON object may identify a union member.
@@ -727,25 +742,76 @@ def _may_have_keys(node: Node[object], data: dict[str, Json]) -> bool:
 def _is_choice_certain(one: Node[object], other: Node[object]) -> bool:
     """Return True if pydantic-core certainly chooses the right one of two members of a union.
 
-    They read different JSON types, or records of which one requires a key that the other does not know.
+    No exact JSON may fit both of them, apart from an empty list or object. The keys must be counted alike if
+    the class of a value does not show which member it is of.
+    """
+    # of int and float, pydantic-core chooses the int for a number without a fraction, as _choose does
+    if {type(one), type(other)} == {IntNode, FloatNode}:
+        return True
+    if not _are_disjoint(one, other):
+        return False
+    if not (_is_counted_once(one) and _is_counted_once(other)):
+        return False
+    same_class = _value_class(one) is _value_class(other) is not object
+    return not same_class or one.fixed_keys() == other.fixed_keys() is not None or _are_flat_dicts(one, other)
+
+
+def _are_disjoint(one: Node[object], other: Node[object]) -> bool:
+    """Return True if no exact JSON fits two nodes, apart from an empty list or object.
+
+    They read different JSON types or choices, lists or dicts of such values, or records of which one requires
+    a field that the other reads differently or does not know.
     """
     kinds = _json_types(one), _json_types(other)
     if kinds[0] is None or kinds[1] is None:
         return False
-    # of int and float, pydantic-core chooses the int for a number without a fraction, as _choose does
-    if kinds[0].isdisjoint(kinds[1]) or {type(one), type(other)} == {IntNode, FloatNode}:
+    if kinds[0].isdisjoint(kinds[1]):
         return True
-    if type(one) is not ObjectNode or type(other) is not ObjectNode:
+    if type(one) is not type(other):
         return False
-    # records of other kinds count their keys while they are created, also if the other member is chosen
-    if not all(node.spec.adapter is not None or node.spec.plain_dataclass for node in (one, other)):
-        return False
-    return _requires_key_unknown_to(one, other) or _requires_key_unknown_to(other, one)
+    if isinstance(one, ChoiceNode) and isinstance(other, ChoiceNode):
+        return one.texts.isdisjoint(other.texts)
+    if isinstance(one, ListNode) and isinstance(other, ListNode):
+        return one.make is other.make and _are_disjoint(one.item, other.item)
+    if isinstance(one, DictNode) and isinstance(other, DictNode):
+        return (
+            one.make is other.make
+            and type(one.key) is type(other.key) is TextNode
+            and _are_disjoint(one.value, other.value)
+        )
+    if isinstance(one, ObjectNode) and isinstance(other, ObjectNode):
+        return _requires_other_field(one, other) or _requires_other_field(other, one)
+    return False
 
 
-def _requires_key_unknown_to(record: ObjectNode, other: ObjectNode) -> bool:
-    """Return True if a record has a required field that the other record does not know."""
-    return any(field.required and other.declared_keys.isdisjoint(field.keys) for field in record.spec.fields)
+def _requires_other_field(record: ObjectNode, other: ObjectNode) -> bool:
+    """Return True if a record requires a field that another record does not know, or has as other choices."""
+    fields = {field.keys: other.nodes[field.name] for field in other.spec.fields}
+    return any(
+        other.declared_keys.isdisjoint(field.keys)
+        or (field.keys in fields and _are_different_scalars(record.nodes[field.name], fields[field.keys]))
+        for field in record.spec.fields
+        if field.required
+    )
+
+
+def _are_different_scalars(one: Node[object], other: Node[object]) -> bool:
+    # not of records, which may contain themselves
+    return isinstance(one, ChoiceNode) and _are_disjoint(one, other)
+
+
+def _is_counted_once(node: Node[object]) -> bool:
+    """Return True if no keys are counted if pydantic-core tries a member of a union but chooses another one.
+
+    Some records count their keys while they are created, before the rest of the member is validated.
+    """
+    return not any(
+        part.counts_own_keys for part in walk(node) if isinstance(part, ObjectNode) and part is not node
+    )
+
+
+def _are_flat_dicts(*nodes: Node[object]) -> bool:
+    return all(isinstance(node, DictNode) and node.value.fixed_keys() == 0 for node in nodes)
 
 
 def _value_class(node: Node[object]) -> Any:
@@ -753,7 +819,7 @@ def _value_class(node: Node[object]) -> Any:
     while isinstance(node, (RecursiveNode, ConstrainedNode)):
         node = node.target if isinstance(node, RecursiveNode) else node.inner
     if isinstance(node, ObjectNode):
-        return node.spec.cls
+        return dict if is_typeddict(node.spec.cls) else node.spec.cls
     if isinstance(node, (DictNode, TupleNode)):
         return dict if isinstance(node, DictNode) else tuple
     return node.make if isinstance(node, ListNode) else object

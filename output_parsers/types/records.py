@@ -596,9 +596,11 @@ class ObjectNode(Node[object]):
         name: The name of the class.
         nodes: The node of each field, by the name of the field.
         descriptions: The explanation of each field for the model, by the name of the field.
+        class_is_hidden: True if the values may be those of another class, as in a union of TypedDicts.
     """
 
     named = True
+    class_is_hidden = False
 
     def __init__(self, spec: RecordSpec, name: str | None = None) -> None:
         self.spec = spec
@@ -896,7 +898,8 @@ class ObjectNode(Node[object]):
 
         An instance does not show which of its keys had a default, or what its class did with the values.
         """
-        return self.spec.created_by_make and self._same_number_of_keys is None
+        is_counted = self._same_number_of_keys is None or self.class_is_hidden
+        return self.spec.created_by_make and is_counted
 
     @cached_property
     def _same_number_of_keys(self) -> int | None:

@@ -505,21 +505,20 @@ class AnyNode(Node[object]):
         return None
 
     def count_keys(self, value: object) -> int:
-        if type(value) in _NEEDS_NO_READING:
-            return 0
-        count, waiting = 0, [value]
-        while waiting:
-            part = waiting.pop()
-            if isinstance(part, dict):
-                count += len(part)
-                waiting.extend(item for item in part.values() if type(item) not in _NEEDS_NO_READING)
-            elif isinstance(part, list):
-                waiting.extend(item for item in part if type(item) not in _NEEDS_NO_READING)
-            elif isinstance(part, float) and not math.isfinite(part):  # pydantic-core reads 1e400 as infinity
-                raise ValueError("a number that is not finite")
-        return count
+        keys, waiting = 0, [value]
+        for part in waiting:  # grows while its items are read
+            if type(part) is dict:
+                keys += len(part)
+                waiting.extend([item for item in part.values() if type(item) in _COUNTED])
+            elif type(part) is float:
+                if not math.isfinite(part):  # pydantic-core reads 1e400 as infinity
+                    raise ValueError("a number that is not finite")
+            elif isinstance(part, (list, tuple)):
+                waiting.extend([item for item in part if type(item) in _COUNTED])
+        return keys
 
 
+_COUNTED = frozenset((dict, list, tuple, float))
 _NEEDS_NO_READING = frozenset((str, int, bool, type(None)))
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import enum
 import json
+import random
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from itertools import combinations
+from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from typing_extensions import TypeAliasType
+from typing_extensions import TypeAliasType, TypedDict
 
 from output_parsers import Leniency, ParserRegistry, TypeParser, ValidatorError, parser_for
 from output_parsers.parser.fast_path import NOT_EXACT
@@ -67,6 +70,32 @@ class Reshaped(BaseModel):
         return data
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    friend: Cat | None = None
+
+
+@dataclass
+class Bird:
+    kind: Literal["bird"]
+    eggs: int | str
+
+
+class UserMessage(TypedDict):
+    kind: Literal["user"]
+    text: str
+
+
+class ToolMessage(TypedDict):
+    kind: Literal["tool"]
+    calls: NotRequired[list[dict[str, Any]]]
+
+
 Deep = TypeAliasType("Deep", "list[Deep]")
 
 
@@ -102,8 +131,12 @@ def read_slowly(tp: Any, text: str) -> Any:
         (list[int | float | str | bool | dict[str, int] | list[int] | None], True),
         (list[Item | Order], True),
         (date | str, False),
-        (list[int] | list[str], False),
+        (list[int] | list[str], True),
+        (list[int] | list[float], False),
+        (list[int] | set[str], False),  # both read an empty list, as different values
         (Item | Item2, False),
+        (Cat | Dog | UserMessage, True),
+        (UserMessage | ToolMessage, True),
         (int | Literal["a"] | Decimal, False),
         (Decimal, False),
         (date, True),
@@ -285,6 +318,38 @@ _MIXED = list[int | float | str | bool | dict[str, int] | list[int] | None]
 def test_a_union_or_any_json_is_read_as_by_the_nodes(tp: Any, text: str) -> None:
     value = read_fast(tp, text)
     assert repr(value) == repr(read_slowly(tp, text))
+
+
+_MEMBERS: list[Any] = [
+    Cat, Dog, Bird, UserMessage, ToolMessage, Color, Literal["cat", "a"],
+    int, float, str, bool, list[int], list[str], list[Cat], set[int], tuple[str, ...], tuple[int, int],
+    dict[str, int], dict[str, str], dict[str, list[int]], dict[str, Cat],
+]  # fmt: skip
+
+
+def test_each_pair_of_types_is_read_as_by_the_nodes() -> None:
+    generator = random.Random(0)
+
+    def value(depth: int = 0) -> object:
+        kind = generator.randrange(5 if depth < 3 else 3)
+        if kind < 3:
+            return generator.choice([1, 0, 2.5, "a", "red", "cat", True, None])
+        if kind == 3:
+            return [value(depth + 1) for _ in range(generator.randrange(3))]
+        names = generator.sample(["lives", "friend", "eggs", "text", "calls", "a"], generator.randrange(3))
+        kinds = {"kind": generator.choice(["cat", "dog", "bird", "user", "tool", 1])}
+        return (kinds if generator.random() < 0.8 else {}) | {name: value(depth + 1) for name in names}
+
+    read = 0
+    for one, other in combinations(_MEMBERS, 2):
+        parser = parser_for(list[one | other])  # type: ignore[valid-type]
+        for _ in range(40 if parser.fast_reader else 0):
+            text = json.dumps([value() for _ in range(generator.randrange(3))])
+            fast = read_fast(parser.target.annotated, text)
+            if fast is not NOT_EXACT:
+                read += 1
+                assert repr(fast) == repr(read_slowly(parser.target.annotated, text)), (one, other, text)
+    assert read > 1_000
 
 
 @pytest.mark.parametrize(
