@@ -223,7 +223,7 @@ class FieldRepair:
         repaired = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
         coercions = (*repaired, *answer.coercions, *reading.coercions)
         # The conversation gets the whole answer, not the fields alone.
-        messages = (*answer.messages[:-1], AiMessage(self.parser.write(reading.value)))
+        messages = (*answer.messages[:-1], AiMessage(self._patch.text(answer.value)))
         return replace(answer, value=reading.value, coercions=coercions, messages=messages)
 
 

@@ -34,12 +34,14 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict, is_typeddict
 
+from output_parsers.json.scanner import read_exact
 from output_parsers.parser.type_parser import ParserRegistry, TypeParser
-from output_parsers.result.errors import OutputParsingError, Problem
-from output_parsers.result.reading import Coercion, Leniency
+from output_parsers.result.errors import OutputParsingError, Problem, ValidatorError
+from output_parsers.result.reading import Coercion, Leniency, dump_json, strict_equal
 from output_parsers.types.decisions import DecisionNode, decisions_with_probabilities
 from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
 from output_parsers.types.target import Description, type_name
+from output_parsers.types.validation import JsonValidator, json_validator
 
 from ..engine.results import Result
 from ..models.errors import AiServiceError, Attempt, InnerCall, Strategy
@@ -95,6 +97,22 @@ class JsonCodec(Generic[T]):
         self._context = decisions_with_probabilities if has_decisions else nullcontext
 
     @cached_property
+    def _validator(self) -> JsonValidator | None:
+        validator = json_validator(self.parser.target)
+        return validator if validator is not None and validator.runs_user_code else None
+
+    @property
+    def write_problem(self) -> str:
+        """Why no value can be written so that it is read back; empty if it can."""
+        validator = json_validator(self.parser.target)
+        if validator is None or not validator.hides_values:
+            return ""
+        return (
+            f"the values of {self.name} cannot be written, because a SecretStr in them is masked; "
+            "return str, or give the field a serializer that shows it"
+        )
+
+    @cached_property
     def schema(self) -> JsonSchema:
         """The JSON Schema (draft 2020-12) of the converted type, with shared definitions in ``$defs``."""
         value_schema = (self._enveloped.schema or {}).get("properties", {}).get(_FIELD)
@@ -107,9 +125,20 @@ class JsonCodec(Generic[T]):
         return documented
 
     def write(self, value: T) -> str:
-        """Convert a value to JSON text, or raise ValueError if the value has the wrong type."""
-        with self._context():
-            return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
+        """Convert a value to JSON text, or raise ValueError if the value has the wrong type.
+
+        ``restore`` converts it back. ``read`` does, too, unless a validator would change the value again.
+        """
+        try:
+            with self._context():
+                return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
+        except (ValueError, ValidatorError):
+            if self._validator is None:
+                raise
+            text = dump_json(self.parser.node.write(value))
+            if not strict_equal(self.restore(text), value):
+                raise
+            return text
 
     def read(self, text: str) -> T:
         """Parse JSON text as a value of the type without repairing mistakes, or raise OutputParsingError."""
@@ -120,6 +149,29 @@ class JsonCodec(Generic[T]):
             raise OutputParsingError(
                 text, [_outside_envelope(problem) for problem in error.problems]
             ) from error
+
+    def restore(self, text: str) -> T:
+        """Convert a value that ``write`` has written, or raise OutputParsingError.
+
+        If a validator would change it again, it is restored without validators.
+        """
+        if self._validator is None:
+            return self.read(text)
+        failure = None
+        try:
+            value = self.read(text)
+            if read_exact(dump_json(self.parser.node.write(value))) == read_exact(text):
+                return value
+        except OutputParsingError as error:
+            failure = error
+        except (ValidatorError, ValueError):  # of a validator that refuses its own result
+            pass
+        try:
+            restored: T = self._validator.restore(text)
+        except ValueError as error:
+            problem = Problem("$", f"it cannot be restored: {error}")
+            raise failure or OutputParsingError(text, [problem]) from error
+        return restored
 
 
 def _without_time_formats(schema: object) -> Any:
@@ -205,6 +257,9 @@ class _MediaCodec(JsonCodec[Any]):
 
     def read(self, text: str) -> Any:
         return from_json_records(super().read(text))
+
+    def restore(self, text: str) -> Any:
+        return self.read(text)
 
 
 def is_json(text: str) -> bool:
@@ -541,7 +596,7 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
     Raises OutputParsingError for other text. Some parts of the original are lost: sources become plain data,
     tool runs have text but no result, rejected attempts have no text, and costs are unknown.
     """
-    record = codec.read(text)
+    record = codec.restore(text)
     account: AccountJson = record["account"]
     # The accepted reply is the reply of the last attempt.
     last_usage = account.attempts[-1].usage if account.attempts else None

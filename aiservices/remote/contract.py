@@ -379,6 +379,9 @@ def _method(
     except UnsupportedTypeError as error:
         problems.append(DefinitionProblem(qualname, str(error)))
         return None
+    if value_codec.write_problem:
+        problems.append(DefinitionProblem(qualname, value_codec.write_problem))
+        return None
     without_self = signature.signature
     arguments: list[Argument] = []
     fields: dict[str, Any] = {}

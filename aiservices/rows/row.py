@@ -353,6 +353,8 @@ def map_method(method: object, renamed: Mapping[str, str], *, text_only: bool) -
         codec = codec_for(plan.returns.output_type, DEFAULT_REGISTRY)
     except UnsupportedTypeError as error:
         messages.append(f"its values cannot be stored as JSON: {error}")
+    if codec is not None and codec.write_problem:
+        messages.append(codec.write_problem)
     if messages or codec is None:
         raise DefinitionError([DefinitionProblem(plan.call.qualname, message) for message in messages])
     readers = {}
@@ -706,7 +708,7 @@ class EntryReader:
         if error is None:
             try:
                 with collect_decisions() as decisions:
-                    value = self._method.codec.read(entry["value"])
+                    value = self._method.codec.restore(entry["value"])
             except OutputParsingError as problem:
                 raise RowsError(
                     f"the journal has a value that does not fit the return type: {problem}"

@@ -584,8 +584,11 @@ async def _answer_row(
     usage = usage_of(attempts)
     cost = _cost_of(attempts, prices if prices.prices else service_method.budget, settings, calls)
     if result is not None:
-        entry = done_entry(method, result, usage, cost, len(attempts))
-        return RowOutcome(entry, None, result, result.seconds)
+        try:
+            entry = done_entry(method, result, usage, cost, len(attempts))
+            return RowOutcome(entry, None, result, result.seconds)
+        except ValueError as error:  # the value cannot be written
+            failure = RowFailure.of(error)
     assert failure is not None
     seconds = 0.0 if invocation is None else invocation.state.seconds
     return RowOutcome(error_entry(failure.error, usage, cost, len(attempts)), failure, None, seconds)

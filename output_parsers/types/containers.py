@@ -647,6 +647,11 @@ class UnionNode(Node[object]):
                 continue
             if _equivalent(again, value):
                 return data
+        fitting = [option for option in self.options if not isinstance(option, NoneNode)]
+        if len(fitting) > 1:
+            fitting = [option for option in fitting if _value_class(option) is type(value)]
+        if len(fitting) == 1 and runs_validators(fitting[0]):  # which may change the value again
+            return fitting[0].write(value)
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
     def fixed_keys(self) -> int | None:

@@ -252,7 +252,7 @@ def _read_response(method: Method, text: str) -> object:
     try:
         if method.returns.shape is ReturnShape.RESULT:
             return read_result(text, method.result_codec)
-        return method.value_codec.read(text)
+        return method.value_codec.restore(text)
     except OutputParsingError as error:
         raise _wrong_response(method, error) from error
 
@@ -457,7 +457,7 @@ class RemoteEventDecoder:
     def _decode(self, name: str, data: str) -> Iterator[object]:
         match name:
             case EventName.TEXT | EventName.ITEM:
-                yield self._method.value_codec.read(data)
+                yield self._method.value_codec.restore(data)
             case EventName.UNFIT:
                 yield _item_error(json.loads(data))
             case EventName.ATTEMPT:
