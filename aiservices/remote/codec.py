@@ -38,6 +38,7 @@ from output_parsers.json.scanner import read_exact
 from output_parsers.parser.type_parser import ParserRegistry, TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, ValidatorError
 from output_parsers.result.reading import Coercion, Leniency, dump_json, strict_equal
+from output_parsers.types.constraints import PydanticNode
 from output_parsers.types.decisions import DecisionNode, decisions_with_probabilities
 from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
 from output_parsers.types.target import Description, type_name
@@ -104,12 +105,11 @@ class JsonCodec(Generic[T]):
     @property
     def write_problem(self) -> str:
         """Why no value can be written so that it is read back; empty if it can."""
-        validator = json_validator(self.parser.target)
-        if validator is None or not validator.hides_values:
+        if not any(isinstance(node, PydanticNode) and node.is_masked for node in walk(self.parser.node)):
             return ""
         return (
-            f"the values of {self.name} cannot be written, because a SecretStr in them is masked; "
-            "return str, or give the field a serializer that shows it"
+            f"the values of {self.name} cannot be written, because pydantic masks the secrets in them; "
+            "use str instead"
         )
 
     @cached_property
@@ -125,13 +125,12 @@ class JsonCodec(Generic[T]):
         return documented
 
     def write(self, value: T) -> str:
-        """Convert a value to JSON text, or raise ValueError if the value has the wrong type.
+        """Convert a value to JSON text that ``restore`` converts back.
 
-        ``restore`` converts it back. ``read`` does, too, unless a validator would change the value again.
+        Raises ValueError if the value has the wrong type.
         """
         try:
-            with self._context():
-                return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
+            return self.write_argument(value)
         except (ValueError, ValidatorError):
             if self._validator is None:
                 raise
@@ -139,6 +138,14 @@ class JsonCodec(Generic[T]):
             if not strict_equal(self.restore(text), value):
                 raise
             return text
+
+    def write_argument(self, value: T) -> str:
+        """Convert a value to JSON text that ``read`` converts back, although it runs the validators.
+
+        Raises ValueError if the value has the wrong type, or if a validator would change it again.
+        """
+        with self._context():
+            return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
 
     def read(self, text: str) -> T:
         """Parse JSON text as a value of the type without repairing mistakes, or raise OutputParsingError."""

@@ -265,7 +265,7 @@ class Method:
             # bind returns a tuple for *args, but the codec expects a list.
             if self._variadic_name in fields:
                 fields[self._variadic_name] = list(fields[self._variadic_name])
-            return self.arguments_codec.write(fields)
+            return self.arguments_codec.write_argument(fields)
         except ValueError as error:
             raise ValueError(f"{self.qualname}: the arguments cannot be sent: {error}") from error
 

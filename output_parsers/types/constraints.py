@@ -16,7 +16,17 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
-from pydantic import Discriminator, Field, PydanticUserError, Tag, TypeAdapter, ValidationError
+from pydantic import (
+    Discriminator,
+    Field,
+    PydanticUserError,
+    Secret,
+    SecretBytes,
+    SecretStr,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 from pydantic.functional_validators import AfterValidator, BeforeValidator, PlainValidator, WrapValidator
@@ -55,9 +65,13 @@ class PydanticNode(Node[object]):
 
     A validator of the user that runs first gets any JSON. pydantic may then convert other types, which is
     recorded.
+
+    Attributes:
+        is_masked: True if a value is masked when it is written, as by SecretStr.
     """
 
     prose = True
+    is_masked = False
 
     def __init__(self, name: str, adapter: TypeAdapter[object]) -> None:
         self._validator = JsonValidator(adapter)
@@ -129,11 +143,16 @@ def pydantic_node(target: Target) -> Node[object] | None:
         adapter: TypeAdapter[object] = TypeAdapter(target.annotated)
         if adapter.core_schema["type"] in _NOT_JSON:
             return None
-        return PydanticNode(type_name(target.type), adapter)
+        node = PydanticNode(type_name(target.type), adapter)
+        node.is_masked = isinstance(target.origin, type) and issubclass(target.origin, _SECRETS)
+        return node
     except ImportError as error:  # EmailStr without its package
         raise UnsupportedTypeError(type_name(target.type), target.path, ["pydantic"], str(error)) from error
     except (PydanticUserError, TypeError, NotImplementedError, AttributeError):
         return None  # pydantic does not know the type; the caller reports it as unsupported
+
+
+_SECRETS = (Secret, SecretBytes, SecretStr)
 
 
 def is_read_by_metadata(target: Target) -> bool:

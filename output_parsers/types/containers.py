@@ -46,7 +46,7 @@ from .node import (
     json_node_of,
     walk,
 )
-from .records import ObjectNode
+from .records import ObjectNode, RootModelNode
 from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
 from .target import Target, type_name
 from .validation import JsonReader, json_validator, readable_by_pydantic, runs_validators
@@ -649,8 +649,8 @@ class UnionNode(Node[object]):
                 return data
         fitting = [option for option in self.options if not isinstance(option, NoneNode)]
         if len(fitting) > 1:
-            fitting = [option for option in fitting if _value_class(option) is type(value)]
-        if len(fitting) == 1 and runs_validators(fitting[0]):  # which may change the value again
+            fitting = [option for option in fitting if type(value) is _value_class(option)]
+        if len(fitting) == 1:  # a validator or the class changes the value again
             return fitting[0].write(value)
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
@@ -823,6 +823,8 @@ def _value_class(node: Node[object]) -> Any:
     """Return the class of the values that a node reads from exact JSON."""
     while isinstance(node, (RecursiveNode, ConstrainedNode)):
         node = node.target if isinstance(node, RecursiveNode) else node.inner
+    if isinstance(node, RootModelNode):
+        return node.cls
     if isinstance(node, ObjectNode):
         return dict if is_typeddict(node.spec.cls) else node.spec.cls
     if isinstance(node, (DictNode, TupleNode)):

@@ -524,7 +524,7 @@ class RootModelNode(Node[object]):
     """Reads a pydantic RootModel from the JSON of the single value in the model."""
 
     def __init__(self, cls: type[BaseModel], inner: Node[object]) -> None:
-        self._cls = cls
+        self.cls = cls
         self._inner = inner
         self.kind = inner.kind
         self.prose = inner.prose
@@ -539,15 +539,15 @@ class RootModelNode(Node[object]):
         return self.part_schemas(definitions)[0]
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return self.part_hints(enclosing)[0] if self not in enclosing else self._cls.__name__
+        return self.part_hints(enclosing)[0] if self not in enclosing else self.cls.__name__
 
     @cached_property
     def _json_reader(self) -> JsonReader | None:
-        return JsonReader(self, self._validator, self._cls.__name__) if readable_by_pydantic(self) else None
+        return JsonReader(self, self._validator, self.cls.__name__) if readable_by_pydantic(self) else None
 
     @cached_property
     def _validator(self) -> JsonValidator:
-        return JsonValidator(TypeAdapter(self._cls))
+        return JsonValidator(TypeAdapter(self.cls))
 
     @cached_property
     def runs_user_code(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
@@ -567,7 +567,7 @@ class RootModelNode(Node[object]):
         return json_node_of(self._inner, built)
 
     def write(self, value: object) -> Json:
-        if not isinstance(value, self._cls):
+        if not isinstance(value, self.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         model: Any = value
         return self._inner.write(model.root)
@@ -578,7 +578,7 @@ class RootModelNode(Node[object]):
         Raises ValidationFailure if the model rejects it.
         """
         try:
-            return self._cls.model_validate(value)
+            return self.cls.model_validate(value)
         except ValidationError as error:
             raise ValidationFailure(*problems_of(error, cursor, value)) from error
 

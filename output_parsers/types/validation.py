@@ -87,23 +87,22 @@ class JsonValidator:
             return self._adapter.validator.validate_json(text)
 
     @cached_property
-    def _restoring(self) -> SchemaValidator | None:
-        schema = restoring_schema(self._adapter.core_schema)
+    def _restoring(self) -> list[SchemaValidator]:
+        schemas = (restoring_schema(self._adapter.core_schema, any_result=result) for result in (False, True))
         try:
-            return SchemaValidator(schema, CoreConfig(strict=True), _use_prebuilt=False)
+            return [SchemaValidator(one, CoreConfig(strict=True), _use_prebuilt=False) for one in schemas]
         except (SchemaError, TypeError, KeyError):
-            return None
-
-    @property
-    def hides_values(self) -> bool:
-        """True if a part of the type is masked when it is written, as by SecretStr."""
-        return hides_values(self._adapter.core_schema)
+            return []
 
     def restore(self, text: str) -> Any:
         """Convert the JSON of a written value back without running validators, or raise ValueError."""
-        if self._restoring is None:
-            raise ValueError("pydantic cannot restore the type")
-        return self._restoring.validate_json(text)
+        error: ValueError = ValueError("pydantic cannot restore the type")
+        for validator in self._restoring:
+            try:
+                return validator.validate_json(text)
+            except ValueError as refusal:
+                error = refusal
+        raise error
 
     def shape_problems(self, data: Json, cursor: Cursor) -> list[Problem]:
         """Return why JSON data does not have the types of the schema; an empty list if it has."""
@@ -301,46 +300,32 @@ def shape_schema(schema: Any) -> Any:
     return {**copy, "strict": True}
 
 
-def restoring_schema(schema: Any) -> Any:
+def restoring_schema(schema: Any, *, any_result: bool) -> Any:
     """Return a strict copy of a pydantic-core schema that restores written values without running validators.
 
-    What such a function has returned is accepted as it was written, as far as the inner schema refuses it.
+    With ``any_result``, validators may have returned anything, and else values of the schemas inside them.
     """
+    restoring = partial(restoring_schema, any_result=any_result)
     if isinstance(schema, (list, tuple)):
-        return type(schema)(map(restoring_schema, schema))
+        return type(schema)(map(restoring, schema))
     if not isinstance(schema, dict):
         return schema
     kind = schema.get("type")
     if not isinstance(kind, str):
-        return {key: restoring_schema(value) for key, value in schema.items()}
+        return {key: restoring(value) for key, value in schema.items()}
     if _is_user_function(schema):
-        inner = restoring_schema(schema.get("schema", {"type": "any"}))
-        choices = [inner, {"type": "any"}]
-        inner = {"type": "union", "mode": "left_to_right", "choices": choices}
+        inner = restoring(schema.get("schema", {"type": "any"}))
+        if any_result:
+            choices = [inner, {"type": "any"}]
+            inner = {"type": "union", "mode": "left_to_right", "choices": choices}
         return {**inner, "ref": schema["ref"]} if "ref" in schema else inner
     skipped = ("serialization", "metadata", "post_init", "custom_init")
     copy = {
-        key: value if key == "default" else restoring_schema(value)
+        key: value if key == "default" else restoring(value)
         for key, value in schema.items()
         if key not in skipped
     }
     return {**copy, "strict": True}
-
-
-def hides_values(schema: object) -> bool:
-    """Return True if values of a pydantic-core schema are masked when they are written, as by SecretStr."""
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, (list, tuple)):
-            waiting += part
-        elif isinstance(part, dict):
-            function = (part.get("serialization") or {}).get("function")
-            if function is None:
-                waiting += [value for key, value in part.items() if key != "metadata"]
-            elif function.__module__ == "pydantic.types" and "secret" in function.__name__:
-                return True
-    return False
 
 
 def _shape_inside(schema: CoreSchema) -> CoreSchema | None:

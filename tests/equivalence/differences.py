@@ -68,7 +68,11 @@ JSON_COLUMNS = {
     "fields of any JSON: text",
 }
 
-NOT_READ_BACK = {"pydantic types", "validator: Discounted", "validator: Doubled"}
+
+def has_secret(case: Case) -> bool:
+    """Tell whether a part of the type is a SecretStr."""
+    return case.name == "pydantic types" or case.reply == '{"pw":"x"}' or case.form is SecretStr
+
 
 ON_PURPOSE = [
     Rule(
@@ -116,7 +120,10 @@ ON_PURPOSE = [
     Rule(
         "A column of decimals has 18 places.",
         COLUMNS,
-        lambda case: case.form in (Decimal, Order, Prices) or case.name == "constrained Decimal",
+        lambda case: (
+            case.form in (Decimal, Order, Prices)
+            or case.name in ("constrained Decimal", "validator: Discounted")
+        ),
         ("how-to/tables.md", "Decimals have 18 places"),
     ),
     Rule(
@@ -149,16 +156,21 @@ ON_PURPOSE = [
         lambda case: case.form in (int | str, list[str] | str, Person | str, Cat | str | None),
         ("cli.md", "taken as text if the type accepts a text, else read as JSON"),
     ),
+    Rule(
+        "A SecretStr cannot be written.",
+        "HTTP response|remote client, .*|MCP tool|aiservices call|a?map_rows.*|as_udf|BatchEngine",
+        has_secret,
+        ("how-to/own-types.md", "A type with a `SecretStr` is refused by all of them"),
+    ),
+    Rule(
+        "A client cannot send a value that the validators of the server would change, or a SecretStr.",
+        "argument of a remote client",
+        lambda case: case.name in ("validator: Discounted", "validator: Doubled") or has_secret(case),
+        ("how-to/own-types.md", "Only a client cannot send such a value as an argument"),
+    ),
 ]
 
 FAULTS = [
-    Rule(
-        "A value that is not read back as it was written, such as SecretStr or one that its validator "
-        "changes each time, cannot be written: a call fails after it was paid, and a run over a table ends.",
-        "HTTP response|remote client, .*|MCP tool|aiservices call|a?map_rows.*|as_udf|BatchEngine"
-        "|argument of a remote client|McpTools",
-        lambda case: case.name in NOT_READ_BACK or case.reply == '{"pw":"x"}' or case.form is SecretStr,
-    ),
     Rule(
         "In strict mode, the pairs with the extra keys of a model are mixed up with a key of that name.",
         "(json_schema|output_tool), (blocking|async)",

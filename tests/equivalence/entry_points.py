@@ -25,6 +25,7 @@ import pyarrow.parquet
 from batch_server import BatchServer, Faults
 from equivalence import table
 from equivalence.dialects import DIALECTS, DialectServer
+from equivalence.differences import has_secret
 from equivalence.outcomes import Outcome, of_error, of_result, of_value, typed
 from equivalence.table import Case
 from equivalence.world import MODEL, PERMITTED, SCRIPT, Items, Mounts, Nothing, Plain, Takes, Whole, World
@@ -70,6 +71,7 @@ from aiservices.structured import StructuredSettings, structured
 from aiservices.testing import CassetteChatModel
 from output_parsers import PartialReader, parser_for, read
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
+from output_parsers.types.validation import runs_validators
 
 __all__ = ["ENTRY_POINTS", "EntryPoint"]
 
@@ -488,8 +490,10 @@ def _of_problem(problem: Any) -> Outcome:
 
 def _of_json(case: Case, text: str) -> Outcome:
     """Return the outcome of a value that arrived as JSON."""
-    if get_origin(case.form) is Decision:  # its probabilities are fields of an object
-        return of_value(codec_for(case.form, DEFAULT_REGISTRY).read(text))
+    codec = codec_for(case.form, DEFAULT_REGISTRY)
+    # The probabilities of a decision are fields of an object. Validators must not run again.
+    if get_origin(case.form) is Decision or runs_validators(codec.parser.node):
+        return of_value(codec.restore(text))
     return of_value(read(case.form, json.loads(text) if _is_text_form(case) else text).value)
 
 
@@ -810,9 +814,9 @@ def _method(name: str, form: Any) -> Any:
     return options(strategy=strategy)(user_message("Give {{what}}.")(method))
 
 
-@entry_point("McpTools", _is_scripted)
+@entry_point("McpTools", lambda case: _is_scripted(case) and not has_secret(case))
 def _mcp_tools(world: World, case: Case) -> Outcome:
-    forms = {id(one.form): one.form for one in table.CASES}
+    forms = {id(one.form): one.form for one in table.CASES if not has_secret(one)}
     server, method = divmod(list(forms).index(id(case.form)), 25)  # each call lists the tools of a server
     types = list(forms.values())[server * 25 : server * 25 + 25]
     tools = world.once(("mcp client", server), lambda: _mcp_client(world, types))

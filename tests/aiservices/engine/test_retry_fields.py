@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import pytest
+from pydantic import AfterValidator, BaseModel
 
 from aiservices import (
     AiMessage,
@@ -304,3 +305,16 @@ def test_the_strategy_of_the_answer_is_kept() -> None:
         Strategy.JSON_SCHEMA,
         [Strategy.JSON_SCHEMA] * 2,
     )
+
+
+def test_a_value_that_its_validators_would_change_again_is_repaired() -> None:
+    class Offer(BaseModel):
+        name: str
+        discount: Annotated[float, AfterValidator(lambda percent: percent / 100)]
+
+    class Shop(Protocol):
+        def offer(self, text: str) -> Offer: ...
+
+    model = scripted('{"name": "a", "discount": "half"}', '{"discount": 50}')
+    shop = create(Shop, model, retry=Retry(mode="fields"), budget=Budget(first_wait=0))
+    assert shop.offer("x") == Offer.model_construct(name="a", discount=0.5)

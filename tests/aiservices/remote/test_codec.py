@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -15,13 +16,32 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretStr,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from aiservices import AiMessage, ChatReply, Int8, Usage
+from aiservices import (
+    AiMessage,
+    ChatReply,
+    DefinitionError,
+    Int8,
+    ScriptedChatModel,
+    Usage,
+    create,
+    user_message,
+)
 from aiservices.integrations.fastapi import app, client
-from output_parsers import OutputParsingError
+from aiservices.integrations.mcp import mcp_server
+from aiservices.rows import as_udf, map_rows
+from output_parsers import OutputParsingError, parse
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
 from output_parsers.result.reading import strict_equal
 
@@ -223,3 +243,105 @@ def test_the_path_of_a_problem_does_not_contain_the_envelope() -> None:
     with pytest.raises(OutputParsingError) as caught:
         codec_for(list[int], DEFAULT_REGISTRY).read('[1, "x"]')
     assert [str(problem) for problem in caught.value.problems] == ['$[1]: expected an integer, found "x"']
+
+
+class Discounted(BaseModel):
+    discount: Annotated[float, AfterValidator(lambda percent: percent / 100)]
+
+
+class Doubled(RootModel[Annotated[int, AfterValidator(lambda number: number * 2)]]):
+    pass
+
+
+class Tagged(BaseModel):
+    tags: Annotated[str, AfterValidator(lambda text: text.split(","))]
+    of: Discounted | Doubled | None = None
+
+
+class Later(BaseModel):
+    year: int = Field(alias="Year")
+
+    @model_validator(mode="after")
+    def next(self) -> Later:
+        self.year += 1
+        return self
+
+
+class Earlier(BaseModel):
+    year: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def previous(cls, data: dict[str, int]) -> dict[str, int]:
+        return {"year": data["year"] - 1}
+
+
+@dataclass
+class Grown:
+    size: int
+
+    def __post_init__(self) -> None:
+        self.size += 1
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (Discounted, '{"discount": 50}'),
+        (list[Doubled], "[1, 2]"),
+        (dict[str, Doubled | str], '{"a": 1, "b": "x"}'),
+        (Tagged, '{"tags": "a,b", "of": {"discount": 50}}'),
+        (Tagged, '{"tags": "a", "of": 4}'),
+        (Later, '{"Year": 2000}'),
+        (Earlier, '{"year": 2000}'),
+        (Grown | None, '{"size": 1}'),
+        (Annotated[int, AfterValidator(lambda number: -number)], "5"),
+    ],
+)
+def test_a_value_that_its_validators_would_change_again_is_restored(form: Any, text: str) -> None:
+    from aiservices.remote.codec import codec_for
+
+    codec = codec_for(form, DEFAULT_REGISTRY)
+    value = parse(form, text)
+    written = codec.write(value)
+    assert strict_equal(codec.restore(written), value)
+    with pytest.raises(ValueError, match=r"is read as|cannot be written|expected"):
+        codec.write_argument(value)
+
+
+class Login(BaseModel):
+    password: SecretStr
+
+
+def test_a_secret_is_refused_before_it_is_paid_for() -> None:
+    class Desk(Protocol):
+        @user_message("{{text}}")
+        def login(self, text: str) -> list[Login]: ...
+
+    model = ScriptedChatModel(['[{"password": "x"}]'])
+    desk = create(Desk, model)
+    message = "the values of list[Login] cannot be written, because pydantic masks the secrets in them"
+    serving: list[Callable[[], object]] = [
+        lambda: app(desk),
+        lambda: mcp_server(desk),
+        lambda: map_rows(desk.login, [{"text": "t"}]),
+        lambda: as_udf(desk.login),
+    ]
+    for serve in serving:
+        with pytest.raises(DefinitionError, match=re.escape(message)):
+            serve()
+    assert model.requests == []
+    assert desk.login("t")[0].password.get_secret_value() == "x"
+
+
+def test_rows_have_values_that_their_validators_would_change_again(tmp_path: Path) -> None:
+    class Desk(Protocol):
+        @user_message("{{text}}")
+        def discount(self, text: str) -> Discounted: ...
+
+    model = ScriptedChatModel([f'{{"discount": {number}}}' for number in (50, 100)])
+    settings: Any = {"key": "text", "to": tmp_path / "o.jsonl", "max_concurrency": 1}
+    for _ in range(2):  # the second time from the journal
+        rows = map_rows(create(Desk, model).discount, [{"text": "a"}, {"text": "b"}], **settings)
+        assert [row.value.discount for row in rows] == [0.5, 1.0]
+    assert '"discount": 0.5' in (tmp_path / "o.jsonl").read_text()
