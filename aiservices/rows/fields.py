@@ -206,6 +206,12 @@ _TEMPORAL = {
     ),
     "duration": Shape(lambda _: pyarrow().duration("us"), _to_duration, "duration"),
 }
+_KNOWN_DATETIMES = {
+    "AwareDatetime": Shape(lambda _: pyarrow().timestamp("us", "UTC"), _to_datetime, "aware"),
+    "NaiveDatetime": Shape(lambda _: pyarrow().timestamp("us"), _to_datetime, "naive"),
+}
+# What any value of a type may be, for columns whose types are fixed in advance.
+ANY_TIMES = frozenset(("naive", "aware", "aware time"))
 _BY_JSON_TYPE = {"string": _TEXT, "integer": _INT, "number": _FLOAT, "boolean": _BOOL}
 
 
@@ -251,7 +257,7 @@ def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> S
             schema = other.schema(Definitions())
             json_type, text_format = schema.get("type"), schema.get("format")
             if isinstance(other, PydanticNode) and text_format in ("date", "date-time", "time"):
-                return _TEMPORAL[text_format]  # such as AwareDatetime
+                return _KNOWN_DATETIMES.get(other.name) or _TEMPORAL[text_format]  # such as PastDate
             return _BY_JSON_TYPE.get(json_type, _JSON) if isinstance(json_type, str) else _JSON
     return _JSON
 

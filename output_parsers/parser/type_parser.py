@@ -118,18 +118,12 @@ class TypeParser(Generic[T]):
     @cached_property
     def plain_text(self) -> bool:
         """True if the type is plain text, so that the model's whole reply is the value."""
-        return isinstance(self._unconstrained, TextNode)
+        return isinstance(_without_constraints(self.node), TextNode)
 
     @cached_property
     def _choices(self) -> ChoiceNode[Any] | None:
-        return self._unconstrained if isinstance(self._unconstrained, ChoiceNode) else None
-
-    @cached_property
-    def _unconstrained(self) -> Node[Any]:
-        node: Node[Any] = self.node
-        while isinstance(node, ConstrainedNode):
-            node = node.inner
-        return node
+        node = _without_constraints(self._value_node)  # an envelope may be missing
+        return node if isinstance(node, ChoiceNode) else None
 
     @property
     def schema(self) -> JsonSchema | None:
@@ -480,6 +474,12 @@ def _difference_message(value: object, again: object) -> str:
 
 def _is_one_object(value: Json) -> TypeGuard[list[Json]]:
     return isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict)
+
+
+def _without_constraints(node: Node[Any]) -> Node[Any]:
+    while isinstance(node, ConstrainedNode):
+        node = node.inner
+    return node
 
 
 def _is_record(node: Node[Any]) -> bool:

@@ -67,6 +67,7 @@ class PydanticNode(Node[object]):
     recorded.
 
     Attributes:
+        name: The name of the type.
         is_masked: True if a value is masked when it is written, as by SecretStr.
     """
 
@@ -81,7 +82,7 @@ class PydanticNode(Node[object]):
         while "schema" in schema:
             schema = schema["schema"]
         self._is_decimal = schema["type"] == "decimal"
-        self._name = name
+        self.name = name
         self.kind = f"a value for {name}"
         try:
             self._schema = adapter.json_schema()
@@ -97,7 +98,7 @@ class PydanticNode(Node[object]):
         return dict(self._schema)
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        hint = f"{self._name} ({self._schema.get('format') or self._schema.get('type') or 'value'})"
+        hint = f"{self.name} ({self._schema.get('format') or self._schema.get('type') or 'value'})"
         return f'"{hint}"' if self._schema.get("type") == "string" else hint
 
     def convert_json(self, data: Json, cursor: Cursor) -> Json:
@@ -112,7 +113,7 @@ class PydanticNode(Node[object]):
 
     @cached_property
     def _json_reader(self) -> JsonReader:
-        return JsonReader(self, self._validator, self._name)
+        return JsonReader(self, self._validator, self.name)
 
     def read(self, data: Json, cursor: Cursor) -> object:
         return self._json_reader.read(data, cursor)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from equivalence.return_types import Cat, Open, Order, Person, Prices
 from equivalence.table import Case
@@ -106,6 +106,12 @@ ON_PURPOSE = [
         ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
     ),
     Rule(
+        "In strict mode, the extra keys of a model are pairs, under a key that may also be one of them.",
+        "(json_schema|output_tool), (blocking|async)",
+        lambda case: '"additional_properties"' in case.reply,
+        ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
+    ),
+    Rule(
         "A column holds unions and Any as JSON text.",
         COLUMNS,
         lambda case: case.form in (int | str, Any, object, dict, list) or case.name in JSON_COLUMNS,
@@ -134,7 +140,7 @@ ON_PURPOSE = [
     ),
     Rule(
         "A column of datetimes with an offset is in UTC.",
-        "map_rows to Parquet",
+        COLUMNS,
         named("datetime, offset"),
         ("how-to/tables.md", "datetimes with an offset are in UTC"),
     ),
@@ -171,21 +177,6 @@ ON_PURPOSE = [
 ]
 
 FAULTS = [
-    Rule(
-        "In strict mode, the pairs with the extra keys of a model are mixed up with a key of that name.",
-        "(json_schema|output_tool), (blocking|async)",
-        lambda case: '"additional_properties"' in case.reply,
-    ),
-    Rule(
-        "A bare choice that looks like JSON is exact for parse, and a coercion in an envelope.",
-        "(json_schema|json_mode|output_tool), .*",
-        replying("true", form=Literal["true", "false"]),
-    ),
-    Rule(
-        "as_udf refuses each time with an offset, also UTC, after it was paid; map_rows has a column in UTC.",
-        "as_udf",
-        named("time, zoned", "datetime, UTC", "datetime, offset"),
-    ),
     Rule(
         "The last snapshot of a stream of a Decision has no probabilities; only its result has them.",
         "(.*, )?(Async)?Stream",

@@ -19,7 +19,7 @@ from ...engine.response_cache import ResponseCache
 from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least, is_positive
 from ...models.limits import Limits
 from ...service.settings import check_keywords
-from ..fields import Fields, answer_columns, output_fields
+from ..fields import ANY_TIMES, AnswerColumn, Fields, answer_columns, fit, output_fields
 from ..row import EntryReader, MappedMethod, RowsError, content_id, map_method, with_columns
 from ..runner import shared_budget
 from ..tables import batch_rows, open_table, pyarrow
@@ -89,7 +89,7 @@ class Udf:
         fields = self._fields(schema)
         pa = pyarrow()
         for column in fields.answers.columns:
-            schema = schema.append(pa.field(column.name, column.shape.arrow(set())))
+            schema = schema.append(pa.field(column.name, _column_type(column)))
         return schema.append(pa.field(fields.error, pa.string()))
 
     def spark_schema(self, frame: Any) -> Any:
@@ -147,7 +147,7 @@ class Udf:
             for column, value in zip(answers, values, strict=True):
                 column.append(value)
         arrays = [
-            pa.array(values, column.shape.arrow(set()))
+            pa.array([fit(value, _column_type(column)) for value in values], _column_type(column))
             for column, values in zip(fields.answers.columns, answers, strict=True)
         ]
         schema = self.schema(batch.schema)
@@ -157,6 +157,11 @@ class Udf:
 
     def __repr__(self) -> str:
         return f"<as_udf of {self.__name__}>"
+
+
+def _column_type(column: AnswerColumn) -> Any:
+    """Return the Arrow type of a column, which must hold every value: other workers have further rows."""
+    return column.shape.arrow({*ANY_TIMES})
 
 
 def _values(
@@ -176,8 +181,8 @@ def _values(
         facts: set[str] = set()
         try:
             value = column.shape.value(column.to_json(answer[column.name]), facts)
-            if column.shape.arrow(facts) != column.shape.arrow(set()):
-                raise ValueError(f"{answer[column.name]!r} does not fit {column.shape.arrow(set())}")
+            if column.shape.arrow({*facts, *ANY_TIMES}) != _column_type(column):
+                raise ValueError(f"{answer[column.name]!r} does not fit {_column_type(column)}")
         except ValueError as problem:
             return nothing, f"column {column.name}: {problem}"
         values.append(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
@@ -9,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import pytest
 from engine_desk import Desk, LoggingModel, asked, table
+from pydantic import AwareDatetime, NaiveDatetime
 
 from aiservices import (
     AuthenticationError,
@@ -63,7 +65,7 @@ class Tickets(Protocol):
 TYPES = {
     "kind": pa.string(),
     "due": pa.date32(),
-    "at": pa.timestamp("us"),
+    "at": pa.string(),
     "lines": pa.list_(pa.struct([("text", pa.string()), ("amount", pa.decimal128(38, 18))])),
     "tags": pa.map_(pa.string(), pa.int64()),
     "note": pa.string(),
@@ -87,7 +89,8 @@ def test_the_answers_are_columns_with_the_types_of_the_return_type() -> None:
     assert first["error"] is None
     assert {**first, "id": 3} == third
     expected = desk.ticket("b")
-    assert (second["kind"], second["due"], second["at"]) == (expected.kind, expected.due, expected.at)
+    times = second["due"], second["at"]
+    assert (second["kind"], *times) == (expected.kind, expected.due, expected.at.isoformat())
     assert [one["amount"] for one in second["lines"]] == [one.amount for one in expected.lines]
     assert dict(second["tags"]) == expected.tags
 
@@ -121,15 +124,45 @@ def test_equal_rows_are_asked_once_and_an_error_is_in_its_row(tmp_path: Path) ->
     assert len([number for _, number in asked(tmp_path / "log") if number == "1"]) == 1
 
 
-def test_a_value_that_the_column_cannot_hold_is_an_error_of_its_row() -> None:
+TEN = datetime(2026, 1, 1, 10)
+
+
+@pytest.mark.parametrize(
+    ("form", "reply", "tp", "value"),
+    [
+        (datetime, "2026-01-01T10:00:00", pa.string(), "2026-01-01T10:00:00"),
+        (datetime, "2026-01-01T10:00:00+02:00", pa.string(), "2026-01-01T08:00:00Z"),
+        (time, "10:00:00+02:00", pa.string(), "10:00:00+02:00"),
+        (
+            AwareDatetime,
+            "2026-01-01T10:00:00Z",
+            pa.timestamp("us", "UTC"),
+            datetime(2026, 1, 1, 10, tzinfo=UTC),
+        ),
+        (NaiveDatetime | None, "2026-01-01T10:00:00", pa.timestamp("us"), datetime(2026, 1, 1, 10)),
+        (list[datetime], ["2026-01-01T10:00:00Z"], pa.list_(pa.string()), ["2026-01-01T10:00:00Z"]),
+    ],
+)
+def test_times_with_and_without_an_offset_have_columns(form: Any, reply: Any, tp: Any, value: Any) -> None:
     class Clock(Protocol):
         @user_message("When? {{text}}")
-        def at(self, text: str) -> datetime: ...
+        def at(self, text: str) -> form: ...
 
-    model = ScriptedChatModel(lambda request: '{"value": "2026-01-01T10:00:00+02:00"}')
-    (row, *_) = as_udf(create(Clock, model).at)(INPUT).to_pylist()
+    model = ScriptedChatModel(lambda request: json.dumps({"value": reply}))
+    table = as_udf(create(Clock, model).at)(INPUT)
+    assert table.schema.field("value").type == tp
+    assert table.to_pylist()[0] == {"id": 1, "text": "a", "value": value, "error": None}
+
+
+def test_a_value_that_the_column_cannot_hold_is_an_error_of_its_row() -> None:
+    class Shop(Protocol):
+        @user_message("How much? {{text}}")
+        def price(self, text: str) -> Decimal: ...
+
+    model = ScriptedChatModel(lambda request: f'{{"value": 0.{"1" * 40}}}')
+    (row, *_) = as_udf(create(Shop, model).price)(INPUT).to_pylist()
     assert row["value"] is None
-    assert re.match(r"column value: .*datetime.* does not fit timestamp\[us\]", row["error"])
+    assert re.match(r"column value: Decimal.* does not fit decimal128\(38, 18\)", row["error"])
 
 
 def test_a_batch_that_is_processed_again_asks_for_nothing(tmp_path: Path) -> None:
