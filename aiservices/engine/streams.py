@@ -273,6 +273,7 @@ class StreamState(Generic[T]):
         self._reported_fields: set[str] = set()
         self._reported_items = 0
         self._last_value: Any = _NOTHING
+        self._is_completed_later = False  # True if the result has probabilities that no snapshot has
         self.is_over = False
         self.error: BaseException | None = None
         self.result: Result[T] | None = None
@@ -291,6 +292,7 @@ class StreamState(Generic[T]):
             output_format = event.output_format
             parser = output_format.parser if output_format.is_streamed else None
             self._reader = None if parser is None else PartialReader(parser, validate_early=False)
+            self._is_completed_later = parser is not None and parser.has_decisions
             self._text_of = output_format.text_extractor()
             if self._call is not None:
                 self._call.streamed_reading = self._reading
@@ -300,7 +302,7 @@ class StreamState(Generic[T]):
             return False
         self.result = self._make_result(event.answer)
         # The last snapshot is not repeated if the final value equals it.
-        return not strict_equal(self._last_value, self.result.value)
+        return self._is_completed_later or not strict_equal(self._last_value, self.result.value)
 
     def _reading(self, text: str) -> Reading[Any] | None:
         """Return the complete reply as it was read; None if it has another text."""

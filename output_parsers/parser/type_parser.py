@@ -32,7 +32,7 @@ from ..result.reading import (
 from ..types.choices import ChoiceNode, choice_node
 from ..types.constraints import ConstrainedNode, is_read_by_metadata, pydantic_node, with_constraints
 from ..types.containers import ListNode, UnionNode, mapping_node, sequence_node, union_node
-from ..types.decisions import decision_node
+from ..types.decisions import DecisionNode, decision_node
 from ..types.node import (
     CustomNode,
     JsonSchema,
@@ -42,6 +42,7 @@ from ..types.node import (
     described_hint,
     json_node_of,
     schema_of,
+    walk,
     with_description,
 )
 from ..types.records import (
@@ -119,6 +120,11 @@ class TypeParser(Generic[T]):
     def plain_text(self) -> bool:
         """True if the type is plain text, so that the model's whole reply is the value."""
         return isinstance(_without_constraints(self.node), TextNode)
+
+    @cached_property
+    def has_decisions(self) -> bool:
+        """True if a part of the type is a Decision, which gets its probabilities after it was read."""
+        return any(isinstance(node, DecisionNode) for node in walk(self.node))
 
     @cached_property
     def _choices(self) -> ChoiceNode[Any] | None:

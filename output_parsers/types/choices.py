@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from decimal import Decimal
 from enum import Enum, Flag
 from functools import cached_property
@@ -100,7 +100,7 @@ class ChoiceNode(Node[T]):
         return self._choices_by_text.get(text)
 
     @property
-    def texts(self) -> Collection[str]:
+    def texts(self) -> Set[str]:
         """The choices whose JSON value is a string, by this string."""
         return self._choices_by_text.keys()
 
