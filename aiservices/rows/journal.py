@@ -1,8 +1,8 @@
 """A run's journal: a file to which each model reply and each finished row is appended.
 
 Each line has a checksum and a JSON object. The first line says what the run does. A line ``reply`` contains a
-model's reply, and a line ``done`` a finished row. A second run sends only the requests whose replies are
-missing.
+model's reply, a line ``done`` a finished row, and a line ``person`` the answer that a person gave for a row.
+A second run sends only the requests whose replies are missing.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ except ImportError:  # Windows
 FORMAT = 1
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 _MAX_FIRST_LINE = 10_000_000
+# What the answers of people belong to: another model does not change them.
+_QUESTION = ("method", "prompt", "system message", "type", "schema", "columns")
 _CHECKSUM_LENGTH = 8  # hexadecimal digits, followed by a space
 _TABLES = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8000; PRAGMA temp_store = FILE;
@@ -66,10 +68,12 @@ class Journal:
         path: The path of the file.
         work: What the run does, by name: prompt, schema, model and so on. If the file belongs to other work,
             RowsError names what changed.
-        restart: Delete an existing file.
+        restart: Keep an existing file under another name, with ``.bak``, and start with a new one. Answers of
+            people are taken over if the question is the same.
 
     Attributes:
         damaged_lines: How many lines of the file could not be read. Their rows are asked again.
+        people: The JSON of the answers that people gave, by the ids of the rows' contents.
     """
 
     def __init__(self, path: Path, work: Mapping[str, object], *, restart: bool = False) -> None:
@@ -77,27 +81,57 @@ class Journal:
         self._end = 0
         self._reader: BinaryIO | None = None
         self.damaged_lines = 0
+        self.people: dict[str, str] = {}
         # a database without a name is in a file that SQLite deletes by itself
         self._index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._index.executescript(_TABLES)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._file = self._open()
         except OSError as error:
             self._index.close()
             raise RowsError(f"the journal {path} cannot be opened: {error.strerror}") from error
         try:
             self._lock()
             self._check_kind()
-            if restart:
-                os.ftruncate(self._file, 0)
+            people = self._put_aside(work) if restart else {}
             self._end = self._read(work)
             self._reader = path.open("rb")  # only now, because what it has read must not change
             if self._end == 0:
                 self._append({"work": {"format": FORMAT, **work}})
+            for row, value in people.items():
+                self.add_person(row, value)
         except BaseException:
             self.close()
             raise
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def _put_aside(self, work: Mapping[str, object]) -> dict[str, str]:
+        """Rename the file, open a new one, and return the answers of people to the same question."""
+        people: dict[str, str] = {}
+        stored: dict[str, object] | None = None
+        with self._path.open("rb") as lines:
+            for line in lines:
+                entry = decode_line(line) or {}
+                if stored is None:
+                    stored = entry.get("work", {})
+                elif "person" in entry:
+                    people[entry["person"]] = entry["value"]
+        if not stored:  # an empty file, or a journal whose first line is not complete
+            os.ftruncate(self._file, 0)
+            return {}
+        try:
+            os.rename(self._path, _free_path(self._path))
+            old, self._file = self._file, self._open()
+            os.close(old)
+        except OSError as error:
+            raise RowsError(f"the journal {self._path} cannot be renamed: {error.strerror}") from error
+        self._lock()
+        current = json.loads(json.dumps(work))
+        is_same = all(stored.get(name) == current.get(name) for name in _QUESTION)
+        return people if is_same else {}
 
     def close(self) -> None:
         """Flush the journal to disk, and close its file."""
@@ -190,6 +224,8 @@ class Journal:
             run("INSERT OR REPLACE INTO known_key VALUES (?, ?)", (_text(entry["key"]), entry["same"]))
         elif "reply" in entry:
             run("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (entry["reply"], entry["call"], offset))
+        elif "person" in entry:
+            self.people[str(entry["person"])] = str(entry["value"])
 
     def find(self, row: str) -> StoredEntry | None:
         """Return a finished row's journal entry, or None if the row is not finished."""
@@ -228,6 +264,11 @@ class Journal:
         """Store the value or error of a finished row, and return the entry with its place."""
         line = done_line(row, key, entry)
         return StoredEntry(self.add(line), line)
+
+    def add_person(self, row: str, value: str) -> None:
+        """Store the JSON of the answer that a person gave for all rows with the same content."""
+        if self.people.get(row) != value:
+            self.add({"person": row, "value": value})
 
     def add_key(self, key: Any, row: str) -> None:
         """Record that the row with this key has the same content as a row that is already finished."""
@@ -330,6 +371,15 @@ class RowResults:
             data = self._file.read(_RESULT.size)
         origin, offset, seconds = _RESULT.unpack(data.ljust(_RESULT.size, b"\0"))
         return RowResult(Origin(origin), offset, seconds)
+
+
+def _free_path(path: Path) -> Path:
+    """Return a path for a backup of a file, with a number if earlier ones exist."""
+    backup, number = path.with_name(f"{path.name}.bak"), 1
+    while backup.exists():
+        number += 1
+        backup = path.with_name(f"{path.name}.bak{number}")
+    return backup
 
 
 def _is_beginning(line: bytes) -> bool:

@@ -48,7 +48,8 @@ from ..models.errors import (
 from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
 from .fields import Fields, answer_columns, json_value, output_fields
-from .outputs import Review, check_output, read_reviewed, to_dataframe
+from .outputs import check_output, to_dataframe
+from .review import Review, read_reviewed
 from .row import (
     MappedMethod,
     Progress,
@@ -298,7 +299,8 @@ class RowSettings(TypedDict, total=False):
             list, its name is "value".
         journal: The file that stores finished rows, so that the same call continues after an interruption; by
             default the name of ``to`` with ``.journal``. Without both, nothing is kept.
-        restart: Discard the results of an earlier run.
+        restart: Start from the beginning. The journal of an earlier run is kept with the ending ``.bak``, and
+            what people answered to the same question is taken over.
         retry_failed: Whether rows with an error of an earlier run are processed again: None, the default, for
             those whose error may not occur again, such as a lost connection or a reply that could not be
             read; True for all, also those whose content the model refused; False for none.
@@ -319,7 +321,8 @@ class RowSettings(TypedDict, total=False):
         review: A CSV file for the rows with uncertain answers, with a column for a person's answer.
         unsure_below: The probability below which an answer is uncertain; by default the threshold of its
             calibration.
-        reviewed: A completed review file, whose answers by people replace the model's answers.
+        reviewed: A completed review file, whose answers by people replace the model's answers. They are
+            stored in the journal, for later runs.
         cache: Answers requests with the replies that it has stored, those of other runs and calls included.
         engine: ``BatchEngine(…)`` to use the batch service of the provider, ``RayEngine(…)`` or
             ``SparkEngine(…)`` to use worker processes.
@@ -470,6 +473,11 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
         journal = journal or to.with_name(f"{to.name}.journal")
     review, reviewed = settings.get("review"), settings.get("reviewed")
     same = list(_equal_files({"to": to, "journal": journal, "review": _path(review)}, table))
+    if review and reviewed and journal is None and _is_same_file(Path(review), Path(reviewed)):
+        same.append(
+            "review and reviewed are the same file, so that the answers of people would be lost; pass to= or "
+            "journal=, which stores them"
+        )
     if same:
         raise DefinitionError([DefinitionProblem(mapped.qualname, problem) for problem in same])
     limits = settings.get("limits")

@@ -1,19 +1,17 @@
 """Write rows with answers to JSONL, CSV, Parquet and Arrow files, and to dataframes.
 
-The module ``fields`` defines the columns' types. Rows with uncertain answers can also be written to a CSV
-file for review, in which people enter corrections that the next run reads.
+The module ``fields`` defines the columns' types.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from glob import escape
@@ -21,12 +19,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Self
 
-from output_parsers.result.errors import OutputParsingError
-from output_parsers.result.reading import Json, Leniency, dump_json
+from output_parsers.result.reading import Json, dump_json
 
-from ..engine.probabilities import Adjustment
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
-from ..service.decisions import answers_of
 from .fields import (
     BATCH_ROWS,
     ArrowRows,
@@ -36,7 +31,7 @@ from .fields import (
     json_value,
     utf8_text,
 )
-from .row import MappedMethod, Row, RowsError, content_id
+from .row import Row, RowsError
 from .tables import Table, pyarrow
 
 # --- Outputs ---
@@ -51,11 +46,13 @@ class Output(ABC):
     Attributes:
         path: The file.
         fields: The columns.
+        formulas: How many cells a spreadsheet would run as formulas.
     """
 
     def __init__(self, path: Path, fields: Fields) -> None:
         self.path = path
         self.fields = fields
+        self.formulas = 0
         self._partial = path.with_name(f"{path.name}.partial")
 
     def write(self, row: Cells) -> str | None:
@@ -171,7 +168,9 @@ class _CsvOutput(_JsonlOutput):
         return cells.error
 
     def _write_record(self, file: IO[str], values: Iterable[Json]) -> None:
-        file.write(",".join(map(_csv_field, values)) + "\n")
+        cells = list(values)
+        self.formulas += sum(is_formula(cell) for cell in cells if type(cell) is str)
+        file.write(",".join(map(_csv_field, cells)) + "\n")
 
     def _finish(self) -> None:
         super()._finish()
@@ -189,6 +188,17 @@ class _CsvOutput(_JsonlOutput):
                 values = json.loads(line, parse_float=Decimal)
                 self._write_record(target, (values.get(name) for name in names))
         rows.unlink()
+
+
+def is_formula(text: str) -> bool:
+    """Return True if a spreadsheet would run a cell as a formula; signed numbers are not formulas."""
+    if not text or text[0] not in "=+-@\t\r":
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
 
 
 def _csv_field(data: Json) -> str:
@@ -430,144 +440,3 @@ def _pandas_column(column: Any, index: object) -> Any:
     if dtype is not None:
         return pandas.Series(column.to_pylist(), index=index, dtype=dtype)
     return column.to_pandas().set_axis(index)
-
-
-# --- Review of uncertain answers ---
-
-
-_INDEX = re.compile(r"\[\d+\]")
-_ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "reviewed answer"
-
-
-@contextmanager
-def _removed_after_error(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-
-
-class Review:
-    """Writes the rows with uncertain answers to a CSV file, so that people can correct the answers.
-
-    An answer is uncertain if one of its probabilities is below ``unsure_below``, or below the threshold of
-    its calibration.
-
-    Attributes:
-        unsure: How many rows were written.
-        error_bound: The upper limit of the share of wrong answers among the other rows, as the calibration
-            states it; None if it states none.
-    """
-
-    def __init__(self, path: Path, method: MappedMethod, unsure_below: float | None) -> None:
-        self._path = path
-        self._method = method
-        self._unsure_below = unsure_below
-        self._adjustments: Mapping[str, Adjustment] = method.call.adjustments
-        self.unsure = 0
-        if unsure_below is None and not self._thresholds():
-            message = (
-                "review needs to know when an answer is unsure: pass unsure_below=0.9, or create the service "
-                "with a calibration or thresholds"
-            )
-            raise DefinitionError([DefinitionProblem(method.qualname, message)])
-
-    def _thresholds(self) -> dict[str, float]:
-        """Return a dict from JSON paths to the lowest probability at which an answer is accepted."""
-        limits = {path: adjustment.accepted_from for path, adjustment in self._adjustments.items()}
-        return {path: limit for path, limit in limits.items() if limit is not None}
-
-    @property
-    def error_bound(self) -> float | None:
-        """The maximum share of wrong answers among those not written to the file; None if unknown."""
-        if self._unsure_below is not None:
-            return None
-        promised = [
-            entry.threshold["error"]
-            for adjustment in self._adjustments.values()
-            for entry in adjustment.calibrations[:1]
-            if entry.threshold is not None and adjustment.threshold is None
-        ]
-        # The members of a list have adjustments of their own.
-        wanted = [one for one in self._adjustments.values() if not one.members or one.threshold is not None]
-        return sum(promised) if promised and len(promised) == len(wanted) else None
-
-    @contextmanager
-    def open(self, columns: tuple[str, ...]) -> Generator[Review, None, None]:
-        """Context manager that opens the review file for a table with the given columns."""
-        self.unsure = 0
-        partial = self._path.with_name(f"{self._path.name}.partial")
-        with _removed_after_error(partial), partial.open("w", encoding="utf-8", newline="") as file:
-            self._writer = csv.writer(file)
-            self._writer.writerow([_ROW, *columns, _ANSWER, _PROBABILITY, _REVIEWED])
-            self._columns = columns
-            self._limits = self._thresholds()
-            for member_path, one in answers_of(self._method.service_method.plan).items():
-                if one.list_path in self._limits:  # the threshold of a list is for each of its members
-                    self._limits.setdefault(member_path, self._limits[one.list_path])
-            yield self
-        partial.replace(self._path)
-
-    def write(self, row: Row[Any]) -> None:
-        """Write a row to the review file if its answer is uncertain."""
-        lowest = 1.0
-        is_unsure = False
-        for path, shares in row.probabilities.items():
-            probability = max(shares.values())
-            limit = self._unsure_below
-            if limit is None:
-                limit = self._limits.get(_INDEX.sub("[]", path), 0.0)
-            is_unsure = is_unsure or probability < limit
-            lowest = min(lowest, probability)
-        if not is_unsure or row.reviewed:
-            return
-        self.unsure += 1
-        row_id = content_id(self._method.arguments(row.inputs))
-        answer = self._method.codec.write(row.value)
-        inputs = [_cell(row.inputs.get(column)) for column in self._columns]
-        self._writer.writerow([row_id, *inputs, _plain(answer), f"{lowest:.4f}", ""])
-
-
-def read_reviewed(path: Path, method: MappedMethod) -> dict[str, object]:
-    """Read the corrected answers from a review file, by row id; rows without one are skipped."""
-    answers: dict[str, object] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = {_ROW, _REVIEWED} - set(reader.fieldnames or ())
-            if missing:
-                raise RowsError(
-                    f"{path} is not a file for review: it has no column {', '.join(sorted(missing))}"
-                )
-            for line in reader:
-                text = (line[_REVIEWED] or "").strip()
-                if text:
-                    answers[line[_ROW]] = _read_answer(text, method, f"{path}, line {reader.line_num}")
-    except OSError as error:
-        raise RowsError(f"{path} cannot be read: {error.strerror}") from error
-    return answers
-
-
-def _read_answer(text: str, method: MappedMethod, place: str) -> object:
-    """Parse an answer that a person entered, as JSON or as plain text such as an option's name."""
-    for candidate in (text, json.dumps(text)):
-        try:
-            return method.codec.parser.parse(candidate, Leniency.NONE)
-        except OutputParsingError:
-            continue
-    raise RowsError(f"{place}: {text!r} is not {method.codec.name}")
-
-
-def _plain(answer: str) -> str:
-    """Convert an answer from JSON to readable text, for example a string without quotes."""
-    value = json.loads(answer)
-    if isinstance(value, dict) and value.keys() >= {"value", "probabilities"}:
-        value = value["value"]
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

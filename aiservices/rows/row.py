@@ -23,6 +23,7 @@ from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
+from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
 
@@ -189,6 +190,39 @@ class Progress:
 
 
 @dataclass(slots=True)
+class Agreement:
+    """How often the answers of people and of the model are the same, for the rows that people reviewed.
+
+    Equal rows count once.
+
+    Attributes:
+        rows: The number of rows.
+        same: In how many of them the answers are the same.
+        classes: For each answer of people: in how many rows the model has it, too, and the number of rows.
+            The fields of a record are counted separately, under names such as "team billing".
+    """
+
+    rows: int = 0
+    same: int = 0
+    classes: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, name: str, *, is_same: bool) -> None:
+        """Count an answer of a person."""
+        same, rows = self.classes.get(name, (0, 0))
+        self.classes[name] = same + is_same, rows + 1
+
+    def __str__(self) -> str:
+        text = f"{self.same:,} of {counted(self.rows, 'answer')}"
+        frequent = sorted(self.classes.items(), key=lambda item: -item[1][1])[:_MAX_CLASSES]
+        listed = [f"{_short(name)[1:-1]}: {same:,} of {rows:,}" for name, (same, rows) in frequent]
+        rest = len(self.classes) - len(frequent)
+        return f"{text} ({', '.join([*listed, *([f'{rest:,} others'] if rest else [])])})"
+
+
+_MAX_CLASSES = 20
+
+
+@dataclass(slots=True)
 class Summary(Progress):
     """The counts, token usage and cost of a ``map_rows`` run.
 
@@ -199,6 +233,9 @@ class Summary(Progress):
         journal: The file with the replies and the finished rows; None if there is none.
         damaged_lines: How many lines of the journal could not be read. Their rows were processed again.
         unsure: How many rows were written to the review file.
+        reviewed: How many rows have the answer of a person.
+        agreement: How often people and the model have the same answer; None if no row was compared.
+        formulas: How many cells of a CSV output a spreadsheet would run as formulas.
         limits_left: What was left of each limit of the budget, by name.
         error_bound: The upper limit of the share of wrong answers among those that are not unsure, from the
             calibration; None without one.
@@ -210,6 +247,9 @@ class Summary(Progress):
     journal: str | None = None
     damaged_lines: int = 0
     unsure: int = 0
+    reviewed: int = 0
+    agreement: Agreement | None = None
+    formulas: int = 0
     limits_left: Mapping[str, float] = field(default_factory=dict)
     error_bound: float | None = None
 
@@ -229,6 +269,10 @@ class Summary(Progress):
             lines.append(f"damaged lines in the journal: {self.damaged_lines:,}")
         if self.unsure:
             lines.append(f"to review: {self.unsure:,}")
+        if self.reviewed:
+            lines.append(f"answered by people: {self.reviewed:,}")
+        if self.agreement is not None:
+            lines.append(f"the model agrees with people in {self.agreement}")
         if self.error_bound is not None:
             lines.append(f"wrong among the sure answers: at most {self.error_bound:.1%}")
         if self.limits_left:
@@ -239,6 +283,9 @@ class Summary(Progress):
             lines.append(f"read as: {self.read_as}")
         if self.output is not None:
             lines.append(f"output: {self.output}")
+        if self.formulas:
+            cells = counted(self.formulas, "cell")
+            lines.append(f"a spreadsheet would run {cells} of the output as formulas; import it as text")
         if self.stopped is not None:
             lines.append(f"stopped: {self.stopped}")
         return "\n".join(lines)
@@ -522,6 +569,7 @@ class _CellReader:
         self._name = type_name(parameter.hint)
         self._is_text = str in parameter.types
         self._text_only = text_only
+        self._is_bool = bool in parameter.types
         self._records = tuple(one for one in parameter.types if isinstance(one, type) and _is_record(one))
         hints = get_args(parameter.hint) if isinstance(parameter.hint, UnionType) else (parameter.hint,)
         # A cell that has one of these types exactly needs no other check.
@@ -541,12 +589,7 @@ class _CellReader:
         if type(value) in self._plain and not (is_empty and self._text_only) and value == value:
             return value
         if self._is_missing(value):
-            if not self._accepts_null:
-                raise NullCellError(
-                    f"the cell is empty (null), but the parameter is {self._name}; annotate it as "
-                    f'{self._name} | None, or pass nulls="null" to have null as the answer'
-                )
-            return self._codec.read("null")
+            return self._null()
         if isinstance(value, self._records):
             return value
         if not (self._text_only and isinstance(value, str) and not self._is_text):
@@ -561,7 +604,20 @@ class _CellReader:
                 return self._codec.read(text)
             except OutputParsingError:
                 continue
+        if self._text_only and self._is_bool and isinstance(value, str):
+            with suppress(OutputParsingError):
+                return self._codec.parser.parse(value, Leniency.SAFE)  # TRUE, yes, 1
+        if self._text_only and not self._is_text and str(value).strip().casefold() in _NULL_WORDS:
+            return self._null()
         raise ValueError(f"{_short(value)} is not {self._name}")
+
+    def _null(self) -> Any:
+        if not self._accepts_null:
+            raise NullCellError(
+                f"the cell is empty (null), but the parameter is {self._name}; annotate it as "
+                f'{self._name} | None, or pass nulls="null" to have null as the answer'
+            )
+        return self._codec.read("null")
 
     def _is_missing(self, value: object) -> bool:
         if isinstance(value, float):
@@ -573,6 +629,8 @@ class _CellReader:
         if isinstance(value, str):
             if self._text_only and not self._is_text:
                 yield value  # JSON, such as 12 or [1, 2]
+                if _WHOLE.fullmatch(value):
+                    yield value.partition(".")[0]  # of a column of integers with nulls, in pandas
             yield json.dumps(value)  # a text, such as a date or the member of an Enum
             return
         if isinstance(value, (JsonNumber, Decimal)):
@@ -585,6 +643,9 @@ class _CellReader:
             yield json.dumps(value.date().isoformat())  # pandas has no dates
 
 
+_WHOLE = re.compile(r"-?\d+\.0+")
+# What programs write for null, in columns that are not text.
+_NULL_WORDS = frozenset({"nan", "null", "none", "na", "n/a", "nat", "<na>"})
 _PLAIN_HINTS = frozenset({str, int, float, bool, type(None)})
 
 

@@ -70,8 +70,10 @@ from .journal import (
     open_entries,
     temporary_folder,
 )
-from .outputs import Review, open_output
+from .outputs import open_output
+from .review import Review, compare
 from .row import (
+    Agreement,
     EntryReader,
     MappedMethod,
     NullCellError,
@@ -276,6 +278,8 @@ class Runner:
         self._spent = spent
         self._settings = settings
         self._reviewed = job.reviewed
+        self._summary = job.summary
+        self._compared: set[str] = set()  # rows whose answers by a person and by the model were compared
         self._trace = trace
         self._reader = EntryReader(job.method)
         self._done = job.results
@@ -382,6 +386,7 @@ class Runner:
         row_id = self._id_of(item, arguments)
         reviewed = reviewed_row(self._reviewed, item, arguments)
         if reviewed is not None:
+            self._compare(row_id, reviewed)
             return self._without_entry(reviewed)
         if key is not None and self._journal.has_changed(key, row_id):
             self.progress.changed += 1
@@ -411,6 +416,15 @@ class Runner:
         if self._settings.retry_failed is None:
             return not entry.get("permanent", False)
         return self._settings.retry_failed
+
+    def _compare(self, row_id: str, row: Row[Any]) -> None:
+        """Compare the answer of a person with the answer that the model has given in an earlier run."""
+        self._summary.reviewed += 1
+        stored = None if row_id in self._compared else self._journal.find(row_id)
+        if stored is not None and "value" in stored.entry:
+            self._compared.add(row_id)
+            self._summary.agreement = self._summary.agreement or Agreement()
+            compare(self._summary.agreement, self._method, row.value, stored.entry["value"])
 
     def _id_of(self, item: RowInput, arguments: Mapping[str, Any]) -> str:
         """Return a row's id in the journal; rows with equal arguments share it if ``dedupe`` is True."""
@@ -819,6 +833,7 @@ class Job:
         journal = self.open_journal()
         try:
             summary.damaged_lines = journal.damaged_lines
+            self._take_over_reviews(journal)
             self._check_keys(journal)
             trace, failure = start_trace(self.method), None
             try:
@@ -845,6 +860,15 @@ class Job:
             self.is_finished = True
         finally:
             journal.close()
+
+    def _take_over_reviews(self, journal: Journal) -> None:
+        """Store the answers of people in the journal, and use those that earlier runs have stored."""
+        codec = self.method.codec
+        for row, answer in self.reviewed.items():
+            journal.add_person(row, codec.write(answer))
+        self.reviewed = {row: codec.read(text) for row, text in journal.people.items()}
+        if self.review is not None:
+            self.review.check_unread(journal.people)
 
     def _run(
         self, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
@@ -958,6 +982,8 @@ class Job:
                         self.summary.errors += 1
                 if review is not None and row.error is None:
                     review.write(row)
+        if output is not None:
+            self.summary.formulas = output.formulas
         if self.review is not None:
             self.summary.unsure = self.review.unsure
             self.summary.error_bound = self.review.error_bound

@@ -160,12 +160,12 @@ class BoolNode(ChoiceNode[bool]):
 
 # ``alone``: these words count only as the whole reply, because they are common in sentences.
 _YES = """
-    y on 1 yep yeah correct right ja oui sí sì sim да так evet ano igen kyllä ya có ναι כן نعم हाँ
-    是 是的 对 正确 はい 네 예 ✅ ✓ ✔
+    y j on 1 yep yeah correct right ja oui sí sì sim да так evet ano igen kyllä ya có ναι כן نعم हाँ
+    是 是的 对 正确 はい 네 예 ✅ ✓ ✔ wahr vrai vero verdadero verdadeiro waar prawda истина
 """
 _NO = """
     n off 0 nope incorrect wrong nein non não nee nej nei нет ні hayır nem tidak không όχι לא لا नहीं
-    否 不是 いいえ 아니요 아니오 ❌ ✗ ✘
+    否 不是 いいえ 아니요 아니오 ❌ ✗ ✘ falsch faux falso onwaar fałsz ложь
 """
 _TRUE = Choice("true", True, ("yes",), standalone_aliases=tuple(_YES.split()))
 _FALSE = Choice("false", False, ("no",), standalone_aliases=tuple(_NO.split()))

@@ -837,13 +837,6 @@ def test_unsure_answers_are_reviewed_by_people_whose_answers_are_used(tmp_path: 
         map_rows(desk.is_question, table("a"), reviewed=review)
 
 
-def test_a_review_needs_to_know_what_is_unsure(tmp_path: Path) -> None:
-    with pytest.raises(
-        DefinitionError, match=r"pass unsure_below=0\.9, or create the service with a calibration"
-    ):
-        map_rows(create(Desk, FakeChatModel()).is_question, table("a"), review=tmp_path / "review.csv")
-
-
 def test_more_concurrency_than_rows_may_be_ahead() -> None:
     desk = create(Desk, FakeChatModel(0))
     table = [{"text": str(number)} for number in range(3)]

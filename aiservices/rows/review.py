@@ -1,0 +1,392 @@
+"""Review of uncertain answers by people: write a CSV file for them, and read what they have entered.
+
+The file can be edited with a spreadsheet or a dataframe: it may be sorted, have other columns, another
+separator or another encoding. What people answered is stored in the journal of the run.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from output_parsers.parser.type_parser import TypeParser
+from output_parsers.result.errors import OutputParsingError
+from output_parsers.result.reading import Leniency
+from output_parsers.types.decisions import DecisionNode
+from output_parsers.types.records import EnvelopeNode
+
+from ..engine.probabilities import Adjustment
+from ..models.errors import DefinitionError, DefinitionProblem, counted
+from ..service.decisions import answers_of
+from .fields import utf8_text
+from .outputs import is_formula
+from .row import Agreement, MappedMethod, Row, RowsError, content_id
+
+_INDEX = re.compile(r"\[\d+\]")
+_ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "reviewed answer"
+_OWN_NAMES = frozenset({_ROW, _ANSWER, _PROBABILITY, _REVIEWED})
+_ID_PREFIX = "row-"  # so that no program takes an id such as 12e45 for a number
+_ID = re.compile(r"(?:row-)?([0-9a-f]{32})")
+_MAX_LISTED = 20
+
+# --- Cells that a spreadsheet would run ---
+
+
+def _escaped(text: str) -> str:
+    """Return a cell with an apostrophe before what a spreadsheet would run as a formula."""
+    return f"'{text}" if is_formula(text.lstrip("'")) else text
+
+
+def _unescaped(text: str) -> str:
+    return text[1:] if text.startswith("'") and is_formula(text.lstrip("'")) else text
+
+
+# --- Writing ---
+
+
+class Review:
+    """Writes the rows with uncertain answers to a CSV file, so that people can correct the answers.
+
+    An answer is uncertain if one of its probabilities is below ``unsure_below``, or below the threshold of
+    its calibration.
+
+    Attributes:
+        path: The file.
+        unsure: How many rows were written.
+        error_bound: The upper limit of the share of wrong answers among the other rows, as the calibration
+            states it; None if it states none.
+    """
+
+    def __init__(self, path: Path, method: MappedMethod, unsure_below: float | None) -> None:
+        self.path = path
+        self._method = method
+        self._unsure_below = unsure_below
+        self._adjustments: Mapping[str, Adjustment] = method.call.adjustments
+        self.unsure = 0
+        if unsure_below is None and not self._thresholds():
+            message = (
+                "review needs to know when an answer is unsure: pass unsure_below=0.9, or create the service "
+                "with a calibration or thresholds"
+            )
+            raise DefinitionError([DefinitionProblem(method.qualname, message)])
+
+    def _thresholds(self) -> dict[str, float]:
+        """Return a dict from JSON paths to the lowest probability at which an answer is accepted."""
+        limits = {path: adjustment.accepted_from for path, adjustment in self._adjustments.items()}
+        return {path: limit for path, limit in limits.items() if limit is not None}
+
+    @property
+    def error_bound(self) -> float | None:
+        """The maximum share of wrong answers among those not written to the file; None if unknown."""
+        if self._unsure_below is not None:
+            return None
+        promised = [
+            entry.threshold["error"]
+            for adjustment in self._adjustments.values()
+            for entry in adjustment.calibrations[:1]
+            if entry.threshold is not None and adjustment.threshold is None
+        ]
+        # The members of a list have adjustments of their own.
+        wanted = [one for one in self._adjustments.values() if not one.members or one.threshold is not None]
+        return sum(promised) if promised and len(promised) == len(wanted) else None
+
+    def check_unread(self, known: Mapping[str, str]) -> None:
+        """Raise RowsError if the file has answers by people that the journal does not have.
+
+        They would be lost when the file is written again.
+
+        Args:
+            known: The JSON of the answers that the journal has, by row id.
+        """
+        if not self.path.exists():
+            return
+        try:
+            answers = read_reviewed(self.path, self._method)
+        except _NoReviewError:
+            return
+        unread = sum(known.get(row) != self._method.codec.write(answer) for row, answer in answers.items())
+        if unread:
+            raise RowsError(
+                f"{self.path} has {counted(unread, 'answer')} by people that would be lost; pass "
+                f'reviewed="{self.path}" too, or choose another file for review='
+            )
+
+    @contextmanager
+    def open(self, columns: tuple[str, ...]) -> Generator[Review, None, None]:
+        """Context manager that opens the review file for a table with the given columns."""
+        self.unsure = 0
+        partial = self.path.with_name(f"{self.path.name}.partial")
+        with _removed_after_error(partial), partial.open("w", encoding="utf-8", newline="") as file:
+            self._writer = csv.writer(file)
+            names = [f"input {name}" if _plain_name(name) in _OWN_NAMES else name for name in columns]
+            self._write_record([_ROW, *names, _ANSWER, _PROBABILITY, _REVIEWED])
+            self._columns = columns
+            self._limits = self._thresholds()
+            for member_path, one in answers_of(self._method.service_method.plan).items():
+                if one.list_path in self._limits:  # the threshold of a list is for each of its members
+                    self._limits.setdefault(member_path, self._limits[one.list_path])
+            yield self
+        data = partial.read_bytes()
+        if not data.isascii():
+            partial.write_bytes(codecs.BOM_UTF8 + data)  # from which spreadsheets know that it is UTF-8
+        partial.replace(self.path)
+
+    def write(self, row: Row[object]) -> None:
+        """Write a row to the review file if its answer is uncertain."""
+        lowest = 1.0
+        is_unsure = False
+        for path, shares in row.probabilities.items():
+            probability = max(shares.values())
+            limit = self._unsure_below
+            if limit is None:
+                limit = self._limits.get(_INDEX.sub("[]", path), 0.0)
+            is_unsure = is_unsure or probability < limit
+            lowest = min(lowest, probability)
+        if not is_unsure or row.reviewed:
+            return
+        row_id = content_id(self._method.arguments(row.inputs))
+        self.unsure += 1
+        answer = _shown(json.loads(self._method.codec.write(row.value)))
+        inputs = [_cell(row.inputs.get(column)) for column in self._columns]
+        self._write_record([f"{_ID_PREFIX}{row_id}", *inputs, answer, f"{lowest:.4f}", ""])
+
+    def _write_record(self, cells: Sequence[str]) -> None:
+        self._writer.writerow([utf8_text(_escaped(cell)) for cell in cells])
+
+
+@contextmanager
+def _removed_after_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _shown(data: object) -> str:
+    """Convert an answer from JSON data to readable text, for example a string without quotes."""
+    data = _without_probabilities(data)
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+
+
+def _without_probabilities(data: object) -> object:
+    if isinstance(data, list):
+        return [_without_probabilities(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    if data.keys() >= {"value", "probabilities"}:
+        return _without_probabilities(data["value"])
+    return {key: _without_probabilities(one) for key, one in data.items()}
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+# --- Reading ---
+
+
+class _NoReviewError(RowsError):
+    """Raised if a file does not have the columns of a review file."""
+
+
+def read_reviewed(path: Path, method: MappedMethod) -> dict[str, object]:
+    """Read the answers that people have entered into a review file, by row id.
+
+    Rows without an answer are skipped. All cells that cannot be read are reported together.
+    """
+    text = _text_of(path)
+    delimiter, records = _records(path, text)
+    _, names = next(records)
+    row_column, answer_column = names.index(_ROW), names.index(_REVIEWED)
+    reader = _AnswerReader(method, decimal_separator="," if delimiter == ";" else ".")
+    answers: dict[str, tuple[int, str]] = {}
+    values: dict[str, object] = {}
+    problems: list[str] = []
+    for line, record in records:
+        cells = [*record, *[""] * (len(names) - len(record))]
+        row, cell = _unescaped(cells[row_column].strip()), _unescaped(cells[answer_column].strip()).strip()
+        if not cell:
+            continue
+        match = _ID.fullmatch(row)
+        if match is None:
+            problems.append(f"line {line}: {row!r} is not a row id; the ids of the file must not be changed")
+            continue
+        earlier_line, earlier = answers.setdefault(match[1], (line, cell))
+        try:
+            value = reader.read(cell)
+        except ValueError as error:
+            problems.append(f"line {line}: {error}")
+            continue
+        if match[1] in values and method.codec.write(values[match[1]]) != method.codec.write(value):
+            problems.append(
+                f"line {line}: {cell!r} is not {earlier!r}, the answer to the same row in line {earlier_line}"
+            )
+        values[match[1]] = value
+    if problems:
+        raise RowsError(_all(path, problems))
+    return values
+
+
+def _all(path: Path, problems: Sequence[str]) -> str:
+    if len(problems) == 1:
+        return f"{path}, {problems[0]}"
+    rest = len(problems) - _MAX_LISTED
+    listed = [*problems[:_MAX_LISTED], *([f"and {rest:,} more"] if rest > 0 else [])]
+    return f"{path}: {len(problems):,} cells cannot be read:\n  - " + "\n  - ".join(listed)
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file in UTF-8, in UTF-16, or in the 8-bit encoding that spreadsheets use."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RowsError(f"{path} cannot be read: {error.strerror}") from error
+    if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        raise RowsError(f"{path} is a workbook; save the sheet as a CSV file")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encodings = ["utf-16"]
+    elif b"\0" in data[:2]:
+        encodings = ["utf-16-be"]
+    else:
+        encodings = ["utf-16-le"] if b"\0" in data[:4] else ["utf-8-sig", "cp1252"]
+    for encoding in encodings:
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    raise RowsError(f"{path} is not a text in UTF-8 or UTF-16; save it as CSV UTF-8")
+
+
+def _records(path: Path, text: str) -> tuple[str, Iterator[tuple[int, list[str]]]]:
+    """Return the delimiter of a review file, and its records with the numbers of their lines.
+
+    The first record has the names of the columns, in the form of ``_plain_name``.
+    """
+    first, _, rest = text.partition("\n")
+    skipped = re.fullmatch(r"sep=(.)\r?", first) is not None  # a line for Excel
+    body = rest if skipped else text
+    for delimiter in ",;\t|":
+        records = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
+        try:
+            names = [_plain_name(_unescaped(name)) for name in next(records, [])]
+        except csv.Error:
+            continue
+        if _ROW not in names or _REVIEWED not in names:
+            continue
+        for name in (_ROW, _REVIEWED):
+            if names.count(name) > 1:
+                raise RowsError(f"{path} has two columns {name}; remove one of them")
+        return delimiter, _numbered(path, names, records, int(skipped))
+    names = [_plain_name(name) for name in re.split("[,;\t|]", body.partition("\n")[0])]
+    missing = [name for name in (_ROW, _REVIEWED) if name not in names]
+    raise _NoReviewError(f"{path} is not a file for review: it has no column {', '.join(missing)}")
+
+
+def _numbered(
+    path: Path, names: list[str], records: Iterator[list[str]], offset: int
+) -> Iterator[tuple[int, list[str]]]:
+    yield 1 + offset, names
+    lines: Any = records  # a reader, whose type has no name
+    try:
+        for record in records:
+            yield lines.line_num + offset, record
+    except csv.Error as error:
+        raise RowsError(f"{path}, line {lines.line_num + offset}: {error}") from error
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"[\s_]+", " ", name.strip()).casefold()
+
+
+# A number with a decimal separator, or an integer in a column of floats.
+_DECIMAL = re.compile(r"([+-]?\d+)([.,])(\d+)((?:[eE][+-]?\d+)?)")
+_GROUPED = re.compile(r"[+-]?\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+(?:[.,]\d+)?")
+
+
+class _AnswerReader:
+    """Reads answers that people have entered into cells."""
+
+    def __init__(self, method: MappedMethod, *, decimal_separator: str) -> None:
+        self._parser = method.codec.parser
+        self._separator = decimal_separator
+        answers = answers_of(method.service_method.plan).get("$")
+        self._options: list[object] = [] if answers is None else [data for data, _ in answers.options]
+        self._wanted = _wanted(self._parser, method.codec.name)
+
+    def read(self, cell: str) -> object:
+        """Return the answer in a cell, or raise ValueError that says what to write."""
+        for leniency, text in self._candidates(cell):
+            try:
+                return self._parser.parse(text, leniency)
+            except OutputParsingError:
+                continue
+        raise ValueError(f"{cell!r} is not {self._wanted}")
+
+    def _candidates(self, cell: str) -> Iterator[tuple[Leniency, str]]:
+        """Yield the texts that may stand for a cell; a number that has two meanings is only a text."""
+        match = _DECIMAL.fullmatch(cell)
+        if match is None:
+            number = cell if cell.lstrip("+-").isdigit() else None
+        else:
+            whole, separator, digits, exponent = match.groups()
+            is_ambiguous = len(digits) == 3 and separator != self._separator and not exponent
+            digits = digits.rstrip("0")
+            number = None if is_ambiguous else f"{whole}.{digits}{exponent}" if digits else whole + exponent
+        is_text_only = number is None and (match is not None or _GROUPED.fullmatch(cell) is not None)
+        if not is_text_only:
+            yield Leniency.NONE, cell
+        yield Leniency.NONE, json.dumps(cell)
+        if number is not None:
+            number = number.removeprefix("+")
+            yield Leniency.NONE, number
+            yield Leniency.NONE, json.dumps(number)
+            same = [one for one in self._options if isinstance(one, str) and _number(one) == float(number)]
+            if len(same) == 1:  # a spreadsheet makes 1 of "01"
+                yield Leniency.NONE, json.dumps(same[0])
+            yield Leniency.SAFE, number  # 1 for true
+        elif not is_text_only:
+            yield Leniency.SAFE, cell  # "yes" for true, another case, a date with the name of its month
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _wanted(parser: TypeParser[object], name: str) -> str:
+    """Return the name of the type of an answer, and what to write for it."""
+    node = parser.node
+    while isinstance(node, (EnvelopeNode, DecisionNode)):
+        node = node.inner if isinstance(node, EnvelopeNode) else node.value
+    hint = " ".join(node.hint().split())
+    return f"{name}; write {hint if len(hint) <= 300 else f'{hint[:299]}…'}"
+
+
+# --- Agreement of people and the model ---
+
+
+def compare(agreement: Agreement, method: MappedMethod, answer: object, reply: str) -> None:
+    """Count a row: compare the answer of a person with the JSON of the answer of the model."""
+    own = _without_probabilities(json.loads(method.codec.write(answer)))
+    other = _without_probabilities(json.loads(reply))
+    agreement.rows += 1
+    agreement.same += own == other
+    if isinstance(own, dict) and isinstance(other, dict):
+        fields = [path[2:] for path in answers_of(method.service_method.plan) if path.startswith("$.")]
+        for name in fields:
+            if name in own and name in other:
+                agreement.add(f"{name} {_shown(own[name])}", is_same=own[name] == other[name])
+    else:
+        agreement.add(_shown(own), is_same=own == other)
