@@ -14,6 +14,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -29,6 +30,14 @@ from aiservices.rows.journal import decode_line
 class Desk(Protocol):
     @user_message("Which team? {{text}}")
     def team(self, text: str) -> int: ...
+
+
+class Clock(Protocol):
+    @user_message("When? {{text}}")
+    def at(self, text: str) -> datetime: ...
+
+    @user_message("When? {{text}}")
+    def all(self, text: str) -> list[datetime | None]: ...
 
 
 MOST_IN_FLIGHT = 6  # with limits

@@ -8,7 +8,8 @@ Arrow columns have these types:
     str, bytes, UUID, paths    string
     Decimal                    decimal128(38, 18); text if a value needs more digits
     date, timedelta            date32, duration("us")
-    datetime                   timestamp("us"), in UTC if the values have an offset; text if only some have
+    datetime                   timestamp("us", "UTC"); a value without an offset counts as UTC
+    NaiveDatetime              timestamp("us")
     time                       time64("us"); text if a value has an offset
     Enum, Literal              the type of their JSON values: mostly string
     T | None                   the type of T
@@ -68,7 +69,7 @@ _PREFIX = "answer_"
 
 # --- The columns of an answer ---
 
-# What the values of a column were so far, if its Arrow type depends on it: "naive", "aware" and so on.
+# What the values of a column were so far, if its Arrow type depends on it: "long decimal" or "aware time".
 Facts: TypeAlias = set[str]
 INT64 = range(-(2**63), 2**63)
 EXACT_FLOAT = 2**53  # integers up to this are exact as floats
@@ -147,9 +148,7 @@ def utf8_text(text: str) -> str:
 def _to_datetime(data: Json, facts: Facts) -> datetime:
     value = datetime.fromisoformat(_expect(str, data, "a date with a time"))
     if value.tzinfo is None:
-        facts.add("naive")
-        return value
-    facts.add("aware")
+        return value.replace(tzinfo=UTC)
     try:
         return value.astimezone(UTC)
     except OverflowError:
@@ -174,13 +173,6 @@ def _to_duration(data: Json, facts: Facts) -> timedelta:
     return -value if sign else value
 
 
-def _datetime_type(facts: Facts) -> Any:
-    pa = pyarrow()
-    if {"naive", "aware"} <= facts:
-        return pa.string()
-    return pa.timestamp("us", "UTC" if "aware" in facts else None)
-
-
 _BOOL = Shape(lambda _: pyarrow().bool_(), lambda data, _: _expect(bool, data, "true or false"), "bool")
 _INT = Shape(lambda _: pyarrow().int64(), _to_int, "int")
 _FLOAT = Shape(lambda _: pyarrow().float64(), _to_float, "float")
@@ -198,7 +190,7 @@ _TEMPORAL = {
         lambda data, _: date.fromisoformat(_expect(str, data, "a date")),
         "date",
     ),
-    "date-time": Shape(_datetime_type, _to_datetime, "date-time"),
+    "date-time": Shape(lambda _: pyarrow().timestamp("us", "UTC"), _to_datetime, "date-time"),
     "time": Shape(
         lambda facts: pyarrow().string() if "aware time" in facts else pyarrow().time64("us"),
         _to_time,
@@ -206,12 +198,13 @@ _TEMPORAL = {
     ),
     "duration": Shape(lambda _: pyarrow().duration("us"), _to_duration, "duration"),
 }
-_KNOWN_DATETIMES = {
-    "AwareDatetime": Shape(lambda _: pyarrow().timestamp("us", "UTC"), _to_datetime, "aware"),
-    "NaiveDatetime": Shape(lambda _: pyarrow().timestamp("us"), _to_datetime, "naive"),
-}
+_NAIVE_DATETIME = Shape(
+    lambda _: pyarrow().timestamp("us"),
+    lambda data, _: datetime.fromisoformat(_expect(str, data, "a date with a time")),
+    "naive date-time",
+)
 # What any value of a type may be, for columns whose types are fixed in advance.
-ANY_TIMES = frozenset(("naive", "aware", "aware time"))
+ANY_TIMES = frozenset(("aware time",))
 _BY_JSON_TYPE = {"string": _TEXT, "integer": _INT, "number": _FLOAT, "boolean": _BOOL}
 
 
@@ -256,8 +249,10 @@ def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> S
         case PydanticNode() | CustomNode() as other:
             schema = other.schema(Definitions())
             json_type, text_format = schema.get("type"), schema.get("format")
+            if isinstance(other, PydanticNode) and other.name == "NaiveDatetime":
+                return _NAIVE_DATETIME
             if isinstance(other, PydanticNode) and text_format in ("date", "date-time", "time"):
-                return _KNOWN_DATETIMES.get(other.name) or _TEMPORAL[text_format]  # such as PastDate
+                return _TEMPORAL[text_format]  # such as AwareDatetime and PastDate
             return _BY_JSON_TYPE.get(json_type, _JSON) if isinstance(json_type, str) else _JSON
     return _JSON
 

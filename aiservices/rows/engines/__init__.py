@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from hashlib import blake2b
 from os import PathLike
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from ...engine.budget import Budget
 from ...engine.response_cache import ResponseCache
@@ -20,7 +21,7 @@ from ...models.errors import DefinitionError, DefinitionProblem, import_extra, i
 from ...models.limits import Limits
 from ...service.settings import check_keywords
 from ..fields import ANY_TIMES, AnswerColumn, Fields, answer_columns, fit, output_fields
-from ..row import EntryReader, MappedMethod, RowsError, content_id, map_method, with_columns
+from ..row import EntryReader, MappedMethod, NullCellError, RowsError, content_id, map_method, with_columns
 from ..runner import shared_budget
 from ..tables import batch_rows, open_table, pyarrow
 from .batch import BatchEngine
@@ -55,6 +56,8 @@ class UdfSettings(TypedDict, total=False):
             as many as the limits or the model allow.
         row_timeout: The seconds after which a row has an error; 600 by default. The time in which a request
             waits for its turn does not count.
+        nulls: What a null cell of a parameter that is not optional gives, without a request: "error" is an
+            error of the row, the default, and "null" is null as its answer.
         cache: Answers requests with the replies that it has stored.
     """
 
@@ -64,6 +67,7 @@ class UdfSettings(TypedDict, total=False):
     budget: Budget | None
     max_concurrency: int
     row_timeout: float
+    nulls: Literal["error", "null"]
     cache: ResponseCache | None
 
 
@@ -99,7 +103,10 @@ class Udf:
         """
         use_this_python(frame.sparkSession)
         types = import_extra("pyspark.sql.pandas.types", "spark", "as_udf")
-        return types.from_arrow_schema(self.schema(types.to_arrow_schema(frame.schema)))
+        arguments = {}
+        if "timezone" in inspect.signature(types.to_arrow_schema).parameters:  # since Spark 4.1
+            arguments["timezone"] = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+        return types.from_arrow_schema(self.schema(types.to_arrow_schema(frame.schema, **arguments)))
 
     def __call__(self, data: Any) -> Any:
         """Call the service method for each row, and return the data with the answers in new columns.
@@ -130,7 +137,8 @@ class Udf:
             try:
                 arguments = method.arguments(inputs)
             except ValueError as error:
-                errors.append(f"ValueError: {error}")
+                is_null = worker.null_answers and isinstance(error, NullCellError)
+                errors.append(None if is_null else f"ValueError: {error}")
                 rows.append(None)
             else:
                 errors.append(None)
@@ -236,6 +244,7 @@ def as_udf(method: Callable[..., object], /, **settings: Unpack[UdfSettings]) ->
         settings.get("cache"),
         parts,
         permissions,
+        settings.get("nulls") == "null",
     )
     return Udf(pickled_spec(mapped, spec))
 
@@ -250,6 +259,8 @@ def _problems(settings: UdfSettings) -> Iterator[str]:
         isinstance(max_concurrency, int) and is_at_least(max_concurrency, 1)
     ):
         yield f"max_concurrency is {max_concurrency!r}; it must be a whole number of at least 1"
+    if settings.get("nulls", "error") not in ("error", "null"):
+        yield f'nulls is {settings.get("nulls")!r}; it must be "error" or "null"'
     if not is_positive(settings.get("row_timeout", 600.0)):
         yield f"row_timeout is {settings.get('row_timeout')!r}; it must be greater than 0"
 

@@ -64,6 +64,7 @@ class WorkSpec(NamedTuple):
         cache: Answers requests with the replies that it has stored.
         parts: The folder for parts of the journal; None for none.
         permissions: Where to ask for permission; None to send each request at once.
+        null_answers: True if a null cell of a parameter that is not optional gives null as the answer.
     """
 
     service: Any
@@ -76,6 +77,7 @@ class WorkSpec(NamedTuple):
     cache: ResponseCache | None
     parts: PartFolder | None
     permissions: PermissionAddress | None
+    null_answers: bool = False
 
 
 class WorkRow(NamedTuple):
@@ -126,6 +128,7 @@ class Worker:
             getattr(spec.service, spec.method), spec.columns, text_only=spec.text_only
         )
         self.work = work_hash(self.method)
+        self.null_answers = spec.null_answers
         self._spec = spec
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, daemon=True, name="aiservices rows")

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from output_rows import cells
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, HttpUrl, RootModel
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, HttpUrl, NaiveDatetime, RootModel
 from typing_extensions import TypeAliasType
 
 from aiservices import DefinitionError
@@ -122,7 +122,9 @@ DECISION = "struct<value: string, probability: double, source: string>"
         (Fraction, Fraction(1, 3), "string", "1/3"),
         (HttpUrl, HttpUrl("https://example.org/"), "string", "https://example.org/"),
         (date, date(2024, 1, 2), "date32[day]", date(2024, 1, 2)),
-        (datetime, datetime(2024, 1, 2, 3), "timestamp[us]", datetime(2024, 1, 2, 3)),
+        (datetime, datetime(2024, 1, 2, 3), "timestamp[us, tz=UTC]", datetime(2024, 1, 2, 3, tzinfo=UTC)),
+        (NaiveDatetime, datetime(2024, 1, 2, 3), "timestamp[us]", datetime(2024, 1, 2, 3)),
+        (NaiveDatetime | None, datetime(2024, 1, 2, 3), "timestamp[us]", datetime(2024, 1, 2, 3)),
         (
             datetime,
             datetime(2024, 1, 2, 3, tzinfo=TWO_HOURS),

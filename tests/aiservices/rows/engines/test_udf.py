@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import pytest
-from engine_desk import Desk, LoggingModel, asked, table
+from engine_desk import Clock, Desk, LoggingModel, asked, table
 from pydantic import AwareDatetime, NaiveDatetime
 
 from aiservices import (
@@ -30,10 +30,11 @@ from aiservices import (
 )
 from aiservices.models.requests import ChatRequest
 from aiservices.models.scripted import ScriptedChatModel
-from aiservices.rows import RowsError, as_udf
+from aiservices.rows import RowsError, as_udf, map_rows
 from aiservices.testing import FakeChatModel
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: install the extra tables of aiservices")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 pytest.importorskip("cloudpickle", reason="cloudpickle is not installed: install the extra ray of aiservices")
 
 
@@ -65,7 +66,7 @@ class Tickets(Protocol):
 TYPES = {
     "kind": pa.string(),
     "due": pa.date32(),
-    "at": pa.string(),
+    "at": pa.timestamp("us", "UTC"),
     "lines": pa.list_(pa.struct([("text", pa.string()), ("amount", pa.decimal128(38, 18))])),
     "tags": pa.map_(pa.string(), pa.int64()),
     "note": pa.string(),
@@ -89,8 +90,8 @@ def test_the_answers_are_columns_with_the_types_of_the_return_type() -> None:
     assert first["error"] is None
     assert {**first, "id": 3} == third
     expected = desk.ticket("b")
-    times = second["due"], second["at"]
-    assert (second["kind"], *times) == (expected.kind, expected.due, expected.at.isoformat())
+    assert (second["kind"], second["due"]) == (expected.kind, expected.due)
+    assert second["at"] == expected.at.replace(tzinfo=UTC)
     assert [one["amount"] for one in second["lines"]] == [one.amount for one in expected.lines]
     assert dict(second["tags"]) == expected.tags
 
@@ -124,14 +125,9 @@ def test_equal_rows_are_asked_once_and_an_error_is_in_its_row(tmp_path: Path) ->
     assert len([number for _, number in asked(tmp_path / "log") if number == "1"]) == 1
 
 
-TEN = datetime(2026, 1, 1, 10)
-
-
 @pytest.mark.parametrize(
     ("form", "reply", "tp", "value"),
     [
-        (datetime, "2026-01-01T10:00:00", pa.string(), "2026-01-01T10:00:00"),
-        (datetime, "2026-01-01T10:00:00+02:00", pa.string(), "2026-01-01T08:00:00Z"),
         (time, "10:00:00+02:00", pa.string(), "10:00:00+02:00"),
         (
             AwareDatetime,
@@ -140,7 +136,6 @@ TEN = datetime(2026, 1, 1, 10)
             datetime(2026, 1, 1, 10, tzinfo=UTC),
         ),
         (NaiveDatetime | None, "2026-01-01T10:00:00", pa.timestamp("us"), datetime(2026, 1, 1, 10)),
-        (list[datetime], ["2026-01-01T10:00:00Z"], pa.list_(pa.string()), ["2026-01-01T10:00:00Z"]),
     ],
 )
 def test_times_with_and_without_an_offset_have_columns(form: Any, reply: Any, tp: Any, value: Any) -> None:
@@ -163,6 +158,30 @@ def test_a_value_that_the_column_cannot_hold_is_an_error_of_its_row() -> None:
     (row, *_) = as_udf(create(Shop, model).price)(INPUT).to_pylist()
     assert row["value"] is None
     assert re.match(r"column value: Decimal.* does not fit decimal128\(38, 18\)", row["error"])
+
+
+@pytest.mark.parametrize("text", ["2026-01-01T10:00:00+02:00", "2026-01-01T08:00:00Z", "2026-01-01T08:00:00"])
+def test_moments_are_in_utc(text: str, tmp_path: Path) -> None:
+    moment = datetime(2026, 1, 1, 8, tzinfo=UTC)
+    for name, answer, expected in (("at", f'"{text}"', moment), ("all", f'["{text}", null]', [moment, None])):
+        method = getattr(create(Clock, ScriptedChatModel(lambda _, a=answer: f'{{"value": {a}}}')), name)
+        column = as_udf(method)(INPUT).column("value")
+        map_rows(method, INPUT, to=tmp_path / f"{name}.parquet")
+        stored = pq.read_table(tmp_path / f"{name}.parquet").column("value")
+        assert column.type == stored.type
+        assert column.to_pylist() == stored.to_pylist() == [expected] * 3
+
+
+def test_null_cells_are_errors_or_have_null_as_their_answer(tmp_path: Path) -> None:
+    desk = create(Desk, LoggingModel(str(tmp_path / "log")))
+    source = pa.table({"text": ["text 1", None]})
+    for nulls, error in (("error", "ValueError: column text: the cell is empty"), ("null", None)):
+        first, second = as_udf(desk.team, nulls=nulls)(source).to_pylist()  # type: ignore[typeddict-item]
+        assert (first["value"], first["error"], second["value"]) == (1, None, None)
+        assert second["error"] is None if error is None else second["error"].startswith(error)
+    assert {number for _, number in asked(tmp_path / "log")} == {"1"}
+    with pytest.raises(DefinitionError, match='nulls is 1; it must be "error" or "null"'):
+        as_udf(desk.team, nulls=1)  # type: ignore[arg-type]
 
 
 def test_a_batch_that_is_processed_again_asks_for_nothing(tmp_path: Path) -> None:
@@ -245,6 +264,22 @@ def test_ray_data_runs_a_udf(tmp_path: Path) -> None:
     )
     assert run_program(program, tmp_path) == str([number for number in range(40) if number % 10 != 9])
     assert len(asked(tmp_path / "log")) == 36
+
+
+@pytest.mark.engines
+@pytest.mark.filterwarnings("ignore")
+def test_spark_has_moments_in_the_input_and_in_the_answer(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make test-engines installs it")
+    program = (
+        "import sys; from engine_desk import *; from aiservices.rows import as_udf;"
+        "from aiservices.testing import FakeChatModel; spark = spark_session();"
+        "spark.conf.set('spark.sql.session.timeZone', 'Europe/Berlin');"
+        "udf = as_udf(create(Clock, FakeChatModel(values={datetime: datetime(2026, 1, 1, 8)})).at);"
+        "frame = spark.sql(\"select 'a' as text, timestamp'2026-01-01 09:30:00' as at\");"
+        "answers = frame.mapInArrow(udf, udf.spark_schema(frame));"
+        "print(answers.selectExpr('cast(at as string)', 'cast(value as string)').collect())"
+    )
+    assert run_program(program, tmp_path) == "[Row(at='2026-01-01 09:30:00', value='2026-01-01 09:00:00')]"
 
 
 @pytest.mark.engines
