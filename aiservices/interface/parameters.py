@@ -16,6 +16,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from output_parsers.parser.type_parser import TypeParser
+from output_parsers.types.constraints import SECRETS
 from output_parsers.types.node import Node, OutputParser
 from output_parsers.types.records import ObjectNode
 from output_parsers.types.target import Description, Target, TypeExpression, type_name
@@ -259,7 +260,13 @@ def method_parameters(
                 f"the parameter {name} takes tools; annotate it as Annotated[Sequence[Any], Tools]"
             )
         hint, role = hints.get(name), roles[0] if roles else None
-        parameters.append(Parameter(name, role, _types(hint), tuple(_parts(hint)), hint))
+        parts = tuple(_parts(hint))
+        secret = next((one for one in parts if isinstance(one, type) and issubclass(one, SECRETS)), None)
+        if secret is not None and role is None:
+            problems.append(
+                f"the parameter {name} is {type_name(secret)}, which is sent as asterisks; annotate it as str"
+            )
+        parameters.append(Parameter(name, role, _types(hint), parts, hint))
     # Several parameters may be for tools or contain media; all other roles are unique.
     for role in Role:
         holders = [parameter.name for parameter in parameters if parameter.role is role]

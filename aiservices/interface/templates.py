@@ -21,6 +21,8 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, RootModel
 
+from output_parsers.types.constraints import SECRETS
+
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.media import Media
 from ..models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
@@ -251,6 +253,8 @@ def render_value(value: object) -> str:
     - Other records, dicts, and lists of them as JSON. Inside JSON, what JSON cannot express is written as
       text by these rules.
     - Everything else by ``str``.
+
+    Raises TypeError for a SecretStr, whose text would be asterisks.
     """
     if isinstance(value, str) and not isinstance(value, Enum):
         return value
@@ -274,6 +278,10 @@ def render_value(value: object) -> str:
         return _to_json(value)
     if isinstance(value, _LISTS):
         return _render_list(value)
+    if isinstance(value, SECRETS):
+        raise TypeError(
+            f"a {type(value).__name__} is sent as asterisks; pass its get_secret_value() as a text"
+        )
     return str(value)
 
 

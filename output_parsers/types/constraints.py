@@ -5,6 +5,7 @@ The parser for types that only pydantic can read, such as URLs and network addre
 
 from __future__ import annotations
 
+import json
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -79,6 +80,7 @@ class PydanticNode(Node[object]):
         self.runs_user_code = self._validator.runs_user_code
         schema = without_after_functions(_core_schema(adapter))
         self._takes_any = runs_before_reading(schema)
+        self._is_json = schema["type"] == "json"
         while "schema" in schema:
             schema = schema["schema"]
         self._is_decimal = schema["type"] == "decimal"
@@ -110,6 +112,9 @@ class PydanticNode(Node[object]):
             record_validated(data, cursor)
         is_rounded = isinstance(data, Decimal) and data != Decimal(repr(plain))
         return str(data) if is_rounded and self._is_decimal else plain
+
+    def write(self, value: object) -> Json:
+        return json.dumps(self._validator.write(value)) if self._is_json else super().write(value)
 
     @cached_property
     def _json_reader(self) -> JsonReader:
@@ -145,7 +150,7 @@ def pydantic_node(target: Target) -> Node[object] | None:
         if adapter.core_schema["type"] in _NOT_JSON:
             return None
         node = PydanticNode(type_name(target.type), adapter)
-        node.is_masked = isinstance(target.origin, type) and issubclass(target.origin, _SECRETS)
+        node.is_masked = isinstance(target.origin, type) and issubclass(target.origin, SECRETS)
         return node
     except ImportError as error:  # EmailStr without its package
         raise UnsupportedTypeError(type_name(target.type), target.path, ["pydantic"], str(error)) from error
@@ -153,7 +158,7 @@ def pydantic_node(target: Target) -> Node[object] | None:
         return None  # pydantic does not know the type; the caller reports it as unsupported
 
 
-_SECRETS = (Secret, SecretBytes, SecretStr)
+SECRETS = (Secret, SecretBytes, SecretStr)
 
 
 def is_read_by_metadata(target: Target) -> bool:

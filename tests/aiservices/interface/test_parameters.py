@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Optional, Union, get_type_hints
 
 import pytest
+from pydantic import Secret, SecretBytes, SecretStr
 
 from aiservices import ChatOptions, History, MemoryId, Message, ToolContext, UserMessage, UserName
 from aiservices.interface.parameters import Parameter, Role, RoleError, method_parameters
@@ -114,3 +115,16 @@ def test_several_values_may_be_for_tools() -> None:
     def ask(self: object, a: Annotated[str, ToolContext], b: Annotated[int, ToolContext]) -> bool: ...
 
     assert roles(ask) == [Role.TOOL_CONTEXT, Role.TOOL_CONTEXT]
+
+
+def test_a_secret_is_not_a_parameter_of_a_prompt_because_its_text_is_asterisks() -> None:
+    def ask(
+        self: object, key: SecretStr, keys: list[SecretBytes], tools: Annotated[Secret[int], ToolContext]
+    ) -> bool: ...
+
+    with pytest.raises(RoleError) as caught:
+        parameters(ask)
+    assert caught.value.args == (
+        "the parameter key is SecretStr, which is sent as asterisks; annotate it as str",
+        "the parameter keys is SecretBytes, which is sent as asterisks; annotate it as str",
+    )

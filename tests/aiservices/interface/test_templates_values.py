@@ -15,7 +15,7 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel, RootModel, SecretStr
 
 from aiservices.interface.templates import render_value
 
@@ -139,3 +139,18 @@ CASES: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("value", "text"), CASES.values(), ids=CASES.keys())
 def test_a_value_is_written_as_a_reader_would_write_it(value: object, text: str) -> None:
     assert render_value(value) == text
+
+
+class Login(BaseModel):
+    name: str
+    password: SecretStr
+
+
+@pytest.mark.parametrize(
+    "value", [SecretStr("x"), [SecretStr("x")], Login(name="a", password=SecretStr("x"))]
+)
+def test_a_secret_is_not_sent_as_asterisks(value: object) -> None:
+    with pytest.raises(
+        TypeError, match=r"a SecretStr is sent as asterisks; pass its get_secret_value\(\) as a text"
+    ):
+        render_value(value)

@@ -21,6 +21,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    Json,
     RootModel,
     SecretStr,
     model_validator,
@@ -345,3 +346,11 @@ def test_rows_have_values_that_their_validators_would_change_again(tmp_path: Pat
         rows = map_rows(create(Desk, model).discount, [{"text": "a"}, {"text": "b"}], **settings)
         assert [row.value.discount for row in rows] == [0.5, 1.0]
     assert '"discount": 0.5' in (tmp_path / "o.jsonl").read_text()
+
+
+def test_a_text_with_json_is_written_as_such() -> None:
+    from aiservices.remote.codec import codec_for
+
+    codec = codec_for(Json[list[int]], DEFAULT_REGISTRY)
+    assert codec.write([1]) == '"[1]"'
+    assert codec.read('"[1]"') == [1]
