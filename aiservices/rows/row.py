@@ -36,7 +36,11 @@ from ..models.errors import (
     DefinitionError,
     DefinitionProblem,
     FinishError,
+    InvalidReplyError,
+    ModelConnectionError,
     ModelError,
+    ModelServerError,
+    ModelTimeoutError,
     counted,
 )
 from ..models.limits import Limits
@@ -697,8 +701,18 @@ def error_entry(error: Exception, usage: Usage | None, cost: float | None, attem
     """Return the journal entry for a row that ended with an error."""
     named = error if isinstance(error, RowError) else RowError(type(error).__name__, str(error))
     entry = {"error": {"type": named.type, "message": named.message}, **_counts(usage, cost, attempts)}
-    is_permanent = isinstance(error, FinishError) or (isinstance(error, ModelError) and not error.retryable)
-    return {**entry, "permanent": True} if is_permanent else entry
+    return {**entry, "permanent": True} if is_permanent(error) else entry
+
+
+# Errors of the provider or of the way to it; another request may succeed.
+_TRANSIENT = (InvalidReplyError, ModelConnectionError, ModelServerError, ModelTimeoutError)
+
+
+def is_permanent(error: Exception) -> bool:
+    """Return True for an error that would occur again, such as a refusal of the content."""
+    if isinstance(error, ModelError):
+        return not error.retryable and not isinstance(error, _TRANSIENT)
+    return isinstance(error, FinishError)
 
 
 def _counts(usage: Usage | None, cost: float | None, attempts: int) -> dict[str, object]:

@@ -85,6 +85,7 @@ from .row import (
     content_id,
     done_entry,
     error_entry,
+    is_permanent,
     work_of,
 )
 from .tables import Table, open_table
@@ -201,7 +202,7 @@ class RowFailure(NamedTuple):
             return cls(error, "fatal")
         if isinstance(error, BudgetExceededError):
             return cls(error, "budget")
-        return cls(error, "permanent" if isinstance(error, ModelError) and not error.retryable else "")
+        return cls(error, "permanent" if isinstance(error, ModelError) and is_permanent(error) else "")
 
     @property
     def is_general(self) -> bool:

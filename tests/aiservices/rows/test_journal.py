@@ -17,7 +17,19 @@ from typing import Any, Protocol
 
 import pytest
 
-from aiservices import ChatRequest, ScriptedChatModel, create, user_message
+from aiservices import (
+    AuthenticationError,
+    BadRequestError,
+    Budget,
+    ChatRequest,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelServerError,
+    RateLimitError,
+    ScriptedChatModel,
+    create,
+    user_message,
+)
 from aiservices.rows import RowsError, map_rows
 from aiservices.rows.journal import Journal
 
@@ -218,3 +230,108 @@ def test_many_kills_lose_nothing(tmp_path: Path, campaign: Iterable[int]) -> Non
     for seed in campaign:
         (tmp_path / str(seed)).mkdir()
         kill_often(tmp_path / str(seed), 100, 150, seed=seed)
+
+
+# --- kills, and servers that change between runs ---
+
+
+class Grades(Protocol):
+    @user_message("Grade {{text}}")
+    def grade(self, text: str) -> int: ...
+
+
+SERVERS = ("bad", "good", "limited")
+FAILURES: tuple[Callable[[], Exception], ...] = (
+    lambda: ModelServerError("down", status=503),
+    lambda: ModelConnectionError("lost"),
+    lambda: InvalidReplyError("half a reply"),
+    lambda: RateLimitError("slowly", status=429),
+)
+
+
+def grade_rows(folder: Path, rows: int, server: str, seed: int, *, to: Path | None = None) -> None:
+    """Map a method with a server that is bad, good or limited; some rows are refused by all of them."""
+    chance = random.Random(seed)
+    asked = os.open(folder / "asked", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    acknowledged = os.open(folder / "acknowledged", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def answer(request: ChatRequest) -> str:
+        number = int(request.messages[0].text.split()[-1])
+        if server == "bad" and chance.random() < 0.9:
+            if chance.random() < 0.01:
+                raise AuthenticationError("the key is not valid", status=401)
+            if chance.random() < 0.5:
+                raise chance.choice(FAILURES)()
+            return "I cannot say"
+        if server == "limited" and chance.random() < 0.3:
+            raise RateLimitError("slowly", status=429, retry_after=0.001)
+        if number % 10 == 9:
+            raise BadRequestError("refused", status=400)
+        os.write(asked, f"{number}\n".encode())
+        return str(number * 7)
+
+    table = [{"id": number, "text": f"text {number}"} for number in range(rows)]
+    desk = create(Grades, ScriptedChatModel(answer), budget=Budget(max_attempts=chance.choice((1, 3))))
+    settings: Any = {"to": to} if to is not None else {}
+    try:
+        for row in map_rows(
+            desk.grade, table, key="id", journal=folder / "journal", max_concurrency=4, **settings
+        ):
+            if row.error is None:
+                os.write(acknowledged, f"{row.key}\n".encode())
+    except RowsError:
+        if to is not None:
+            raise
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text().split() if path.exists() else []
+
+
+def kill_between_servers(folder: Path, kills: int, rows: int, seed: int) -> None:
+    """Kill runs against changing servers; then the outcome is that of an undisturbed run."""
+    chance = random.Random(seed)
+    expected = folder / "expected.jsonl"
+    (folder / "undisturbed").mkdir()
+    _, status = os.waitpid(
+        in_child(partial(grade_rows, folder / "undisturbed", rows, "good", seed, to=expected)), 0
+    )
+    assert status == 0
+    killed = run = 0
+    while killed < kills:
+        run += 1
+        place = folder / f"run {run}"
+        place.mkdir()
+        before: set[str] = set()
+        for number in range(chance.randint(3, 12)):
+            server = SERVERS[number % 3] if run % 2 else chance.choice(SERVERS)
+            child = in_child(partial(grade_rows, place, rows, server, chance.randrange(10**6)))
+            time.sleep(chance.uniform(0, 0.1))
+            os.kill(child, signal.SIGKILL)
+            killed += os.waitpid(child, 0)[1] != 0
+            again = Counter(lines_of(place / "asked"))
+            assert not {one for one, count in again.items() if count > 1} & before, "an answer was paid twice"
+            before = {one for one in lines_of(place / "acknowledged") if again[one] == 1}
+        _, status = os.waitpid(
+            in_child(partial(grade_rows, place, rows, "good", seed, to=place / "out.jsonl")), 0
+        )
+        assert status == 0
+        assert (place / "out.jsonl").read_bytes() == expected.read_bytes()
+
+
+@needs_fork
+def test_servers_may_change_between_runs_that_are_killed(tmp_path: Path) -> None:
+    kill_between_servers(tmp_path, 12, 60, seed=1)
+
+
+@pytest.mark.slow
+@needs_fork
+def test_a_thousand_kills_with_changing_servers_change_nothing(tmp_path: Path) -> None:
+    kill_between_servers(tmp_path, 1000, 150, seed=2)
+
+
+@needs_fork
+def test_many_kills_with_changing_servers_change_nothing(tmp_path: Path, campaign: Iterable[int]) -> None:
+    for seed in campaign:
+        (tmp_path / str(seed)).mkdir()
+        kill_between_servers(tmp_path / str(seed), 50, 150, seed=seed)
