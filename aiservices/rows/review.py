@@ -204,7 +204,7 @@ def read_reviewed(path: Path, method: MappedMethod) -> dict[str, object]:
 
     Rows without an answer are skipped. All cells that cannot be read are reported together.
     """
-    text = _text_of(path)
+    text, is_encoding_known = _text_of(path)
     delimiter, records = _records(path, text)
     _, names = next(records)
     row_column, answer_column = names.index(_ROW), names.index(_REVIEWED)
@@ -220,6 +220,9 @@ def read_reviewed(path: Path, method: MappedMethod) -> dict[str, object]:
         match = _ID.fullmatch(row)
         if match is None:
             problems.append(f"line {line}: {row!r} is not a row id; the ids of the file must not be changed")
+            continue
+        if not (is_encoding_known or cell.isascii() or reader.has_options):
+            problems.append(f"line {line}: {cell!r} has letters in an unknown encoding; save it as CSV UTF-8")
             continue
         earlier_line, earlier = answers.setdefault(match[1], (line, cell))
         try:
@@ -245,26 +248,26 @@ def _all(path: Path, problems: Sequence[str]) -> str:
     return f"{path}: {len(problems):,} cells cannot be read:\n  - " + "\n  - ".join(listed)
 
 
-def _text_of(path: Path) -> str:
-    """Return the text of a file in UTF-8, in UTF-16, or in the 8-bit encoding that spreadsheets use."""
+def _text_of(path: Path) -> tuple[str, bool]:
+    """Return the text of a file, and whether its encoding is known: UTF-8 or UTF-16.
+
+    Other files are read as Windows-1252. In another encoding, only the letters beyond ASCII are wrong.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise RowsError(f"{path} cannot be read: {error.strerror}") from error
     if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         raise RowsError(f"{path} is a workbook; save the sheet as a CSV file")
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encodings = ["utf-16"]
-    elif b"\0" in data[:2]:
-        encodings = ["utf-16-be"]
-    else:
-        encodings = ["utf-16-le"] if b"\0" in data[:4] else ["utf-8-sig", "cp1252"]
-    for encoding in encodings:
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    raise RowsError(f"{path} is not a text in UTF-8 or UTF-16; save it as CSV UTF-8")
+    encoding = "utf-8-sig"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif b"\0" in data[:4]:
+        encoding = "utf-16-be" if b"\0" in data[:1] else "utf-16-le"
+    try:
+        return data.decode(encoding), True
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace"), False
 
 
 def _records(path: Path, text: str) -> tuple[str, Iterator[tuple[int, list[str]]]]:
@@ -314,13 +317,18 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+(?:[.,]\d+)?"
 
 
 class _AnswerReader:
-    """Reads answers that people have entered into cells."""
+    """Reads answers that people have entered into cells.
+
+    Attributes:
+        has_options: True if the answer is one of several options.
+    """
 
     def __init__(self, method: MappedMethod, *, decimal_separator: str) -> None:
         self._parser = method.codec.parser
         self._separator = decimal_separator
         answers = answers_of(method.service_method.plan).get("$")
         self._options: list[object] = [] if answers is None else [data for data, _ in answers.options]
+        self.has_options = bool(self._options)
         self._wanted = _wanted(self._parser, method.codec.name)
 
     def read(self, cell: str) -> object:
@@ -334,20 +342,12 @@ class _AnswerReader:
 
     def _candidates(self, cell: str) -> Iterator[tuple[Leniency, str]]:
         """Yield the texts that may stand for a cell; a number that has two meanings is only a text."""
-        match = _DECIMAL.fullmatch(cell)
-        if match is None:
-            number = cell if cell.lstrip("+-").isdigit() else None
-        else:
-            whole, separator, digits, exponent = match.groups()
-            is_ambiguous = len(digits) == 3 and separator != self._separator and not exponent
-            digits = digits.rstrip("0")
-            number = None if is_ambiguous else f"{whole}.{digits}{exponent}" if digits else whole + exponent
-        is_text_only = number is None and (match is not None or _GROUPED.fullmatch(cell) is not None)
+        number = self._number_in(cell)
+        is_text_only = number is None and (_DECIMAL.fullmatch(cell) or _GROUPED.fullmatch(cell))
         if not is_text_only:
             yield Leniency.NONE, cell
         yield Leniency.NONE, json.dumps(cell)
         if number is not None:
-            number = number.removeprefix("+")
             yield Leniency.NONE, number
             yield Leniency.NONE, json.dumps(number)
             same = [one for one in self._options if isinstance(one, str) and _number(one) == float(number)]
@@ -356,6 +356,17 @@ class _AnswerReader:
             yield Leniency.SAFE, number  # 1 for true
         elif not is_text_only:
             yield Leniency.SAFE, cell  # "yes" for true, another case, a date with the name of its month
+
+    def _number_in(self, cell: str) -> str | None:
+        """Return the number in a cell with a decimal point; None if there is none, or two are possible."""
+        match = _DECIMAL.fullmatch(cell)
+        if match is None:
+            return cell.removeprefix("+") if cell.lstrip("+-").isdecimal() else None
+        whole, separator, digits, exponent = match.groups()
+        if len(digits) == 3 and separator != self._separator and not exponent:
+            return None
+        digits = digits.rstrip("0")
+        return (f"{whole}.{digits}{exponent}" if digits else whole + exponent).removeprefix("+")
 
 
 def _number(text: str) -> float | None:

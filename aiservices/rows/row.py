@@ -594,15 +594,20 @@ class _CellReader:
             return value
         if self._is_missing(value):
             return self._null()
-        if isinstance(value, self._records):
+        if isinstance(value, self._records) or self._has_type(value):
             return value
-        if not (self._text_only and isinstance(value, str) and not self._is_text):
-            try:
-                self._codec.write(value)
-            except ValueError:
-                pass
-            else:
-                return value
+        return self._converted(value)
+
+    def _has_type(self, value: Any) -> bool:
+        if self._text_only and isinstance(value, str) and not self._is_text:
+            return False
+        try:
+            self._codec.write(value)
+        except ValueError:
+            return False
+        return True
+
+    def _converted(self, value: Any) -> Any:
         for text in self._json_texts(value):
             try:
                 return self._codec.read(text)

@@ -219,6 +219,17 @@ def test_other_files_are_refused(content: bytes, expected: str, tmp_path: Path) 
         read_reviewed(path, mapped(desk().is_spam))
 
 
+def test_letters_of_an_unknown_encoding_are_read_only_as_options(tmp_path: Path) -> None:
+    path, tickets = tmp_path / "review.csv", create(Tickets, FakeChatModel()).ticket
+    answer = '{"team": "billing", "urgent": true, "summary": "Москва"}'
+    record = {"row id": f"row-{'0' * 32}", "text": "Жук", "reviewed answer": answer}
+    path.write_bytes(written([record]).encode("cp1251"))
+    with pytest.raises(RowsError, match="has letters in an unknown encoding; save it as CSV UTF-8"):
+        read_reviewed(path, mapped(tickets))
+    path.write_bytes(written([{**record, "reviewed answer": "true"}]).encode("cp1251"))
+    assert len(read_reviewed(path, mapped(desk().is_spam))) == 1
+
+
 def test_the_file_has_no_formulas_and_says_that_it_is_utf_8(tmp_path: Path) -> None:
     path = review_of(desk().is_spam, tmp_path, "=1+1", "'=x", "@a", "+49 170", "\tb", "-5", "Straße")
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
