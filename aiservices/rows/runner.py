@@ -867,7 +867,7 @@ class Job:
         codec = self.method.codec
         for row, answer in self.reviewed.items():
             journal.add_person(row, codec.write(answer))
-        self.reviewed = {row: codec.read(text) for row, text in journal.people.items()}
+        self.reviewed = {row: codec.restore(text) for row, text in journal.people.items()}
         if self.review is not None:
             self.review.check_unread(journal.people)
 
