@@ -50,14 +50,16 @@ _NAMES = {
     ".models.errors": (
         "AiServiceError Attempt AuthenticationError BadRequestError BudgetExceededError "
         "ContentFilterError DefinitionError DefinitionProblem FinishError InnerCall InvalidReplyError "
-        "MissingExtraError ModelConnectionError ModelError ModelNotFoundError ModelServerError "
-        "ModelTimeoutError ProbabilitiesUnavailableError RateLimitError RefusalError ServiceOutputError "
-        "Strategy StreamConsumedError SuspendedCallError ToolError ToolLimitError TruncatedError"
+        "MediaNotAllowedError MissingExtraError ModelConnectionError ModelError ModelNotFoundError "
+        "ModelServerError ModelTimeoutError ProbabilitiesUnavailableError RateLimitError RefusalError "
+        "ServiceOutputError Strategy StreamConsumedError SuspendedCallError ToolError ToolLimitError "
+        "TruncatedError"
     ),
     ".models.fallback": "FallbackChatModel",
     ".models.limits": "LimitedChatModel Limits",
     ".models.local": "LocalChatModel",
     ".models.media": "Audio File Image Media",
+    ".models.media_policy": "MediaPolicy",
     ".models.messages": (
         "AiMessage ChatReply FinishReason Message ProviderState ReplyDelta ServerToolRun SystemMessage "
         "TokenLogprob ToolCall ToolCallDelta ToolMessage Usage UserMessage"

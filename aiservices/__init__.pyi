@@ -82,6 +82,7 @@ from .models.errors import (
     FinishError as FinishError,
     InnerCall as InnerCall,
     InvalidReplyError as InvalidReplyError,
+    MediaNotAllowedError as MediaNotAllowedError,
     MissingExtraError as MissingExtraError,
     ModelConnectionError as ModelConnectionError,
     ModelError as ModelError,
@@ -110,6 +111,9 @@ from .models.media import (
     File as File,
     Image as Image,
     Media as Media,
+)
+from .models.media_policy import (
+    MediaPolicy as MediaPolicy,
 )
 from .models.messages import (
     AiMessage as AiMessage,

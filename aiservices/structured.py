@@ -36,6 +36,7 @@ from .models.errors import (
     ServiceOutputError,
     Strategy,
 )
+from .models.media_policy import MediaPolicy
 from .models.messages import ChatReply
 from .models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from .service.call_settings import CallSettings
@@ -225,6 +226,7 @@ class StructuredSettings(TypedDict, total=False):
         budget: The limits of each call; by default 3 attempts.
         retry: Asks the model again when an answer cannot be read; None raises the error at once.
         interceptors: Run around each call, the first one outermost.
+        media: Which images, sounds and files the messages may contain; None for all.
         tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
         tool_limits: The limits of tool use in one call.
         tool_interceptors: Run around each tool call of the model, the first one outermost.
@@ -239,6 +241,7 @@ class StructuredSettings(TypedDict, total=False):
     budget: Budget | None
     retry: Retry | None
     interceptors: Sequence[Interceptor]
+    media: MediaPolicy | None
     tools: Sequence[ToolSource]
     tool_limits: ToolLimits
     tool_interceptors: Sequence[ToolInterceptor | ToolCheck]

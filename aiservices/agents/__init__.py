@@ -38,6 +38,7 @@ from ..engine.tool_execution import ToolCheck, ToolInterceptor
 from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
+from ..models.media_policy import MediaPolicy
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
 from ..service.methods import CallPath, async_parts_of, never_awaited_problems
@@ -90,6 +91,7 @@ class ReActAgent:
         tool_limits: As in ``create``, except that ``max_rounds`` limits the rounds.
         tool_errors: Functions that choose the text for the model when a tool fails, as in ``create``.
         tool_interceptors: Run around each tool call, as in ``create``.
+        media: Which images, sounds and files messages may contain, as in ``create``.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class ReActAgent:
         tool_limits: ToolLimits | None = None,
         tool_errors: ToolErrors = _DEFAULT_TOOL_ERRORS,
         tool_interceptors: Sequence[ToolInterceptor | ToolCheck] = (),
+        media: MediaPolicy | None = None,
     ) -> None:
         self.name = name
         self.max_rounds = max_rounds
@@ -121,6 +124,7 @@ class ReActAgent:
             "tool_limits": tool_limits or ToolLimits(),
             "tool_errors": tool_errors,
             "tool_interceptors": tool_interceptors,
+            "media": media,
         }
         path_settings = {"budget": budget, "retry": retry, "interceptors": interceptors}
         check_types(self._qualname, plan_settings | path_settings)

@@ -19,11 +19,13 @@ from ..models.errors import (
     BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
+    MediaNotAllowedError,
     ModelError,
     ServiceOutputError,
     ToolError,
 )
-from ..models.messages import ChatReply
+from ..models.media_policy import MediaPolicy
+from ..models.messages import ChatReply, SystemMessage
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .approval import ApprovalRequiredError
@@ -110,6 +112,8 @@ class Pipeline:
         proceed = self._proceed
         for interceptor in GLOBAL_INTERCEPTORS:
             proceed = _wrap(interceptor, proceed)
+        if invocation.plan.media is not None:
+            _check_media(invocation, invocation.plan.media)
         flow = _with_attempts_on_errors(proceed, invocation)
         state, listeners = invocation.state, self._listeners
         if state.enclosing or state.budget.seconds is not None:
@@ -126,6 +130,17 @@ class Pipeline:
         if state.deadline is None:
             return flow
         return with_deadline(flow, lambda: state.deadline or math.inf, state.waiting, state.time_exceeded)
+
+
+def _check_media(invocation: Invocation, policy: MediaPolicy) -> None:
+    """Raise MediaNotAllowedError if the caller passed an image or file that the policy refuses."""
+    for message in invocation.request.messages:
+        for part in () if isinstance(message, SystemMessage) else message.contents:
+            if not isinstance(part, str):
+                try:
+                    policy.check(part)
+                except MediaNotAllowedError as error:
+                    raise MediaNotAllowedError(f"{invocation.qualname}: {error}") from None
 
 
 def _wrap(interceptor: Interceptor, proceed: Proceed) -> Proceed:

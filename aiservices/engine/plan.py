@@ -31,6 +31,7 @@ from ..models.errors import (
     total_cost,
     usage_of,
 )
+from ..models.media_policy import MediaPolicy
 from ..models.messages import AiMessage, Message, ToolCall, Usage
 from ..models.requests import ChatOptions, ChatRequest, WaitingTime
 from ..tools.tool import ToolErrors, ToolRun, WaitingCallDecision
@@ -77,6 +78,7 @@ class CallPlan(NamedTuple):
         adjustments: Calibrations and thresholds, by the JSON path of the answer, with ``[]`` for an index.
         unsure: Below this probability of an answer, the next model is asked; "threshold" for the threshold
             of the answer, None for only after errors.
+        media: Which images, sounds and files callers may pass; None for all.
     """
 
     qualname: str
@@ -94,6 +96,7 @@ class CallPlan(NamedTuple):
     votes: int = 0
     adjustments: Mapping[str, Adjustment] = {}
     unsure: float | Literal["threshold"] | None = None
+    media: MediaPolicy | None = None
 
     @property
     def returns_nothing(self) -> bool:

@@ -10,6 +10,7 @@ AiServiceError
 ├── AlreadyResumedError        a call that waited was resumed twice (defined in engine.approval)
 ├── SuspendedCallError         the state of a call that waited cannot be resumed (also a ValueError)
 ├── StreamConsumedError        a stream is read a second time (also a RuntimeError)
+├── MediaNotAllowedError       the media policy refuses what a caller passed (also a ValueError)
 ├── MemoryBusyError            another call uses the conversation
 ├── MemoryConflictError        another process changed the conversation during the call
 ├── MemoryIdError              the memory id does not name a conversation (also a ValueError and a TypeError)
@@ -424,6 +425,10 @@ class MissingExtraError(AiServiceError, ImportError):
 
 class MemoryIdError(AiServiceError, ValueError, TypeError):
     """Raised when the id of a conversation (memory id) is empty, too long or of the wrong type."""
+
+
+class MediaNotAllowedError(AiServiceError, ValueError):
+    """Raised when a caller passes an image, sound or file that the ``MediaPolicy`` of the service refuses."""
 
 
 class FinishError(AiServiceError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -66,8 +67,10 @@ class _MediaBase:
     """Base class of Image, Audio and File, the parts of a message that are not text.
 
     Create them with ``from_path``, ``from_bytes`` or ``from_url``. An object has either ``data`` or ``url``.
-    Raises ValueError if it has both or neither, and if the media type is unknown or does not match the class.
-    Raises TypeError if the data is not bytes.
+    Raises ValueError if it has both or neither, if the URL has credentials or characters that URLs do not
+    have, and if the media type is unknown or does not match the class. Raises TypeError if the data is not
+    bytes.
+    These methods also check that the content is not empty, and is what its media type says.
 
     Attributes:
         data: The content; None if only the URL is known.
@@ -91,8 +94,9 @@ class _MediaBase:
             raise ValueError(f"create {self.kind} with {cls}.from_path, {cls}.from_bytes or {cls}.from_url")
         if self.data is not None and not isinstance(self.data, bytes):
             raise TypeError(f"the data of {self.kind} is {type(self.data).__name__}; it must be bytes")
-        if self.url is not None and not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"the url of {self.kind} must begin with http:// or https://, or be a data URL")
+        problem = None if self.url is None else _url_problem(self.url)
+        if problem is not None:
+            raise ValueError(f"the url of {self.kind} {problem}")
         media_type = self.media_type or (None if self.data is None else _detect_media_type(self.data))
         if media_type is None and self.data is not None:
             raise ValueError(f"the media type of {self.name or self.kind} is unknown; pass media_type")
@@ -121,7 +125,7 @@ class _MediaBase:
             detected = _detect_media_type(data) or by_extension
         else:
             detected = by_extension or _detect_media_type(data)
-        return cls(data, media_type or detected, name=path.name)
+        return cls(data, media_type or detected, name=path.name).checked(is_declared=media_type is not None)
 
     @classmethod
     def from_bytes(
@@ -138,7 +142,7 @@ class _MediaBase:
         unknown or the data is larger than ``max_bytes``.
         """
         _check_size(len(data), max_bytes, name or cls.kind)
-        return cls(data, media_type, name=name)
+        return cls(data, media_type, name=name).checked(is_declared=True)
 
     @classmethod
     def from_url(cls, url: str, media_type: str | None = None) -> Self:
@@ -147,12 +151,26 @@ class _MediaBase:
         The provider fetches the content of an http(s) URL. A data URL contains the content itself.
         """
         if not url.startswith("data:"):
+            problem = _url_problem(url)
+            if problem is not None:
+                raise ValueError(f"the url of {cls.kind} {problem}")
             path = urlsplit(url).path
             by_extension = _EXTENSIONS.get(os.path.splitext(path)[1].lower())
             return cls(None, media_type or by_extension, url, path.rpartition("/")[2] or None)
-        head, _, body = url[5:].partition(",")
-        data = b64decode(body) if head.endswith(";base64") else unquote_to_bytes(body)
-        return cls(data, media_type or head.partition(";")[0] or None)
+        return cls(*read_data_url(url, media_type)).checked(is_declared=True)
+
+    def checked(self, *, is_declared: bool) -> Self:
+        """Return this object; raise ValueError if its content is empty or not of its media type.
+
+        With ``is_declared``, the program has chosen the type, and only its kind is checked, such as image.
+        """
+        if self.data is not None and self.media_type is not None:
+            problem = _content_problem(self.data, self.media_type, is_declared=is_declared)
+            if problem == "empty":
+                raise ValueError(f"{self.name or self.kind} is empty")
+            if problem is not None:
+                raise ValueError(f"{self.name or 'it'} is not {self.media_type}: its content is {problem}")
+        return self
 
     @property
     def base64(self) -> str:
@@ -249,6 +267,15 @@ def media_from_base64(data: str, media_type: str | None = None) -> Media:
     return classes.get(kind, File)(content, media_type)
 
 
+def read_data_url(url: str, media_type: str | None = None) -> tuple[bytes, str | None]:
+    """Return the content of a data URL and its media type; raise ValueError if it is not base64."""
+    head, _, body = url[5:].partition(",")
+    data = unquote_to_bytes(body)
+    if head.endswith(";base64"):
+        data = b64decode(data, validate=True)
+    return data, media_type or head.partition(";")[0] or None
+
+
 def _detect_media_type(data: bytes) -> str | None:
     """Return the media type (MIME type) that the first bytes of a file indicate, or None if unknown."""
     if data[:4] == b"RIFF":
@@ -256,6 +283,59 @@ def _detect_media_type(data: bytes) -> str | None:
     if data[4:8] == b"ftyp":
         return _ISO_MEDIA_TYPES.get(data[8:12])
     return next((media_type for start, media_type in _SIGNATURES if data.startswith(start)), None)
+
+
+# What files of these types contain near their beginning, whatever their name is.
+_CONTENTS = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF8",
+    "image/webp": b"WEBP",
+    "application/pdf": b"%PDF-",
+}
+_HEADER_BYTES = {"application/pdf": 1024}  # readers of PDF accept other bytes before the header
+
+
+def _content_problem(data: bytes, media_type: str, *, is_declared: bool) -> str | None:
+    """Return why data cannot be a file of a type: "empty", or what it is.
+
+    A type that the program has declared is only checked for its kind, such as image.
+    """
+    if not data:
+        return "empty"
+    kind, detected = media_type.partition("/")[0], _detect_media_type(data)
+    content = _CONTENTS.get(media_type)
+    is_binary = content is not None or (kind in ("image", "audio") and not media_type.endswith("xml"))
+    if is_binary and detected is not None and detected.partition("/")[0] != kind:
+        return detected
+    if is_declared or not is_binary:
+        return None
+    if content is not None and content not in data[: _HEADER_BYTES.get(media_type, 16)]:
+        return detected or "something else"
+    return (
+        "text" if detected is None and not re.search(rb"[\x00-\x08\x0e-\x1f\x7f-\xff]", data[:512]) else None
+    )
+
+
+_NOT_IN_URLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Others, such as a backslash, are a part of the host for some parsers of URLs and end it for others.
+_HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d*)?")
+
+
+def _url_problem(url: str) -> str | None:
+    """Return what is wrong with the URL of an image or file, without quoting it: it may have a password."""
+    if not url.startswith(("http://", "https://")):
+        return "must begin with http:// or https://, or be a data URL"
+    if _NOT_IN_URLS.search(url):
+        return "contains a line break or another control character"
+    try:
+        parts = urlsplit(url)
+        is_valid = _HOST.fullmatch(parts.netloc) and (parts.port is None or parts.hostname)
+    except ValueError:
+        return "has no valid host"
+    if "@" in parts.netloc:
+        return "contains a user name or a password, which would be sent to the provider"
+    return None if is_valid else "has no valid host"
 
 
 def _check_size(size: int, max_bytes: int | None, name: str) -> None:

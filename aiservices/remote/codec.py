@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from types import UnionType
@@ -47,6 +48,7 @@ from output_parsers.types.validation import JsonValidator, json_validator
 from ..engine.results import Result
 from ..models.errors import AiServiceError, Attempt, InnerCall, Strategy
 from ..models.media import Audio, File, Image, Media
+from ..models.media_policy import MediaPolicy
 from ..models.messages import (
     AiMessage,
     ChatReply,
@@ -85,7 +87,10 @@ class JsonCodec(Generic[T]):
     Attributes:
         parser: The type's parser.
         name: The type as a user would write it, such as ``list[int]``.
+        media: Which images, sounds and files ``read`` accepts; None for all.
     """
+
+    media: MediaPolicy | None = None
 
     def __init__(self, parser: TypeParser[T], tp: object = None) -> None:
         self.parser = parser
@@ -149,7 +154,7 @@ class JsonCodec(Generic[T]):
     def read(self, text: str) -> T:
         """Parse JSON text as a value of the type without repairing mistakes, or raise OutputParsingError."""
         try:
-            with self._context():
+            with self._context(), nullcontext() if self.media is None else _only(self.media):
                 return self._enveloped.parse(f"{_ENVELOPE_START}{text}}}", Leniency.NONE)
         except OutputParsingError as error:
             raise OutputParsingError(
@@ -285,6 +290,19 @@ def typed_dict(name: str, fields: dict[str, Any]) -> Any:
 # --- Media and messages ---
 
 
+# The policy for the media in the arguments that are being read.
+_media_policy: ContextVar[MediaPolicy | None] = ContextVar("media_policy", default=None)
+
+
+@contextmanager
+def _only(policy: MediaPolicy) -> Iterator[None]:
+    token = _media_policy.set(policy)
+    try:
+        yield
+    finally:
+        _media_policy.reset(token)
+
+
 @dataclass(frozen=True)
 class _MediaJson:
     """The JSON form of an image, sound or file: ``data`` in base64, or a ``url``."""
@@ -297,7 +315,11 @@ class _MediaJson:
     kind: ClassVar[type[Media]] = File
 
     def __post_init__(self) -> None:
-        self.to_media()  # reports a bad value while the arguments are read, with the path of the argument
+        # reports a bad value while the arguments are read, with the path of the argument
+        media = self.to_media().checked(is_declared=False)
+        policy = _media_policy.get()
+        if policy is not None:
+            policy.check(media)
 
     def to_media(self) -> Media:
         """Convert the JSON form to an image, sound or file; raise ValueError without data or a URL."""

@@ -42,6 +42,7 @@ from ..engine.streams import AttemptStarted, Completed, FieldCompleted
 from ..interface.decorators import declaration_of, enclosing_names, is_stub, methods_of
 from ..interface.parameters import Parameter, Role, parameter_docs, summary_of
 from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.media_policy import MediaPolicy
 from ..models.messages import AiMessage, ReplyDelta, SystemMessage, ToolMessage, UserMessage
 from ..service.methods import is_service_method, service_method_of
 from ..service.signatures import ReturnShape, ReturnType, read_signature
@@ -314,12 +315,17 @@ class Contract(NamedTuple):
 
 
 def contract_of(
-    interface: object, *, parsers: Sequence[ParserFactory] = (), server_arguments: Collection[str] = ()
+    interface: object,
+    *,
+    parsers: Sequence[ParserFactory] = (),
+    server_arguments: Collection[str] = (),
+    media: MediaPolicy | None = None,
 ) -> Contract:
     """Describe an interface (a Protocol, an ABC or a service's class) for remote callers.
 
     ``parsers`` are the parser factories that were passed to ``create``. ``server_arguments`` names parameters
-    that remote callers do not pass. Raises a DefinitionError that lists all problems.
+    that remote callers do not pass, and ``media`` says which images and files they may pass. Raises a
+    DefinitionError that lists all problems.
     """
     cls = get_origin(interface) or interface
     registry = DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY
@@ -343,6 +349,8 @@ def contract_of(
             method = _method(attribute, qualname, registry, next(arguments, {}), server_arguments, problems)
             if method is not None:
                 methods[method_name] = method
+                for codec in (method.arguments_codec, *(one.codec for one in method.arguments)):
+                    codec.media = media
     # Most likely a concrete class was passed instead of its interface.
     if not methods and not problems:
         message = "it does not have a method without a body; pass the interface of the service"

@@ -23,6 +23,7 @@ from ..models.errors import (
     BudgetExceededError,
     ContentFilterError,
     InvalidReplyError,
+    MediaNotAllowedError,
     MemoryBusyError,
     MemoryConflictError,
     MemoryIdError,
@@ -177,6 +178,7 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     MemoryConflictError: ProblemKind(
         "memory-conflict", 409, "The conversation was changed during the call, so the call was not stored"
     ),
+    MediaNotAllowedError: ProblemKind("media", 422, "An image, sound or file is not allowed"),
     MemoryIdError: ProblemKind("memory-id", 422, "The memory id does not name a conversation"),
     MemoryStoreError: ProblemKind("memory-store", 503, "The store of the conversations failed"),
     BudgetExceededError: ProblemKind("budget", 503, "The budget of the call is spent"),

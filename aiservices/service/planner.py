@@ -32,6 +32,7 @@ from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy
 from ..models.fallback import CircuitBreaker, members_of, rests_of
 from ..models.media import Image
+from ..models.media_policy import MediaPolicy
 from ..models.messages import AiMessage, ChatReply
 from ..models.registry import find_model
 from ..models.requests import ChatOptions, ChatRequest
@@ -65,6 +66,7 @@ class Settings(NamedTuple):
     tool_interceptors: tuple[Any, ...] = ()
     votes: int = 0
     limits: Limits | None = None
+    media: MediaPolicy | None = None
     has_thresholds: bool = False
     strict_keywords: bool = False
 
@@ -248,6 +250,7 @@ def plan_call(
         wants_probabilities=has_decisions or call.unsure is not None,
         votes=call.votes,
         unsure=call.unsure,
+        media=settings.media,
     )
     return plan, parser
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..models.base import ChatModel
     from ..models.errors import DefinitionProblem, Strategy
     from ..models.limits import Limits
+    from ..models.media_policy import MediaPolicy
     from ..models.requests import ChatOptions, ChatRequest, ReasoningEffort
     from ..tools.tool import ToolErrors, ToolSource
     from ..tools.toolbox import ToolLimits
@@ -68,6 +69,7 @@ class ServiceSettings(TypedDict, total=False):
         budget: The limits of each call; by default 3 attempts.
         limits: The limits of requests to the models: per minute, by tokens and at the same time. All services
             with the same address and key share them.
+        media: Which images, sounds and files callers may pass, in arguments and histories; None for all.
         cache: Answers equal requests with the replies that it has stored.
         retry: Asks the model again when an answer cannot be read; None raises the error at once.
         calibration: Corrections of probabilities that ``calibrate`` of ``aiservices.testing`` has fitted: the
@@ -95,6 +97,7 @@ class ServiceSettings(TypedDict, total=False):
     transform: RequestHook | Callable[[ChatRequest, Invocation], ChatRequest] | None
     budget: Budget | None
     limits: Limits | None
+    media: MediaPolicy | None
     cache: ResponseCache | None
     retry: Retry | None
     calibration: str | Path | Calibration | None
@@ -229,6 +232,11 @@ def _problems(setting: str, value: object) -> Iterator[str]:
 
         if not isinstance(value, Limits):
             yield f"limits has the type {kind}; pass a Limits"
+    elif setting == "media":
+        from ..models.media_policy import MediaPolicy
+
+        if not isinstance(value, MediaPolicy):
+            yield f"media has the type {kind}; pass a MediaPolicy"
     elif setting == "cache":
         from ..engine.response_cache import ResponseCache
 

@@ -28,6 +28,7 @@ from output_parsers.result.errors import OutputParsingError, shorten
 
 from ...engine.approval import ExternalResultError
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
+from ...models.media_policy import MediaPolicy
 from ...remote.calls import (
     DEFAULT_MAX_WAITING_CALLS,
     DEFAULT_THREADS,
@@ -154,6 +155,7 @@ def router(
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     approvals: ApprovalSettings | None = None,
+    media: MediaPolicy | None = None,
     **settings: object,
 ) -> APIRouter:
     """Create a FastAPI router with one route for each method of a service.
@@ -176,6 +178,7 @@ def router(
         approvals: Lets callers approve tool calls: the problem of a call that waits has the tool calls and a
             signed state, and each method with tools gets an endpoint ``/resume`` that continues it. Whoever
             can call it can approve. None leaves approvals to the program.
+        media: Which images, sounds and files callers may pass; None for all.
         settings: Other arguments of APIRouter, such as ``tags`` and ``dependencies``.
 
     A method answers POST with a JSON object of its arguments. Streams are Server-Sent Events. Errors are
@@ -183,7 +186,7 @@ def router(
     """
     _check_service(service, prefix)
     provider = service if isinstance(service, Provider) else Provider(service)
-    contract = contract_of_provider(provider, interface, parsers, server_arguments or {})
+    contract = contract_of_provider(provider, interface, parsers, server_arguments or {}, media)
     route_settings = RouteSettings(
         paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size, approvals
     )
@@ -205,6 +208,7 @@ def app(
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     approvals: ApprovalSettings | None = None,
+    media: MediaPolicy | None = None,
     **settings: object,
 ) -> FastAPI:
     """Create a FastAPI application that serves one service, or several under different path prefixes.
@@ -222,9 +226,9 @@ def app(
     all hosts.
 
     The other arguments (``interface``, ``paths``, ``server_arguments``, ``caller_arguments``, ``parsers``,
-    ``allow_get``, ``threads``, ``max_waiting_calls``, ``max_body_size`` and ``approvals``) are those of
-    ``router`` and apply to all services; ``threads`` and ``max_waiting_calls`` are per service. Raises
-    DefinitionError with all problems at once.
+    ``allow_get``, ``threads``, ``max_waiting_calls``, ``max_body_size``, ``approvals`` and ``media``) are
+    those of ``router`` and apply to all services; ``threads`` and ``max_waiting_calls`` are per service.
+    Raises DefinitionError with all problems at once.
     """
     by_prefix = services if isinstance(services, Mapping) else {"": services}
     for prefix, service in by_prefix.items():
@@ -236,7 +240,7 @@ def app(
         service if isinstance(service, Provider) else Provider(service) for service in by_prefix.values()
     ]
     contracts = [
-        contract_of_provider(provider, interface, parsers, route_settings.server_arguments)
+        contract_of_provider(provider, interface, parsers, route_settings.server_arguments, media)
         for provider in providers
     ]
     served = list(zip(contracts, providers, strict=True))
@@ -273,10 +277,12 @@ def contract_of_provider(
     interface: object,
     parsers: Sequence[ParserFactory],
     server_arguments: Mapping[str, object],
+    media: MediaPolicy | None = None,
 ) -> Contract:
     """Return the description (Contract) of the service that a FastAPI dependency returns."""
+    names = tuple(server_arguments)
     return contract_of(
-        interface or type(provider.service), parsers=parsers, server_arguments=tuple(server_arguments)
+        interface or type(provider.service), parsers=parsers, server_arguments=names, media=media
     )
 
 

@@ -53,6 +53,7 @@ from ...engine.approval import ApprovalRequiredError, SuspendedCall
 from ...engine.streams import AttemptStarted, Completed, FieldCompleted
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...models.media import Media
+from ...models.media_policy import MediaPolicy
 from ...models.messages import ReplyDelta
 from ...remote.calls import (
     DEFAULT_MAX_WAITING_CALLS,
@@ -472,6 +473,7 @@ def mcp_server(
     approvals: ApprovalSettings | None = None,
     threads: int = DEFAULT_THREADS,
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
+    media: MediaPolicy | None = None,
 ) -> Server[Any]:
     """Return an MCP server (of the package ``mcp``) with one tool for each method of a service.
 
@@ -488,6 +490,7 @@ def mcp_server(
             leaves approvals to the program, and a call that needs one fails.
         threads: How many blocking methods run at the same time.
         max_waiting_calls: How many more blocking calls wait for a thread. Further calls fail.
+        media: Which images, sounds and files callers may pass; None for all.
 
     The result of a tool is a JSON object. Other values are in an envelope: ``{"value": 42}``. The parts of
     streams are reported as progress. Errors contain no prompts, no keys and no texts of models. Raises
@@ -498,7 +501,9 @@ def mcp_server(
         message = f"{name} is an interface; pass the object that create({name}, model) returns"
         raise DefinitionError([DefinitionProblem("mcp", message)])
     functions = dict(server_arguments or {})
-    contract = contract_of(interface or type(service), parsers=parsers, server_arguments=tuple(functions))
+    contract = contract_of(
+        interface or type(service), parsers=parsers, server_arguments=tuple(functions), media=media
+    )
     _check_settings(contract, service, functions, caller_arguments, approvals, threads, max_waiting_calls)
     limit, states = Threads(threads, max_waiting_calls), None
     if approvals is not None:
@@ -542,6 +547,7 @@ def mount_mcp(
     approvals: ApprovalSettings | None = None,
     threads: int = DEFAULT_THREADS,
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS,
+    media: MediaPolicy | None = None,
     **settings: Any,
 ) -> Server[Any]:
     """Add an MCP server (streamable HTTP) for a service to a FastAPI or Starlette application.
@@ -560,8 +566,8 @@ def mount_mcp(
         settings: Other arguments of ``Server.streamable_http_app`` in the package ``mcp``.
 
     The other arguments (``interface``, ``server_arguments``, ``caller_arguments``, ``parsers``, ``prompts``,
-    ``approvals``, ``threads`` and ``max_waiting_calls``) are those of ``mcp_server``. Returns the server.
-    Raises DefinitionError with all problems at once.
+    ``approvals``, ``threads``, ``max_waiting_calls`` and ``media``) are those of ``mcp_server``. Returns
+    the server. Raises DefinitionError with all problems at once.
     """
     server = mcp_server(
         service,
@@ -573,6 +579,7 @@ def mount_mcp(
         approvals=approvals,
         threads=threads,
         max_waiting_calls=max_waiting_calls,
+        media=media,
     )
     problems = host_problems(server.name, allowed_hosts)
     if auth_server_provider is not None and token_verifier is None:

@@ -38,7 +38,7 @@ from ..http.replies import (
     read_logprobs,
 )
 from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
-from ..media import Audio, Image, Media
+from ..media import Audio, Image, Media, read_data_url
 from ..messages import (
     AiMessage,
     ChatReply,
@@ -382,10 +382,15 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
         raise UnreadableReplyError("its choices have an unexpected shape") from None
 
 
+def _image(url: str) -> Image:
+    # a wrong media type must not discard an answer that was paid for
+    return Image(*read_data_url(url)) if url.startswith("data:") else Image.from_url(url)
+
+
 def _images(images: Sequence[JsonObject]) -> tuple[Image, ...]:
     """Convert the image URLs in a message from OpenRouter or a similar gateway to Image objects."""
     try:
-        return tuple([Image.from_url(image["image_url"]["url"]) for image in images])
+        return tuple([_image(image["image_url"]["url"]) for image in images])
     except ValueError as error:
         raise UnreadableReplyError(f"it has an image that cannot be read: {error}") from None
 
