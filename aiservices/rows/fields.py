@@ -31,7 +31,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -42,23 +42,12 @@ from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY, TypeParser, parser_for
 from output_parsers.result.reading import Json, dump_json, non_finite_name
-from output_parsers.types.choices import BoolNode, ChoiceNode, FlagNode
-from output_parsers.types.constraints import ConstrainedNode, PydanticNode
-from output_parsers.types.containers import DictNode, ListNode, TupleNode, UnionNode
+from output_parsers.types.constraints import ConstrainedNode
+from output_parsers.types.containers import ListNode, UnionNode
 from output_parsers.types.decisions import Decision, DecisionNode, decisions_with_probabilities
-from output_parsers.types.node import CustomNode, Definitions, Node, RecursiveNode, walk
+from output_parsers.types.node import Node, RecursiveNode, Storage, walk
 from output_parsers.types.records import EnvelopeNode, ObjectNode, RawNode, RootModelNode
-from output_parsers.types.scalars import (
-    AnyNode,
-    DecimalNode,
-    FloatNode,
-    FractionNode,
-    IntNode,
-    NoneNode,
-    StringNode,
-    TemporalNode,
-    TextNode,
-)
+from output_parsers.types.scalars import AnyNode, NoneNode
 
 from ..models.errors import DefinitionError, DefinitionProblem
 from .row import JsonNumber, Row, RowsError
@@ -84,12 +73,10 @@ class Shape(NamedTuple):
         arrow: Returns the Arrow type, given the facts about the values so far.
         convert: Converts a JSON value that is not null to a Python value for Arrow, and adds to the facts.
             Raises ValueError if the Arrow type cannot hold it.
-        key: Equal for shapes with equal types.
     """
 
     arrow: Callable[[Facts], Any]
     convert: Callable[[Any, Facts], Any]
-    key: object
 
     def value(self, data: Json, facts: Facts) -> Any:
         """Convert a JSON value to a Python value that pyarrow accepts."""
@@ -173,117 +160,52 @@ def _to_duration(data: Json, facts: Facts) -> timedelta:
     return -value if sign else value
 
 
-_BOOL = Shape(lambda _: pyarrow().bool_(), lambda data, _: _expect(bool, data, "true or false"), "bool")
-_INT = Shape(lambda _: pyarrow().int64(), _to_int, "int")
-_FLOAT = Shape(lambda _: pyarrow().float64(), _to_float, "float")
-_TEXT = Shape(lambda _: pyarrow().string(), _to_text, "text")
-_JSON = Shape(lambda _: pyarrow().string(), _to_json_text, "json")
-_NULL = Shape(lambda _: pyarrow().null(), lambda data, _: _expect(type(None), data, "null"), "null")
-_DECIMAL = Shape(
-    lambda facts: pyarrow().string() if "long decimal" in facts else pyarrow().decimal128(38, DECIMAL_SCALE),
-    _to_decimal,
-    "decimal",
-)
-_TEMPORAL = {
+# The shapes of the kinds of ``Storage`` that have no parts.
+_SHAPES = {
+    "bool": Shape(lambda _: pyarrow().bool_(), lambda data, _: _expect(bool, data, "true or false")),
+    "int": Shape(lambda _: pyarrow().int64(), _to_int),
+    "float": Shape(lambda _: pyarrow().float64(), _to_float),
+    "text": Shape(lambda _: pyarrow().string(), _to_text),
+    "json": Shape(lambda _: pyarrow().string(), _to_json_text),
+    "null": Shape(lambda _: pyarrow().null(), lambda data, _: _expect(type(None), data, "null")),
+    "decimal": Shape(
+        lambda facts: (
+            pyarrow().string() if "long decimal" in facts else pyarrow().decimal128(38, DECIMAL_SCALE)
+        ),
+        _to_decimal,
+    ),
     "date": Shape(
-        lambda _: pyarrow().date32(),
-        lambda data, _: date.fromisoformat(_expect(str, data, "a date")),
-        "date",
+        lambda _: pyarrow().date32(), lambda data, _: date.fromisoformat(_expect(str, data, "a date"))
     ),
-    "date-time": Shape(lambda _: pyarrow().timestamp("us", "UTC"), _to_datetime, "date-time"),
+    "date-time": Shape(lambda _: pyarrow().timestamp("us", "UTC"), _to_datetime),
+    "naive-date-time": Shape(
+        lambda _: pyarrow().timestamp("us"),
+        lambda data, _: datetime.fromisoformat(_expect(str, data, "a date with a time")),
+    ),
     "time": Shape(
-        lambda facts: pyarrow().string() if "aware time" in facts else pyarrow().time64("us"),
-        _to_time,
-        "time",
+        lambda facts: pyarrow().string() if "aware time" in facts else pyarrow().time64("us"), _to_time
     ),
-    "duration": Shape(lambda _: pyarrow().duration("us"), _to_duration, "duration"),
+    "duration": Shape(lambda _: pyarrow().duration("us"), _to_duration),
 }
-_NAIVE_DATETIME = Shape(
-    lambda _: pyarrow().timestamp("us"),
-    lambda data, _: datetime.fromisoformat(_expect(str, data, "a date with a time")),
-    "naive date-time",
-)
 # What any value of a type may be, for columns whose types are fixed in advance.
 ANY_TIMES = frozenset(("aware time",))
-_BY_JSON_TYPE = {"string": _TEXT, "integer": _INT, "number": _FLOAT, "boolean": _BOOL}
 
 
-def _shape_of(node: Node[object], enclosing: tuple[Node[object], ...] = ()) -> Shape:
-    """Return the Shape (Arrow type and conversion function) for the values of a type parser."""
-    match _unwrapped(node):
-        case BoolNode():
-            return _BOOL
-        case IntNode():
-            return _INT
-        case FloatNode():
-            return _FLOAT
-        case DecimalNode():
-            return _DECIMAL
-        case TextNode() | StringNode() | FractionNode():
-            return _TEXT
-        case NoneNode():
-            return _NULL
-        case TemporalNode(format=temporal_format):
-            return _TEMPORAL[temporal_format]
-        case ChoiceNode() as choices:
-            return _choice_shape([choices.write(choice.value) for choice in choices.choices.choices])
-        case FlagNode():
-            return _list_shape(_TEXT)
-        case ListNode(item=item):
-            return _list_shape(_shape_of(item, enclosing))
-        case TupleNode(items=items):
-            shapes = [_shape_of(item, enclosing) for item in items]
-            return _list_shape(shapes[0]) if len({shape.key for shape in shapes}) == 1 else _JSON
-        case DictNode(value=value):
-            return _map_shape(_shape_of(value, enclosing))
-        case ObjectNode() as record if record not in enclosing:
-            if record.spec.extra == "allow" or not record.spec.fields:
-                return _JSON  # a struct cannot hold keys that are not known before; it needs a field
-            keys = {spec.keys[0]: record.nodes[spec.name] for spec in record.spec.fields}
-            return _struct_shape({key: _shape_of(one, (*enclosing, record)) for key, one in keys.items()})
-        case DecisionNode(value=value):
-            return _decision_shape(_shape_of(value, enclosing))
-        case UnionNode() as union if union not in enclosing:
-            members = [option for option in union.options if not isinstance(_unwrapped(option), NoneNode)]
-            return _union_shape([_shape_of(member, (*enclosing, union)) for member in members])
-        case PydanticNode() | CustomNode() as other:
-            schema = other.schema(Definitions())
-            json_type, text_format = schema.get("type"), schema.get("format")
-            if isinstance(other, PydanticNode) and other.name == "NaiveDatetime":
-                return _NAIVE_DATETIME
-            if isinstance(other, PydanticNode) and text_format in ("date", "date-time", "time"):
-                return _TEMPORAL[text_format]  # such as AwareDatetime and PastDate
-            return _BY_JSON_TYPE.get(json_type, _JSON) if isinstance(json_type, str) else _JSON
-    return _JSON
-
-
-def _unwrapped(node: Node[object]) -> Node[Any]:
-    """Remove wrappers, such as those that check constraints, from a type parser."""
-    while isinstance(node, (ConstrainedNode, RawNode, RootModelNode, RecursiveNode)):
-        (node,) = node.parts
-    return node
-
-
-def _choice_shape(values: Sequence[Json]) -> Shape:
-    kinds = {type(value) for value in values if value is not None}
-    for kind, shape in ((bool, _BOOL), (str, _TEXT)):
-        if kinds == {kind}:
-            return shape
-    return _INT if kinds == {int} and all(value in INT64 for value in values if value is not None) else _JSON
-
-
-def _union_shape(shapes: Sequence[Shape]) -> Shape:
-    keys = {shape.key for shape in shapes}
-    if len(keys) == 1:
-        return shapes[0]
-    return _FLOAT if keys == {"int", "float"} else _JSON
+def _shape_of(storage: Storage) -> Shape:
+    """Return the Shape (Arrow type and conversion function) for values that are stored in a given way."""
+    if not storage.parts:
+        return _SHAPES[storage.kind]
+    parts = {key: _shape_of(part) for key, part in storage.parts}
+    if storage.kind == "struct":
+        return _struct_shape(parts)
+    (part,) = parts.values()
+    return {"list": _list_shape, "map": _map_shape, "decision": _decision_shape}[storage.kind](part)
 
 
 def _list_shape(item: Shape) -> Shape:
     return Shape(
         lambda facts: pyarrow().list_(item.arrow(facts)),
         lambda data, facts: [item.value(one, facts) for one in _expect(list, data, "an array")],
-        ("list", item.key),
     )
 
 
@@ -292,9 +214,7 @@ def _map_shape(item: Shape) -> Shape:
         pairs = _expect(dict, data, "an object").items()
         return [(_to_text(key, facts), item.value(one, facts)) for key, one in pairs]
 
-    return Shape(
-        lambda facts: pyarrow().map_(pyarrow().string(), item.arrow(facts)), convert, ("map", item.key)
-    )
+    return Shape(lambda facts: pyarrow().map_(pyarrow().string(), item.arrow(facts)), convert)
 
 
 def _struct_shape(shapes: Mapping[str, Shape]) -> Shape:
@@ -305,12 +225,11 @@ def _struct_shape(shapes: Mapping[str, Shape]) -> Shape:
     return Shape(
         lambda facts: pyarrow().struct([(key, shape.arrow(facts)) for key, shape in shapes.items()]),
         convert,
-        ("struct", *((key, shape.key) for key, shape in shapes.items())),
     )
 
 
 def _decision_shape(value: Shape) -> Shape:
-    struct = _struct_shape({"value": value, "probability": _FLOAT, "source": _TEXT})
+    struct = _struct_shape({"value": value, "probability": _SHAPES["float"], "source": _SHAPES["text"]})
 
     def convert(data: Json, facts: Facts) -> Any:
         value, entries = _expect(dict, data, "a decision")["value"], data["probabilities"]
@@ -321,7 +240,7 @@ def _decision_shape(value: Shape) -> Shape:
             own = next((share for one, share in shares if one == value), None)
         return struct.convert({**data, "probability": own}, facts)
 
-    return Shape(struct.arrow, convert, ("decision", struct.key))
+    return Shape(struct.arrow, convert)
 
 
 @dataclass(frozen=True)
@@ -423,10 +342,11 @@ class _ItemValues(NamedTuple):
 
 def _item_of(node: Node[Any] | None) -> Node[Any] | None:
     """Return the parser of the items of a list, which may be optional; None if it is not a list."""
-    node = None if node is None else _unwrapped(node)
+    while isinstance(node, (ConstrainedNode, RawNode, RootModelNode, RecursiveNode)):
+        (node,) = node.parts
     if isinstance(node, UnionNode):
-        members = [one for one in map(_unwrapped, node.options) if not isinstance(one, NoneNode)]
-        node = members[0] if len(members) == 1 else None
+        members = [one for one in node.options if not isinstance(one, NoneNode)]
+        return _item_of(members[0]) if len(members) == 1 else None
     return node.item if isinstance(node, ListNode) else None
 
 
@@ -452,8 +372,8 @@ def _columns_of(node: Node[Any]) -> AnswerColumns:
         return AnswerColumns(
             (
                 value,
-                AnswerColumn("probability", "probability", _FLOAT, _same),
-                AnswerColumn("source", "source", _TEXT, _same),
+                AnswerColumn("probability", "probability", _SHAPES["float"], _same),
+                AnswerColumn("source", "source", _SHAPES["text"], _same),
             ),
             lambda decision: {"value": decision.value, **_probability(decision)},
         )
@@ -466,10 +386,10 @@ def _same(value: Any) -> Any:
 
 # What a row needed; each value is of the row that the model was asked about.
 USAGE_COLUMNS = (
-    AnswerColumn("tokens", "tokens", _INT, _same),
-    AnswerColumn("cost", "cost", _FLOAT, _same),
-    AnswerColumn("attempts", "attempts", _INT, _same),
-    AnswerColumn("seconds", "seconds", _FLOAT, _same),
+    AnswerColumn("tokens", "tokens", _SHAPES["int"], _same),
+    AnswerColumn("cost", "cost", _SHAPES["float"], _same),
+    AnswerColumn("attempts", "attempts", _SHAPES["int"], _same),
+    AnswerColumn("seconds", "seconds", _SHAPES["float"], _same),
 )
 
 
@@ -480,7 +400,7 @@ def _probability(decision: Decision[Any]) -> dict[str, Any]:
 
 def _column(key: str, node: Node[object]) -> AnswerColumn:
     has_decisions = any(isinstance(part, DecisionNode) for part in walk(node))
-    return AnswerColumn(key, key, _shape_of(node), node.write, has_decisions, node)
+    return AnswerColumn(key, key, _shape_of(node.storage()), node.write, has_decisions, node)
 
 
 def _record_columns(record: ObjectNode) -> AnswerColumns:
@@ -489,7 +409,7 @@ def _record_columns(record: ObjectNode) -> AnswerColumns:
     takes_extra = record.spec.extra == "allow"
     extra = "extra" if "extra" not in keys.values() else "extra_"
     if takes_extra:
-        columns.append(AnswerColumn(extra, extra, _JSON, AnyNode().write))
+        columns.append(AnswerColumn(extra, extra, _SHAPES["json"], AnyNode().write))
 
     def values(answer: object) -> dict[str, Any]:
         by_name = record.field_values(answer)

@@ -9,27 +9,21 @@ accepts a value only if the text has as many keys as the value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, EnumMeta
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreConfig, SchemaError, SchemaValidator, from_json
-from typing_extensions import is_typeddict
 
 from ..backslashes import has_lost_backslash
 from ..lazy_regex import lazy_regex
 from ..result.errors import USER_CODE_ERRORS
 from ..result.reading import Cursor
-from ..types.choices import BoolNode, ChoiceNode
-from ..types.constraints import ConstrainedNode
-from ..types.containers import DictNode, ListNode, TupleNode, UnionNode
+from ..types.containers import DictNode, ListNode, UnionNode
 from ..types.node import Node, walk
-from ..types.records import ObjectNode
-from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
+from ..types.records import ObjectNode, has_own_schema
+from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode
 from ..types.validation import (
-    MAKES_RECORD,
-    OWN_FUNCTION,
     contains_type_name,
     failures_of_validators,
     has_user_code,
@@ -55,7 +49,7 @@ def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | No
         return None
     try:
         if has_own_schema(node):
-            schema: Any = core_schema_of(node)
+            schema: Any = node.core_schema()
         elif contains_type_name(output_type):
             return None
         else:
@@ -150,8 +144,9 @@ def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] |
         return None if has_floats else partial(SchemaValidator(schema).validate_json, strict=True)
 
 
-# The nodes whose strict pydantic-core schemas read the same from the Python values of JSON as from the text.
-_SAME_IN_PYTHON = (TextNode, IntNode, FloatNode, BoolNode, NoneNode, DictNode, ListNode, UnionNode)
+# Their strict schemas read the same from Python values of JSON as from the text, and so do those
+# of the nodes with a ``core_type``.
+_SAME_IN_PYTHON = (DictNode, ListNode, UnionNode)
 _WIDE = 64  # fields
 
 
@@ -161,7 +156,7 @@ def _has_wide_dataclass(parts: list[Node[object]]) -> bool:
     return (
         any(len(record.spec.fields) > _WIDE for record in records)
         and all(record.spec.plain_dataclass for record in records)
-        and all(type(part) in _SAME_IN_PYTHON for part in parts if not isinstance(part, ObjectNode))
+        and all(part.core_type or type(part) in (*_SAME_IN_PYTHON, ObjectNode) for part in parts)
     )
 
 
@@ -232,7 +227,7 @@ def _strict_schema(schema: object) -> object:
     if kind in _TEMPORAL_FORMATS:
         if not schema.keys() <= {"type", "microseconds_precision", "metadata"}:
             raise TypeError(f"a {kind} has constraints")
-        return _temporal_schema(_TEMPORAL_FORMATS[kind])
+        return EXACT_FORMATS[_TEMPORAL_FORMATS[kind]].core_schema()
     copy = {key: value if key == "default" else _strict_schema(value) for key, value in schema.items()}
     if kind == "float":
         copy["allow_inf_nan"] = False
@@ -240,165 +235,4 @@ def _strict_schema(schema: object) -> object:
     return copy
 
 
-CoreSchema: TypeAlias = dict[str, Any]
-
-_SCALARS: dict[type[Node[object]], str] = {
-    TextNode: "str",
-    IntNode: "int",
-    FloatNode: "float",
-    BoolNode: "bool",
-    NoneNode: "none",
-    AnyNode: "any",
-}
 _TEMPORAL_FORMATS = {"date": "date", "time": "time", "datetime": "date-time"}  # by pydantic-core's names
-_SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset"}
-
-
-def has_own_schema(node: Node[object]) -> bool:
-    """Return True if a type contains a record class, such as a dataclass, that is not a pydantic model."""
-    return any(isinstance(part, ObjectNode) and part.spec.adapter is None for part in walk(node))
-
-
-def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that accepts the same valid JSON as this library's parser for a type.
-
-    Raises TypeError for a type that has no such schema, for instance a recursive type.
-    """
-    scalar = _SCALARS.get(type(node))
-    if scalar is not None:
-        return {"type": scalar}
-    if isinstance(node, ConstrainedNode) and type(node.inner) in _SCALARS:
-        return node.core_schema  # the adapter of a constrained container knows nothing of its items
-    if type(node) is ChoiceNode:
-        return _choice_schema(node)
-    if type(node) is ListNode:
-        items = core_schema_of(node.item)
-        if node.make is tuple:
-            return {"type": "tuple", "items_schema": [items], "variadic_item_index": 0}
-        return {"type": _SEQUENCES[node.make], "items_schema": items}
-    if type(node) is TupleNode:
-        return {"type": "tuple", "items_schema": [core_schema_of(item) for item in node.items]}
-    if type(node) is DictNode:
-        values = core_schema_of(node.value)
-        return {"type": "dict", "keys_schema": core_schema_of(node.key), "values_schema": values}
-    if type(node) is TemporalNode:
-        return _temporal_schema(node.format)
-    if type(node) is UnionNode:
-        options = [option for option in node.options if not isinstance(option, NoneNode)]
-        schemas = list(map(core_schema_of, options))
-        schema = schemas[0] if len(schemas) == 1 else {"type": "union", "choices": schemas}
-        return schema if len(options) == len(node.options) else {"type": "nullable", "schema": schema}
-    if type(node) is ObjectNode:
-        return _record_schema(node)
-    raise TypeError(f"no pydantic-core schema is built for {type(node).__name__}")
-
-
-def _temporal_schema(format: str) -> CoreSchema:
-    """Return the pydantic-core schema of a date or time in the usual ISO 8601 format.
-
-    pydantic's own schemas also accept other formats and numbers, and have another class for time zones.
-    """
-    exact = EXACT_FORMATS[format]
-    text = {"type": "str", "pattern": f"^(?:{exact.pattern})$", "strict": True}
-    parse = {"type": "no-info", "function": exact.parse}
-    return {"type": "function-after", "function": parse, "schema": text, "metadata": OWN_FUNCTION}
-
-
-def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
-    """Return the pydantic-core schema of an Enum or of a Literal of strings."""
-    values = [choice.value for choice in node.choices.choices]
-    if not isinstance(values[0], Enum):
-        return {"type": "literal", "expected": values}
-    cls: Any = type(values[0])
-    if cls._missing_.__func__ is not Enum._missing_.__func__ or type(cls) is not EnumMeta:  # type: ignore[attr-defined]  # a classmethod has it
-        raise TypeError(f"pydantic-core would call _missing_ of {cls.__name__}, and the nodes do not")
-    return {"type": "enum", "cls": cls, "members": values}
-
-
-def _record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a record class, such as a pydantic model or a dataclass.
-
-    The model must not contain plain dataclasses, because pydantic has already resolved them itself.
-    """
-    spec = node.spec
-    if spec.plain_dataclass:
-        names = [field.name for field in spec.fields]
-        fields = [
-            {"type": "dataclass-field", "name": name, "schema": core_schema_of(node.nodes[name])}
-            for name in names
-        ]
-        return {
-            "type": "dataclass",
-            "cls": spec.cls,
-            "fields": names,
-            "schema": {"type": "dataclass-args", "dataclass_name": node.name, "fields": fields},
-            # without slots pydantic-core replaces ``__dict__`` as a whole, which such classes may not have
-            "slots": hasattr(spec.cls, "__slots__"),
-        }
-    if spec.adapter is None:
-        return _made_record_schema(node)
-    if has_own_schema(node):
-        raise TypeError(f"pydantic resolved the records inside {node.name} itself")
-    schema: Any = spec.adapter.core_schema
-    return dict(schema)
-
-
-def _made_record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema of a non-pydantic record class, such as a NamedTuple."""
-    spec = node.spec
-    schemas = {field.name: core_schema_of(node.nodes[field.name]) for field in spec.fields}
-    if spec.arguments is not None and not node.counts_own_keys:
-        arguments = [
-            {
-                "name": spec.arguments[field.name],
-                "mode": "keyword_only",
-                "alias": field.keys[0],
-                "schema": schemas[field.name],
-            }
-            for field in spec.fields
-        ]
-        arguments_schema = {"type": "arguments", "arguments_schema": arguments}
-        return {"type": "call", "function": spec.cls, "arguments_schema": arguments_schema}
-    fields = {
-        field.name: {
-            "type": "typed-dict-field",
-            "schema": schemas[field.name],
-            "required": field.required,
-            "validation_alias": field.keys[0],
-        }
-        for field in spec.fields
-    }
-    values_schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}
-    if is_typeddict(spec.cls) and not node.counts_own_keys:
-        return values_schema
-    return {
-        "type": "function-after",
-        "function": _make_function(node),
-        "schema": values_schema,
-        "metadata": MAKES_RECORD,
-    }
-
-
-def _make_function(node: ObjectNode) -> CoreSchema:
-    """Return the pydantic-core schema for the function that creates a record from its fields."""
-    make = node.spec.make
-    if not node.counts_own_keys:
-        return {"type": "no-info", "function": make}
-    required = {field.name for field in node.spec.fields if field.required}
-    always, others = 0, []
-    for name, part in node.nodes.items():
-        fixed = part.fixed_keys()
-        if fixed is not None and name in required:
-            always += fixed
-        elif fixed != 0:  # 0 also if the part counts its own keys
-            others.append((name, part))
-
-    def count_and_make(values: dict[str, Any], info: Any) -> object:
-        keys = always + len(values)
-        for name, part in others:
-            if name in values:
-                keys += part.count_keys(values[name])
-        info.context[0] += keys
-        return make(values)
-
-    return {"type": "with-info", "function": count_and_make}

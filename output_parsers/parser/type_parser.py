@@ -54,7 +54,7 @@ from ..types.records import (
     normalize_key,
     object_node,
 )
-from ..types.scalars import NoneNode, TextNode, scalar_node, temporal_node
+from ..types.scalars import NoneNode, TextNode, scalar_node
 from ..types.target import Target, type_name
 from ..types.validation import runs_validators
 from .extract import (
@@ -729,7 +729,6 @@ class _NodeBuilder:
 
         node = (
             scalar_node(target, self._registry.number_style)
-            or temporal_node(target)
             or choice_node(target)
             or decision_node(target, self.build)
             or sequence_node(target, self.build)

@@ -24,22 +24,11 @@ from ..json.scanner import read_exact
 from ..parser.fast_path import NOT_EXACT, compile_fast_reader
 from ..result.errors import USER_CODE_ERRORS, ValidatorError
 from ..result.reading import Cursor, Json, JsonSyntaxError, Leniency, ValidationFailure
-from ..types.choices import BoolNode, ChoiceNode, FlagNode
 from ..types.constraints import ConstrainedNode, ValidatedNode
-from ..types.containers import DictNode, ListNode, TupleNode, UnionNode
-from ..types.node import Node, RecursiveNode
+from ..types.containers import UnionNode
+from ..types.node import ArrayParts, Node, ObjectParts, RecursiveNode
 from ..types.records import EnvelopeNode, ObjectNode, RootModelNode
-from ..types.scalars import (
-    AnyNode,
-    DecimalNode,
-    FloatNode,
-    IntNode,
-    NoneNode,
-    NumberNode,
-    StringNode,
-    TemporalNode,
-    TextNode,
-)
+from ..types.scalars import AnyNode, TextNode
 from ..types.validation import runs_validators
 from .builders import (
     HIDDEN,
@@ -155,13 +144,11 @@ class BuilderFactory:
             return self._maker(node.parts[0], bracket, (node.check, *checks))
         if isinstance(node, UnionNode):
             return self._union_maker(node, bracket, checks)
-        if bracket == "[" and isinstance(node, TupleNode):
-            return partial(ListBuilder, self._tuple_plan(node, checks))
-        if bracket == "[" and isinstance(node, (ListNode, AnyNode)):
-            return partial(ListBuilder, self._list_plan(node, checks))
-        if bracket == "{" and isinstance(node, (DictNode, AnyNode)):
-            return partial(ObjectBuilder, self._dict_plan(node, checks))
-        if bracket == "{" and isinstance(node, ObjectNode) and not may_change_any_field(node):
+        if bracket == "[" and (array := node.array_parts()) is not None:
+            return partial(ListBuilder, self._list_plan(array, checks))
+        if bracket == "{" and (members := node.object_parts()) is not None:
+            return partial(ObjectBuilder, self._dict_plan(members, checks))
+        if bracket == "{" and isinstance(node, ObjectNode) and not node.spec.sees_whole_object:
             return partial(ObjectBuilder, self._record_plan(node, checks))
         return lambda cursor: JsonBuilder(bracket)
 
@@ -175,45 +162,27 @@ class BuilderFactory:
             return partial(TaggedUnionBuilder, self, node)
         return lambda cursor: JsonBuilder(bracket)
 
-    def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the plan (ListPlan) for building tuples from streamed JSON arrays."""
-        specs = tuple(map(self.spec, node.items))
+    def _list_plan(self, parts: ArrayParts, checks: tuple[Check, ...]) -> ListPlan:
+        """Return the plan (ListPlan) for building lists, sets or tuples from streamed JSON arrays."""
 
         def make(items: list[object], cursor: Cursor) -> object:
-            if len(items) != len(specs):
-                raise cursor.failure(f"expected {node.kind}", items)
-            return _apply(checks, tuple(items), cursor)
+            return _apply(checks, parts.make(items, cursor), cursor)
 
-        return ListPlan(specs, None, make)
+        rest = None if parts.rest is None else self.spec(parts.rest)
+        return ListPlan(tuple(map(self.spec, parts.first)), rest, make)
 
-    def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
-        """Return the plan (ListPlan) for building lists or sets from streamed JSON arrays."""
-        make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
-
-        def make(items: list[object], cursor: Cursor) -> object:
-            try:
-                value = make_list(items)
-            except TypeError as error:
-                raise cursor.failure("expected items that a set can hold", items) from error
-            return _apply(checks, value, cursor)
-
-        return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
-
-    def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
+    def _dict_plan(self, parts: ObjectParts, checks: tuple[Check, ...]) -> ObjectPlan:
         """Return the plan (ObjectPlan) for building dicts from streamed JSON objects."""
-        value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
+        value_spec = self.spec(parts.value)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
-            if not isinstance(node, DictNode):
-                return MemberSpec(*value_spec, key)
             try:
-                return MemberSpec(*value_spec, node.read_key(key, cursor))
+                return MemberSpec(*value_spec, parts.read_key(key, cursor))
             except ValidationFailure:
                 return None
 
         def make(values: dict[object, object], _: dict[str, Json], cursor: Cursor) -> object:
-            value = node.make(values) if isinstance(node, DictNode) else values
-            return _apply(checks, value, cursor)
+            return _apply(checks, parts.make(values), cursor)
 
         return ObjectPlan(None, {}, find_spec, make, extra="forbid")
 
@@ -492,21 +461,6 @@ def _string_being_written(state: ScanState, level: _Level) -> Tail:
 
 # --- Questions about nodes ---
 
-_NEVER_CONTAINERS = (TextNode, NumberNode, NoneNode, StringNode, ChoiceNode)
-_NEVER_ARRAYS = (ObjectNode, DictNode, TemporalNode)
-_NEVER_OBJECTS = (ListNode, TupleNode, FlagNode)
-# Options of a union that never accept a JSON string if the union has text as an option too.
-_NEVER_STRINGS = (
-    NoneNode,
-    IntNode,
-    FloatNode,
-    DecimalNode,
-    BoolNode,
-    ObjectNode,
-    DictNode,
-    ListNode,
-    TupleNode,
-)
 _ENVELOPE_KEYS = ("value", "items")  # keys of an object around a list, rather than of an item of the list
 _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
@@ -520,13 +474,13 @@ def resolve_recursive(node: TypeNode) -> TypeNode:
 
 def shows_partial_text(node: TypeNode) -> bool:
     """Return True if users may see a string of this type while it is still being streamed."""
-    if isinstance(node, RecursiveNode):
-        return shows_partial_text(node.target)
-    if isinstance(node, UnionNode):
-        options = [resolve_recursive(option) for option in node.options]
-        has_text = any(isinstance(option, TextNode) for option in options)
-        return has_text and all(isinstance(option, (TextNode, *_NEVER_STRINGS)) for option in options)
-    return isinstance(node, (TextNode, AnyNode))
+    node = resolve_recursive(node)
+    if not isinstance(node, UnionNode):
+        return node.partial_text
+    options = [resolve_recursive(option) for option in node.options]
+    # each JSON string is read as text if the other options read none without a conversion
+    others = [option.json_types for option in options if not isinstance(option, TextNode)]
+    return len(others) < len(options) and all(types is not None and str not in types for types in others)
 
 
 def _distinct_options(union: UnionNode) -> Iterator[TypeNode]:
@@ -551,13 +505,7 @@ def accepts_bracket(node: TypeNode, bracket: str) -> bool:
         return accepts_bracket(node.parts[0], bracket)
     if isinstance(node, UnionNode):
         return any(accepts_bracket(option, bracket) for option in _distinct_options(node))
-    other = _NEVER_OBJECTS if bracket == "{" else _NEVER_ARRAYS
-    return not isinstance(node, (*_NEVER_CONTAINERS, *other))
-
-
-def may_change_any_field(node: ObjectNode) -> bool:
-    """Return True if a pydantic class has a validator that may change the JSON object before parsing."""
-    return node.spec.sees_whole_object
+    return bracket in node.brackets
 
 
 def validated_fields(node: ObjectNode) -> frozenset[str]:

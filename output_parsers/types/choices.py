@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from decimal import Decimal
-from enum import Enum, Flag
+from enum import Enum, EnumMeta, Flag
 from functools import cached_property
+from types import NoneType
 from typing import Any, Literal, TypeVar
 
 from pydantic_core import to_jsonable_python
@@ -13,7 +14,7 @@ from pydantic_core import to_jsonable_python
 from ..prose.choices import Choice, ChoiceMatcher, NoMatch, normalize
 from ..result.errors import UnsupportedTypeError
 from ..result.reading import Cursor, Json, dump_json, is_non_finite
-from .node import Definitions, JsonSchema, Node, described_hint, with_description
+from .node import CoreSchema, Definitions, JsonSchema, Node, Storage, described_hint, with_description
 from .target import Target, attribute_docs, class_docstring, type_name
 
 T = TypeVar("T")
@@ -41,6 +42,26 @@ class ChoiceNode(Node[T]):
         self.kind = f"one of {labels}" if len(choices) > 1 else labels
         self.name = name
         self.description = description
+
+    @property
+    def json_types(self) -> frozenset[type] | None:  # type: ignore[override]  # a property in place of an attribute
+        return frozenset((str,) if self.exact else (str, int, Decimal, bool, NoneType))
+
+    def core_schema(self) -> CoreSchema:
+        values = [choice.value for choice in self.choices.choices]
+        if not isinstance(values[0], Enum):
+            return {"type": "literal", "expected": values}
+        cls: Any = type(values[0])
+        if cls._missing_.__func__ is not Enum._missing_.__func__ or type(cls) is not EnumMeta:  # type: ignore[attr-defined]  # a classmethod has it
+            raise TypeError(f"pydantic-core would call _missing_ of {cls.__name__}, and the nodes do not")
+        return {"type": "enum", "cls": cls, "members": values}
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        values = [value for choice in self.choices.choices if (value := self.write(choice.value)) is not None]
+        kinds = {type(value) for value in values}
+        if kinds == {int} and not all(-(2**63) <= value < 2**63 for value in values):
+            return Storage("json")
+        return Storage(_STORAGE_KINDS.get(kinds.pop(), "json") if len(kinds) == 1 else "json")
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         values = [_json_of(choice) for choice in self.choices.choices]
@@ -134,14 +155,22 @@ class ChoiceNode(Node[T]):
         return choice.value
 
 
+_STORAGE_KINDS: dict[type, str] = {bool: "bool", str: "text", int: "int"}
+
+
 class BoolNode(ChoiceNode[bool]):
     """Reads a bool from true or false, or from words such as yes and no."""
 
     identity_type = bool
+    json_types = frozenset((bool,))
+    core_type = storage_kind = "bool"
 
     def __init__(self) -> None:
         super().__init__("boolean", [_TRUE, _FALSE], exact=True)
         self.kind = "true or false"
+
+    def core_schema(self) -> CoreSchema:
+        return {"type": self.core_type}
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "boolean"}
@@ -175,6 +204,7 @@ class FlagNode(Node[Flag]):
     """Reads a combination of the members of a Flag, written as a JSON array of their names."""
 
     prose = True
+    json_types = frozenset((list,))
 
     def __init__(self, cls: type[Flag]) -> None:
         self._cls = cls
@@ -212,6 +242,9 @@ class FlagNode(Node[Flag]):
 
     def convert_json(self, data: Json, cursor: Cursor) -> Json:
         return data if type(data) is int else self.read(data, cursor).value
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return Storage("list", (("", Storage("text")),))
 
     def read_text(self, text: str, cursor: Cursor) -> Flag:
         return self.read(text, cursor)

@@ -36,12 +36,15 @@ from pydantic_core import SchemaError, SchemaValidator
 from ..result.errors import USER_CODE_ERRORS, UnsupportedTypeError
 from ..result.reading import NON_FINITE_SCHEMA, Coercion, Cursor, Json, ValidationFailure, describe_value
 from .node import (
+    CoreSchema,
     Definitions,
     JsonNodes,
     JsonSchema,
     Node,
+    Storage,
     described_hint,
     json_node_of,
+    storage_kind_of,
     with_description,
 )
 from .scalars import AnyNode, FloatNode
@@ -92,6 +95,11 @@ class PydanticNode(Node[object]):
             if not self._takes_any:
                 raise
             self._schema = {}  # the validator alone knows what it takes
+        format = str(self._schema.get("format"))  # such as that of PastDate
+        is_temporal = format in ("date", "date-time", "time")
+        self.storage_kind = format if is_temporal else storage_kind_of(self._schema)
+        if name == "NaiveDatetime":
+            self.storage_kind = "naive-date-time"
         self._definitions = self._schema.pop("$defs", {})
         self._schema.pop("title", None)
 
@@ -251,12 +259,19 @@ class ConstrainedNode(Node[object]):
     def parts(self) -> tuple[Node[object], ...]:
         return (self.inner,)
 
+    @property
+    def json_types(self) -> frozenset[type] | None:  # type: ignore[override]  # a property in place of an attribute
+        return self.inner.json_types
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return self.inner.storage(enclosing)
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self._with_keywords(self.inner.schema(definitions))
 
-    @property
-    def core_schema(self) -> dict[str, Any]:
-        """The pydantic-core schema that checks constraints such as ``Field(ge=1)``."""
+    def core_schema(self) -> CoreSchema:
+        if not self.inner.core_type:  # the adapter of a constrained container knows nothing of its items
+            return super().core_schema()
         schema: Any = self._adapter.core_schema
         return dict(schema)
 
@@ -316,6 +331,8 @@ class ValidatedNode(ConstrainedNode):
 
     Its values are checked as a ConstrainedNode does if pydantic does not know the type.
     """
+
+    json_types = None
 
     def __init__(
         self,

@@ -34,20 +34,24 @@ from ..result.reading import (
     dump_json,
     strict_equal,
 )
-from .choices import BoolNode, ChoiceNode
+from .choices import ChoiceNode
 from .constraints import ConstrainedNode
 from .node import (
+    ArrayParts,
+    CoreSchema,
     Definitions,
     JsonLeafNode,
     JsonNodes,
     JsonSchema,
     Node,
+    ObjectParts,
     RecursiveNode,
+    Storage,
     json_node_of,
     walk,
 )
 from .records import ObjectNode, RootModelNode
-from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode
+from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TextNode
 from .target import Target, type_name
 from .validation import JsonReader, json_validator, readable_by_pydantic, runs_validators
 
@@ -65,6 +69,7 @@ _MAKERS: dict[object, Callable[[Iterable[Any]], object]] = {
     collections.abc.MutableSet: set,
 }
 
+_SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset"}  # by pydantic-core's names
 _NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # collections that are not lists of items
 
 
@@ -76,11 +81,13 @@ class ListNode(Node[Any]):
         make: Creates the container from a list of items.
     """
 
+    kind = "an array"
+    json_types = frozenset((list,))
+
     def __init__(self, item: Node[object], make: Callable[[Iterable[Any]], object], *, exact: bool) -> None:
         self.item = item
         self.make = make
         self.exact = exact
-        self.kind = "an array"
 
     @property
     def parts(self) -> tuple[Node[object], ...]:
@@ -113,10 +120,25 @@ class ListNode(Node[Any]):
                     break
         if failures:
             raise combine_failures(failures)
+        return self._make(items, cursor, data)
+
+    def _make(self, items: list[Any], cursor: Cursor, data: Json = None) -> object:
         try:
             return self.make(items)
         except TypeError as error:  # unhashable items
             raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
+
+    def array_parts(self) -> ArrayParts:
+        return ArrayParts((), self.item, self._make)
+
+    def core_schema(self) -> CoreSchema:
+        items = self.item.core_schema()
+        if self.make is tuple:
+            return {"type": "tuple", "items_schema": [items], "variadic_item_index": 0}
+        return {"type": _SEQUENCES[self.make], "items_schema": items}
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return Storage("list", (("", self.item.storage(enclosing)),))
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         return ListNode(json_node_of(self.item, built), list, exact=False)
@@ -166,9 +188,11 @@ class TupleNode(Node[tuple[object, ...]]):
         items: The nodes of the items, in order.
     """
 
+    exact = True
+    json_types = frozenset((list,))
+
     def __init__(self, items: tuple[Node[object], ...]) -> None:
         self.items = items
-        self.exact = True
         self.kind = f"an array of exactly {len(items)}"
 
     @property
@@ -192,6 +216,21 @@ class TupleNode(Node[tuple[object, ...]]):
             node.read(item, cursor.child(index))
             for index, (node, item) in enumerate(zip(self.items, data, strict=True))
         )
+
+    def array_parts(self) -> ArrayParts:
+        def make(items: list[object], cursor: Cursor) -> tuple[object, ...]:
+            if len(items) != len(self.items):
+                raise cursor.failure(f"expected {self.kind}", items)
+            return tuple(items)
+
+        return ArrayParts(self.items, None, make)
+
+    def core_schema(self) -> CoreSchema:
+        return {"type": "tuple", "items_schema": [item.core_schema() for item in self.items]}
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        kinds = {item.storage(enclosing) for item in self.items}
+        return Storage("list", (("", kinds.pop()),)) if len(kinds) == 1 else Storage("json")
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         return TupleNode(tuple(json_node_of(item, built) for item in self.items))
@@ -257,6 +296,7 @@ class DictNode(Node[dict[Any, Any]]):
     """
 
     kind = "an object"
+    json_types = frozenset((dict,))
 
     def __init__(self, key: Node[object], value: Node[object], make: Callable[[Any], Any]) -> None:
         self.key = key
@@ -326,6 +366,16 @@ class DictNode(Node[dict[Any, Any]]):
                 raise cursor.failure(f"expected a key that a dict can hold: {error}", key) from error
             return name
         raise cursor.failure(f"expected a key that is {self.key.kind}", key)
+
+    def object_parts(self) -> ObjectParts:
+        return ObjectParts(self.value, self.read_key, self.make)
+
+    def core_schema(self) -> CoreSchema:
+        keys, values = self.key.core_schema(), self.value.core_schema()
+        return {"type": "dict", "keys_schema": keys, "values_schema": values}
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return Storage("map", (("", self.value.storage(enclosing)),))
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         return _JsonDictNode(json_node_of(self.key, built), json_node_of(self.value, built), dict)
@@ -430,9 +480,13 @@ class UnionNode(Node[object]):
     @cached_property
     def exact(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
         # pydantic tries the members in its own order, which does not matter if at most one of them fits
-        rest = [option for option in self.options if not isinstance(option, NoneNode)]
+        rest = self._not_null
         pairs = combinations(rest, 2)
         return (len(rest), len(self.options)) == (1, 2) or all(starmap(_is_choice_certain, pairs))
+
+    @cached_property
+    def _not_null(self) -> list[Node[object]]:
+        return [option for option in self.options if not isinstance(option, NoneNode)]
 
     # These are cached because unions inside unions would compute them again and again.
     @cached_property
@@ -532,9 +586,8 @@ class UnionNode(Node[object]):
     @cached_property
     def _options_by_type(self) -> dict[type, tuple[Node[object], ...]]:
         """The members that may read a value of each JSON type without a conversion."""
-        kinds = [(option, _json_types(option)) for option in self.options]
         return {
-            kind: tuple(option for option, accepted in kinds if accepted is None or kind in accepted)
+            kind: tuple(one for one in self.options if one.json_types is None or kind in one.json_types)
             for kind in (str, int, Decimal, bool, type(None), list, dict)
         }
 
@@ -654,6 +707,19 @@ class UnionNode(Node[object]):
             return fitting[0].write(value)
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
+    def core_schema(self) -> CoreSchema:
+        schemas = [option.core_schema() for option in self._not_null]
+        schema = schemas[0] if len(schemas) == 1 else {"type": "union", "choices": schemas}
+        return schema if len(schemas) == len(self.options) else {"type": "nullable", "schema": schema}
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        inside = (*enclosing, self)
+        kinds = set() if self in enclosing else {option.storage(inside) for option in self.options}
+        kinds.discard(Storage("null"))
+        if kinds == {Storage("int"), Storage("float")}:
+            return Storage("float")
+        return kinds.pop() if len(kinds) == 1 else Storage("json")
+
     def fixed_keys(self) -> int | None:
         return 0 if all(option.fixed_keys() == 0 for option in self.options) else None
 
@@ -673,10 +739,9 @@ class UnionNode(Node[object]):
     @cached_property
     def _options_with_keys(self) -> list[tuple[Any, Node[object]]]:
         """The members whose values have keys, each with the class of its values; None for a single member."""
-        rest = [option for option in self.options if not isinstance(option, NoneNode)]
-        if len(rest) == 1:
-            return [(None, rest[0])]
-        return [(_value_class(option), option) for option in rest if option.fixed_keys() != 0]
+        if len(self._not_null) == 1:
+            return [(None, self._not_null[0])]
+        return [(_value_class(option), option) for option in self._not_null if option.fixed_keys() != 0]
 
 
 class _JsonUnionNode(UnionNode):
@@ -703,34 +768,6 @@ def _outcome(
     coercions = cursor.coercions[before:]
     del cursor.coercions[before:]
     return value, coercions
-
-
-# The JSON types that a node reads without a conversion. Other nodes may read all types.
-_JSON_TYPES: dict[type[Node[Any]], frozenset[type]] = {
-    TextNode: frozenset((str,)),
-    IntNode: frozenset((int,)),
-    FloatNode: frozenset((int, Decimal)),
-    BoolNode: frozenset((bool,)),
-    NoneNode: frozenset((type(None),)),
-    TemporalNode: frozenset((str,)),
-    ListNode: frozenset((list,)),
-    TupleNode: frozenset((list,)),
-    DictNode: frozenset((dict,)),
-    ObjectNode: frozenset((dict,)),
-}
-
-
-def _json_types(node: Node[object]) -> frozenset[type] | None:
-    """Return the JSON types that a node may read without a conversion; None if it may read all of them."""
-    if type(node) is RecursiveNode:
-        return None if node.node is None else _json_types(node.node)
-    if type(node) is ConstrainedNode:
-        return _json_types(node.inner)
-    if type(node) is ChoiceNode:
-        return frozenset((str,)) if node.exact else None
-    if isinstance(node, FloatNode) and not node.finite:  # it reads "NaN"
-        return None
-    return _JSON_TYPES.get(type(node))
 
 
 def _may_have_keys(node: Node[object], data: dict[str, Json]) -> bool:
@@ -767,10 +804,10 @@ def _are_disjoint(one: Node[object], other: Node[object]) -> bool:
     They read different JSON types or choices, lists or dicts of such values, or records of which one requires
     a field that the other reads differently or does not know.
     """
-    kinds = _json_types(one), _json_types(other)
-    if kinds[0] is None or kinds[1] is None:
+    kinds, others = one.json_types, other.json_types
+    if kinds is None or others is None:
         return False
-    if kinds[0].isdisjoint(kinds[1]):
+    if kinds.isdisjoint(others):
         return True
     if type(one) is not type(other):
         return False

@@ -17,7 +17,7 @@ from ..result.reading import Cursor, Json, dump_json
 from .choices import BoolNode, ChoiceNode
 from .constraints import ConstrainedNode
 from .containers import Build, ListNode, UnionNode
-from .node import Definitions, JsonSchema, Node, RecursiveNode
+from .node import Definitions, JsonSchema, Node, RecursiveNode, Storage
 from .records import FieldSpec, ObjectNode, RecordSpec
 from .scalars import NoneNode
 from .target import Target, type_name
@@ -434,6 +434,9 @@ class DecisionNode(Node[Decision[Any]]):
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self.inner.hint(enclosing)
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return Storage("decision", (("value", self.value.storage(enclosing)),))
 
     def read(self, data: Json, cursor: Cursor) -> Decision[Any]:
         if _WITH_PROBABILITIES.get():

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from itertools import zip_longest
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic_core import to_jsonable_python
 
@@ -20,7 +20,57 @@ from ..result.reading import Cursor, Json, ValidationFailure, dump_json, is_non_
 
 T_co = TypeVar("T_co", covariant=True)
 JsonSchema: TypeAlias = dict[str, Any]
+CoreSchema: TypeAlias = dict[str, Any]
 _TENTH = Decimal("0.1")
+
+
+class Storage(NamedTuple):
+    """What the values of a type are in a table with typed columns, such as a Parquet file.
+
+    Attributes:
+        kind: ``bool``, ``int``, ``float``, ``decimal``, ``text``, ``null``, ``date``, ``date-time``,
+            ``naive-date-time``, ``time``, ``duration``, ``list``, ``map``, ``struct``, ``decision``, or
+            ``json`` for all others.
+        parts: The storage of the items of a list, of the values of a map or decision, or of each field of a
+            struct, with its key.
+    """
+
+    kind: str
+    parts: tuple[tuple[str, Storage], ...] = ()
+
+
+def storage_kind_of(schema: Mapping[str, Any]) -> str:
+    """Return the kind of storage for the values of a JSON Schema: that of its JSON type, if it has one."""
+    kinds = {"string": "text", "integer": "int", "number": "float", "boolean": "bool"}
+    return kinds.get(str(schema.get("type")), "json")
+
+
+class ArrayParts(NamedTuple):
+    """How a type reads the items of a JSON array one by one, as they arrive in a stream.
+
+    Attributes:
+        first: The parsers of the first items, as in a tuple.
+        rest: The parser of all further items; None if there may be none.
+        make: Creates the value from the items. Raises ValidationFailure.
+    """
+
+    first: tuple[Node[object], ...]
+    rest: Node[object] | None
+    make: Callable[[list[object], Cursor], object]
+
+
+class ObjectParts(NamedTuple):
+    """How a type with any keys reads the members of a JSON object one by one, as they arrive in a stream.
+
+    Attributes:
+        value: The parser of the values.
+        read_key: Converts a key. Raises ValidationFailure.
+        make: Creates the value from the converted keys and values.
+    """
+
+    value: Node[object]
+    read_key: Callable[[str, Cursor], object]
+    make: Callable[[dict[object, object]], object]
 
 
 class Node(ABC, Generic[T_co]):
@@ -39,6 +89,10 @@ class Node(ABC, Generic[T_co]):
         known_to_pydantic: pydantic can read the JSON of the type, if that also holds for all ``parts``.
         identity_type: JSON values of this type are read unchanged; None if there is no such type.
         runs_user_code: Reading may call a validator that the user wrote, apart from those of ``parts``.
+        json_types: The types of JSON values that are read without a conversion; None if any may be.
+        partial_text: A string may be shown while it is being written.
+        core_type: The type of the pydantic-core schema, if that needs no more than its type.
+        storage_kind: The kind of the ``storage``, if that has no parts.
         part_descriptions: The explanations of the ``parts`` for the model, in their order; empty if no part
             has one.
     """
@@ -51,6 +105,10 @@ class Node(ABC, Generic[T_co]):
     known_to_pydantic: bool = True
     identity_type: type | None = None
     runs_user_code: bool = False
+    json_types: frozenset[type] | None = None
+    partial_text: bool = False
+    core_type: str = ""
+    storage_kind: str = "json"
     part_descriptions: tuple[str | None, ...] = ()
 
     @property
@@ -129,6 +187,36 @@ class Node(ABC, Generic[T_co]):
             return _with_decimals(plain)
         except USER_CODE_ERRORS as error:  # raised by the ``__str__`` of a user's class, for instance
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
+
+    @property
+    def brackets(self) -> str:
+        """The opening brackets of the JSON objects and arrays that may be a value."""
+        types = self.json_types
+        return "{[" if types is None else "{" * (dict in types) + "[" * (list in types)
+
+    def array_parts(self) -> ArrayParts | None:
+        """Return how streamed JSON arrays are read item by item; None if they are read as a whole."""
+        return None
+
+    def object_parts(self) -> ObjectParts | None:
+        """Return how streamed JSON objects with any keys are read; None if they are read as a whole."""
+        return None
+
+    def core_schema(self) -> CoreSchema:
+        """Return a pydantic-core schema that accepts the same valid JSON as ``read``, if ``exact`` is true.
+
+        Raises TypeError if there is no such schema, for instance for a recursive type.
+        """
+        if not self.core_type:
+            raise TypeError(f"no pydantic-core schema is built for {type(self).__name__}")
+        return {"type": self.core_type}
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        """Return what the values are in a table with typed columns.
+
+        ``enclosing`` are the nodes around this one; a recursive type is JSON inside itself.
+        """
+        return Storage(self.storage_kind)
 
     def count_keys(self, value: object) -> int:
         """Count the object keys in the JSON of a value, to detect unknown and repeated keys in a reply.
@@ -223,8 +311,15 @@ class RecursiveNode(Node[T_co]):
         return self.target.any_text
 
     @property
+    def json_types(self) -> frozenset[type] | None:  # type: ignore[override]  # a property in place of an attribute
+        return None if self.node is None else self.node.json_types
+
+    @property
     def parts(self) -> tuple[Node[object], ...]:
         return (self.target,)
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return Storage("json") if self in enclosing else self.target.storage((*enclosing, self))
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         if self.target.named:
@@ -431,3 +526,6 @@ class CustomNode(Node[Any]):
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         return self.read(text, cursor)
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return Storage(storage_kind_of(self.schema(Definitions())))

@@ -46,10 +46,21 @@ from ..result.reading import (
     dump_json,
 )
 from .constraints import constrained_by, record_validated
-from .node import Definitions, JsonLeafNode, JsonNodes, JsonSchema, Node, json_node_of, with_description
+from .node import (
+    CoreSchema,
+    Definitions,
+    JsonLeafNode,
+    JsonNodes,
+    JsonSchema,
+    Node,
+    Storage,
+    json_node_of,
+    walk,
+    with_description,
+)
 from .scalars import AnyNode, BytesEncoding
 from .target import Target, TypeExpression, attribute_docs, class_docstring, class_hints, type_name
-from .validation import JsonReader, JsonValidator, problems_of, readable_by_pydantic
+from .validation import MAKES_RECORD, JsonReader, JsonValidator, problems_of, readable_by_pydantic
 
 
 def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
@@ -490,6 +501,9 @@ class RawNode(Node[object]):
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self._inner.hint(enclosing)
 
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return self._inner.storage(enclosing)
+
     def read(self, data: Json, cursor: Cursor) -> object:
         return AnyNode().read(data, cursor)
 
@@ -537,6 +551,9 @@ class RootModelNode(Node[object]):
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self.part_schemas(definitions)[0]
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return self._inner.storage(enclosing)
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self.part_hints(enclosing)[0] if self not in enclosing else self.cls.__name__
@@ -601,6 +618,7 @@ class ObjectNode(Node[object]):
 
     named = True
     class_is_hidden = False
+    json_types = frozenset((dict,))
 
     def __init__(self, spec: RecordSpec, name: str | None = None) -> None:
         self.spec = spec
@@ -627,6 +645,99 @@ class ObjectNode(Node[object]):
     @property
     def parts(self) -> tuple[Node[object], ...]:
         return tuple(self.nodes.values())
+
+    def core_schema(self) -> CoreSchema:
+        """Return the pydantic-core schema of a record class, such as a pydantic model or a dataclass.
+
+        A model must not contain plain dataclasses, because pydantic has already resolved them itself.
+        """
+        spec = self.spec
+        if spec.created_by_make:
+            return self._made_record_schema()
+        if spec.adapter is not None:
+            if has_own_schema(self):
+                raise TypeError(f"pydantic resolved the records inside {self.name} itself")
+            schema: Any = spec.adapter.core_schema
+            return dict(schema)
+        fields = [
+            {"type": "dataclass-field", "name": name, "schema": part.core_schema()}
+            for name, part in self.nodes.items()
+        ]
+        return {
+            "type": "dataclass",
+            "cls": spec.cls,
+            "fields": list(self.nodes),
+            "schema": {"type": "dataclass-args", "dataclass_name": self.name, "fields": fields},
+            # without slots pydantic-core replaces ``__dict__`` as a whole, which such classes may not have
+            "slots": hasattr(spec.cls, "__slots__"),
+        }
+
+    def _made_record_schema(self) -> CoreSchema:
+        """Return the pydantic-core schema of a non-pydantic record class, such as a NamedTuple."""
+        spec = self.spec
+        schemas = {field.name: self.nodes[field.name].core_schema() for field in spec.fields}
+        if spec.arguments is not None and not self.counts_own_keys:
+            arguments = [
+                {
+                    "name": spec.arguments[field.name],
+                    "mode": "keyword_only",
+                    "alias": field.keys[0],
+                    "schema": schemas[field.name],
+                }
+                for field in spec.fields
+            ]
+            arguments_schema = {"type": "arguments", "arguments_schema": arguments}
+            return {"type": "call", "function": spec.cls, "arguments_schema": arguments_schema}
+        fields = {
+            field.name: {
+                "type": "typed-dict-field",
+                "schema": schemas[field.name],
+                "required": field.required,
+                "validation_alias": field.keys[0],
+            }
+            for field in spec.fields
+        }
+        values_schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}
+        if is_typeddict(spec.cls) and not self.counts_own_keys:
+            return values_schema
+        return {
+            "type": "function-after",
+            "function": self._make_function(),
+            "schema": values_schema,
+            "metadata": MAKES_RECORD,
+        }
+
+    def _make_function(self) -> CoreSchema:
+        """Return the pydantic-core schema for the function that creates a record from its fields."""
+        make = self.spec.make
+        if not self.counts_own_keys:
+            return {"type": "no-info", "function": make}
+        required = {field.name for field in self.spec.fields if field.required}
+        always, others = 0, []
+        for name, part in self.nodes.items():
+            fixed = part.fixed_keys()
+            if fixed is not None and name in required:
+                always += fixed
+            elif fixed != 0:  # 0 also if the part counts its own keys
+                others.append((name, part))
+
+        def count_and_make(values: dict[str, Any], info: Any) -> object:
+            keys = always + len(values)
+            for name, part in others:
+                if name in values:
+                    keys += part.count_keys(values[name])
+            info.context[0] += keys
+            return make(values)
+
+        return {"type": "with-info", "function": count_and_make}
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        # a struct cannot hold keys that are not known before; it needs a field
+        if self in enclosing or self.spec.extra == "allow" or not self.spec.fields:
+            return Storage("json")
+        inside = (*enclosing, self)
+        fields = ((field.keys[0], self.nodes[field.name].storage(inside)) for field in self.spec.fields)
+        return Storage("struct", tuple(fields))
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return definitions.define(self, self.name, self._schema)
@@ -927,6 +1038,11 @@ class ObjectNode(Node[object]):
     @cached_property
     def _nodes_with_parts(self) -> list[tuple[str, Node[object]]]:
         return [(name, node) for name, node in self.nodes.items() if node.fixed_keys() != 0]
+
+
+def has_own_schema(node: Node[object]) -> bool:
+    """Return True if a type contains a record class, such as a dataclass, that is not a pydantic model."""
+    return any(isinstance(part, ObjectNode) and part.spec.adapter is None for part in walk(node))
 
 
 class _JsonObjectNode(ObjectNode):

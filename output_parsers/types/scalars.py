@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from types import NoneType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
@@ -40,8 +40,9 @@ from ..result.reading import (
     non_finite_name,
     parse_non_finite,
 )
-from .node import Definitions, JsonSchema, Node, with_description
+from .node import ArrayParts, CoreSchema, Definitions, JsonSchema, Node, ObjectParts, with_description
 from .target import Target
+from .validation import OWN_FUNCTION
 
 T = TypeVar("T")
 
@@ -67,6 +68,8 @@ class StringNode(Node[T]):
     """Reads a value that is written as a JSON string, such as bytes, a UUID or a path."""
 
     prose = True
+    json_types = frozenset((str,))
+    storage_kind = "text"
 
     def __init__(
         self,
@@ -136,23 +139,6 @@ class EncodedBytesNode(StringNode[bytes]):
         return self._encode(value).decode()
 
 
-def string_node(target: Target) -> Node[object] | None:
-    """Return the parser for a bytes, UUID or path type, or None for other types."""
-    tp = target.type
-    if tp is bytes:
-        for item in target.metadata:
-            if isinstance(item, BytesEncoding):
-                return EncodedBytesNode(item.name)
-        return StringNode("text for bytes", "string", _encode, {"type": "string"})
-    if tp is UUID:
-        return StringNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"}, _find_uuid)
-    if isinstance(tp, type) and issubclass(tp, PurePath):
-        cls = Path if tp is Path else tp
-        schema: JsonSchema = {"type": "string", "format": "path"}
-        return StringNode("a path", '"path"', _read_path(cls), schema, _find_path)
-    return None
-
-
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 
 
@@ -219,6 +205,10 @@ class TextNode(Node[str]):
     kind = "text"
     identity_type = str
     exact = True
+    json_types = frozenset((str,))
+    partial_text = True
+    core_type = "str"
+    storage_kind = "text"
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "string"}
@@ -252,7 +242,7 @@ class NumberNode(Node[T]):
     """
 
     prose = True
-
+    json_types: frozenset[type] | None = frozenset((int, Decimal))
     json_type = "number"
     rules = NumberRules()
 
@@ -314,6 +304,8 @@ class IntNode(NumberNode[int]):
     json_type = "integer"
     identity_type = int
     exact = True
+    json_types = frozenset((int,))
+    core_type = storage_kind = "int"
 
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
         # 1.000 is a thousand in many languages
@@ -349,6 +341,11 @@ class FloatNode(NumberNode[float]):
     kind = "a number"
     exact = True
     finite = True
+    core_type = storage_kind = "float"
+
+    @property
+    def json_types(self) -> frozenset[type] | None:  # type: ignore[override]  # a property in place of an attribute
+        return NumberNode.json_types if self.finite else None
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         number = super().schema(definitions)
@@ -399,6 +396,7 @@ class DecimalNode(NumberNode[Decimal]):
     """Reads a Decimal, keeping every digit that the model wrote."""
 
     kind = "a decimal number"
+    storage_kind = "decimal"
 
     def convert(self, number: int | Decimal, cursor: Cursor) -> Decimal:
         return Decimal(number)
@@ -415,6 +413,8 @@ class FractionNode(NumberNode[Fraction]):
 
     kind = "a fraction"
     json_type = "string"
+    json_types = frozenset((str, int, Decimal))
+    storage_kind = "text"
     # The digits are limited because int() takes quadratic time.
     _RATIO = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
 
@@ -450,6 +450,9 @@ class NoneNode(Node[None]):
     kind = "null"
     identity_type = NoneType
     exact = True
+    json_types = frozenset((NoneType,))
+    core_type = "none"
+    storage_kind = "null"
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "null"}
@@ -473,6 +476,8 @@ class AnyNode(Node[object]):
 
     kind = "JSON"
     exact = True
+    partial_text = True
+    core_type = "any"
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {}
@@ -501,6 +506,12 @@ class AnyNode(Node[object]):
     def read_text(self, text: str, cursor: Cursor) -> object:
         raise cursor.failure("expected JSON", text)
 
+    def array_parts(self) -> ArrayParts:
+        return ArrayParts((), self, lambda items, cursor: items)
+
+    def object_parts(self) -> ObjectParts:
+        return ObjectParts(self, lambda key, cursor: key, lambda values: values)
+
     def fixed_keys(self) -> int | None:
         return None
 
@@ -522,34 +533,6 @@ _COUNTED = frozenset((dict, list, tuple, float))
 _NEEDS_NO_READING = frozenset((str, int, bool, type(None)))
 
 
-_PLAIN: dict[Any, Callable[[], Node[object]]] = {
-    str: TextNode,
-    int: IntNode,
-    float: FloatNode,
-    Decimal: DecimalNode,
-    Fraction: FractionNode,
-    None: NoneNode,
-    Any: AnyNode,
-    JsonValue: AnyNode,
-    object: AnyNode,
-}
-
-
-def scalar_node(target: Target, style: NumberStyle | None = None) -> Node[object] | None:
-    """Return the parser for a scalar type such as str or int, or None for other types.
-
-    A NumberStyle in Annotated, or else ``style``, decides whether 1,234 is a thousand or has three decimals.
-    """
-    make = _PLAIN.get(target.type)
-    if make is None:
-        return string_node(target)
-    node = make()
-    if isinstance(node, NumberNode):
-        styles = (item for item in target.metadata if isinstance(item, NumberStyle))
-        return node.with_rules(next(styles, style))
-    return node
-
-
 _DIGITS = lazy_regex(r"[-+]?[\d.]+")
 
 
@@ -557,11 +540,13 @@ class TemporalNode(Node[T]):
     """Reads a date, time, datetime or timedelta, written in ISO 8601 or in words."""
 
     prose = True
+    json_types = frozenset((str,))
+    brackets = "{"  # its parts
 
     def __init__(self, kind: str, hint: str, format: str, reader: Callable[[str], TextReading[T]]) -> None:
         self.kind = kind
         self._hint = hint
-        self.format = format
+        self.format = self.storage_kind = format
         self.exact = format in EXACT_FORMATS
         self._reader = reader
 
@@ -601,6 +586,9 @@ class TemporalNode(Node[T]):
 
     def read_text(self, text: str, cursor: Cursor) -> T:
         return self.read(text, cursor)
+
+    def core_schema(self) -> CoreSchema:
+        return EXACT_FORMATS[self.format].core_schema()
 
     def write(self, value: object) -> Json:
         if not isinstance(value, timedelta):
@@ -647,6 +635,15 @@ class ExactFormat(NamedTuple):
         """Create a date or time format from a regular expression and a function that parses its matches."""
         return ExactFormat(pattern, lazy_regex(pattern), parse)
 
+    def core_schema(self) -> CoreSchema:
+        """Return the pydantic-core schema of this format.
+
+        pydantic's own schemas also accept other formats and numbers, and have another class for time zones.
+        """
+        text = {"type": "str", "pattern": f"^(?:{self.pattern})$", "strict": True}
+        parse = {"type": "no-info", "function": self.parse}
+        return {"type": "function-after", "function": parse, "schema": text, "metadata": OWN_FUNCTION}
+
 
 _DATE_PATTERN = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 # not 24:00:00, which fromisoformat accepts in some versions of Python
@@ -663,27 +660,67 @@ _PARTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def temporal_node(target: Target) -> Node[object] | None:
-    """Return the parser for a date, time, datetime or timedelta, or None for other types.
+def _bytes_node(target: Target) -> Node[bytes]:
+    encoding = next((item.name for item in target.metadata if isinstance(item, BytesEncoding)), None)
+    if encoding is not None:
+        return EncodedBytesNode(encoding)
+    return StringNode("text for bytes", "string", _encode, {"type": "string"})
 
-    A DateOrder in Annotated decides whether 01/02/2024 is in January or in February.
+
+def _uuid_node(target: Target) -> Node[UUID]:
+    return StringNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"}, _find_uuid)
+
+
+def _path_node(target: Target) -> Node[PurePath]:
+    cls = Path if target.type is Path else target.type
+    return StringNode("a path", '"path"', _read_path(cls), {"type": "string", "format": "path"}, _find_path)
+
+
+def _datetime_node(target: Target) -> Node[datetime]:
+    form, reader = "YYYY-MM-DDTHH:MM:SS", partial(read_datetime, order=_order_of(target))
+    return TemporalNode(f"a date with a time ({form})", f'"{form}"', "date-time", reader)
+
+
+def _date_node(target: Target) -> Node[date]:
+    reader = partial(read_date, order=_order_of(target))
+    return TemporalNode("a date (YYYY-MM-DD)", '"YYYY-MM-DD"', "date", reader)
+
+
+def _order_of(target: Target) -> DateOrder | None:
+    """Return the DateOrder in Annotated, which decides whether 01/02/2024 is in January or in February."""
+    return next((item for item in target.metadata if isinstance(item, DateOrder)), None)
+
+
+_DURATION_HINT = '"ISO 8601 duration, such as PT1H30M"'
+# The parsers of the scalar types, each from the type with its metadata.
+_SCALARS: dict[Any, Callable[[Target], Node[object]]] = {
+    str: lambda _: TextNode(),
+    int: lambda _: IntNode(),
+    float: lambda _: FloatNode(),
+    Decimal: lambda _: DecimalNode(),
+    Fraction: lambda _: FractionNode(),
+    None: lambda _: NoneNode(),
+    Any: lambda _: AnyNode(),
+    JsonValue: lambda _: AnyNode(),
+    object: lambda _: AnyNode(),
+    bytes: _bytes_node,
+    UUID: _uuid_node,
+    date: _date_node,
+    datetime: _datetime_node,
+    time: lambda _: TemporalNode("a time (HH:MM:SS)", '"HH:MM:SS"', "time", read_time),
+    timedelta: lambda _: TemporalNode("a duration (ISO 8601)", _DURATION_HINT, "duration", read_timedelta),
+}
+
+
+def scalar_node(target: Target, style: NumberStyle | None = None) -> Node[object] | None:
+    """Return the parser for a scalar type such as str, int or date, or None for other types.
+
+    A NumberStyle in Annotated, or else ``style``, decides whether 1,234 is a thousand or has three decimals.
     """
-    order = next((item for item in target.metadata if isinstance(item, DateOrder)), None)
     tp = target.type
-    if tp is datetime:
-        return TemporalNode(
-            "a date with a time (YYYY-MM-DDTHH:MM:SS)",
-            '"YYYY-MM-DDTHH:MM:SS"',
-            "date-time",
-            lambda text: read_datetime(text, order),
-        )
-    if tp is date:
-        return TemporalNode(
-            "a date (YYYY-MM-DD)", '"YYYY-MM-DD"', "date", lambda text: read_date(text, order)
-        )
-    if tp is time:
-        return TemporalNode("a time (HH:MM:SS)", '"HH:MM:SS"', "time", read_time)
-    if tp is timedelta:
-        hint = '"ISO 8601 duration, such as PT1H30M"'
-        return TemporalNode("a duration (ISO 8601)", hint, "duration", read_timedelta)
-    return None
+    make = _path_node if isinstance(tp, type) and issubclass(tp, PurePath) else _SCALARS.get(tp)
+    node = None if make is None else make(target)
+    if isinstance(node, NumberNode):
+        styles = (item for item in target.metadata if isinstance(item, NumberStyle))
+        return node.with_rules(next(styles, style))
+    return node
