@@ -14,17 +14,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from output_parsers.json.scanner import Spans, read_with_spans
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
-from output_parsers.result.reading import Coercion, Cursor, Reading, ValidationFailure
-from output_parsers.types.constraints import ConstrainedNode
-from output_parsers.types.containers import DictNode, ListNode
+from output_parsers.result.reading import Coercion, Cursor, JsonSyntaxError, Reading, ValidationFailure
+from output_parsers.types.constraints import ConstrainedNode, unwrapped
+from output_parsers.types.containers import ListNode
 from output_parsers.types.decisions import Decision, DecisionNode, MembersNode, collect_decisions, options_of
-from output_parsers.types.node import Node, RecursiveNode
+from output_parsers.types.node import Node
 from output_parsers.types.records import EnvelopeNode, ObjectNode
 
 from ..models.errors import DefinitionError, DefinitionProblem
@@ -40,7 +40,6 @@ _MAX_STARTS = 20  # the maximum number of positions at which JSON may begin in a
 
 
 Keys: TypeAlias = tuple[str | int, ...]
-Spans: TypeAlias = dict[Keys, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +100,9 @@ def answer_leaves(node: Node[object], text: str) -> list[Leaf]:
     Returns an empty list if the text is not exactly the JSON of the type, with or without text around it.
     """
     for start in _starts(text):
-        spans: Spans = {}
         try:
-            value, end = _Scanner(text).scan(start, (), spans)
-        except (ValueError, IndexError, RecursionError):
+            value, end, spans = read_with_spans(text, start)
+        except JsonSyntaxError:
             continue
         if isinstance(value, (dict, list)) or not text[end:].strip():
             return list(_leaves(node, value, (), Cursor(), spans))
@@ -140,52 +138,9 @@ def _starts(text: str) -> Iterator[int]:
                 return
 
 
-class _Scanner:
-    """Parses JSON, and records the start and end of each scalar (a value other than an object or array)."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._decoder = json.JSONDecoder()
-
-    def scan(self, start: int, keys: Keys, spans: Spans) -> tuple[Any, int]:
-        text = self._text
-        if text[start] not in "{[":
-            value, end = self._decoder.raw_decode(text, start)
-            spans[keys] = (start, end)
-            return value, end
-        is_object, close = text[start] == "{", "}" if text[start] == "{" else "]"
-        items: dict[str | int, object] = {}
-        position = self._skip(start + 1)
-        while text[position] != close:
-            key: str | int = len(items)
-            if is_object:
-                if text[position] != '"':
-                    raise ValueError("expected a key")
-                key, position = scanstring(text, position + 1)
-                position = self._skip(position)
-                if text[position] != ":" or key in items:
-                    raise ValueError("expected a colon, or a key occurs twice")
-                position = self._skip(position + 1)
-            items[key], position = self.scan(position, (*keys, key), spans)
-            position = self._skip(position)
-            if text[position] == ",":
-                position = self._skip(position + 1)
-                if text[position] == close:
-                    raise ValueError("a comma before the end")
-            elif text[position] != close:
-                raise ValueError("expected a comma")
-        return (items if is_object else list(items.values())), position + 1
-
-    def _skip(self, position: int) -> int:
-        while self._text[position] in " \t\r\n":
-            position += 1
-        return position
-
-
-def _leaves(node: Node[object], value: object, keys: Keys, cursor: Cursor, spans: Spans) -> Iterator[Leaf]:
+def _leaves(node: Node[Any], value: Any, keys: Keys, cursor: Cursor, spans: Spans) -> Iterator[Leaf]:
     """Yield the values in a JSON reply that have several possible answers, and skip malformed parts."""
-    while isinstance(node, (RecursiveNode, ConstrainedNode)):
-        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    node = unwrapped(node)
     if isinstance(node, DecisionNode) and isinstance(node.inner, MembersNode):
         yield from _member_leaves(node.inner, value, keys, cursor, spans)
         return
@@ -193,32 +148,17 @@ def _leaves(node: Node[object], value: object, keys: Keys, cursor: Cursor, spans
     if options is not None and keys in spans:
         positions = [index for index, (data, _) in enumerate(options) if _same_json(data, value)]
         if len(options) > 1 and positions:
-            yield Leaf(
-                cursor.path, options, *spans[keys], positions[0], is_decision=isinstance(node, DecisionNode)
-            )
+            is_decision = isinstance(node, DecisionNode)
+            yield Leaf(cursor.path, options, *spans[keys], positions[0], is_decision=is_decision)
         return
-    children: list[tuple[Node[Any], str | int]] = []
-    if isinstance(node, EnvelopeNode):
-        if isinstance(value, dict) and set(value) == {node.field}:
-            children.append((node.inner, node.field))
-        else:
-            yield from _leaves(node.inner, value, keys, cursor, spans)
-    elif isinstance(node, ObjectNode) and isinstance(value, dict):
-        for field in node.spec.fields:
-            names = [key for key in field.keys if key in value]
-            if names:
-                children.append((node.nodes[field.name], names[0]))
-    elif isinstance(node, ListNode) and isinstance(value, list):
-        children += [(node.item, index) for index in range(len(value))]
-    elif isinstance(node, DictNode) and isinstance(value, dict):
-        children += [(node.parts[-1], key) for key in value]
-    else:
-        fitting = [part for part in node.parts if _fits(part, value, cursor)]
+    parts = node.parts_of(value)
+    for key, part in parts.items():
+        yield from _leaves(part, value[key], (*keys, key), cursor.child(key), spans)
+    if not parts:  # the value of a wrapper or of one member of a union
+        is_wrapper = isinstance(node, EnvelopeNode)
+        fitting = [part for part in node.parts if is_wrapper or _fits(part, value, cursor)]
         if len(fitting) == 1:
             yield from _leaves(fitting[0], value, keys, cursor, spans)
-    items: Any = value
-    for child, key in children:
-        yield from _leaves(child, items[key], (*keys, key), cursor.child(key), spans)
 
 
 def _member_leaves(
@@ -399,27 +339,12 @@ class _Tokens:
                 break
             before = value[: max(0, begin - start)]  # the part of the value that earlier tokens contain
             lead = token.token[: max(0, start - begin)]  # the part of this token that comes before the value
-            chosen: list[int] = []
-            alternatives = {**dict(token.alternatives), token.token: token.logprob}
-            for text, logprob in alternatives.items():
+            fitting: dict[bytes, list[int]] = {}  # the options that each possible token can become
+            for text in (token.token, *dict(token.alternatives)):
                 reached = _reached(text, lead, is_first=begin <= start)
-                if reached is None:
-                    continue
-                fitting = [
-                    one
-                    for one in possible
-                    if any(_can_become(before + reached, spelling) for spelling in written[one])
-                ]
-                if text == token.token:
-                    chosen = fitting
-                elif fitting:
-                    part = mass * _probability(logprob)
-                    if len(fitting) > 1:
-                        shared += part
-                        if part >= _SMALLEST_SHARED:
-                            self.shared.append((index, text))
-                    for one in fitting:
-                        shares[one] += part / len(fitting)
+                fitting[text] = [] if reached is None else _fitting(before + reached, possible, written)
+            chosen = fitting.pop(token.token)
+            shared += self._share(index, fitting, mass, shares)
             mass *= _probability(token.logprob)
             if len(chosen) <= 1:
                 if chosen:
@@ -432,6 +357,29 @@ class _Tokens:
             return None
         shares[complete[0]] += mass
         return _scaled(leaf, shares, sum(shares) - shared, "logprobs")
+
+    def _share(
+        self, index: int, fitting: Mapping[bytes, Sequence[int]], mass: float, shares: list[float]
+    ) -> float:
+        """Add the probability of each token that was not written to the options that it can become.
+
+        Return what several options share. ``mass`` is the probability of the text before the token.
+        """
+        logprobs, shared = dict(self._tokens[index].alternatives), 0.0
+        for text, options in fitting.items():
+            part = mass * _probability(logprobs[text])
+            for one in options:
+                shares[one] += part / len(options)
+            if len(options) > 1:
+                shared += part
+                if part >= _SMALLEST_SHARED:
+                    self.shared.append((index, text))
+        return shared
+
+
+def _fitting(text: bytes, possible: Sequence[int], written: Sequence[set[bytes]]) -> list[int]:
+    """Return which of the possible options a text can become, given how JSON can represent each option."""
+    return [one for one in possible if any(_can_become(text, spelling) for spelling in written[one])]
 
 
 def _reached(text: bytes, lead: bytes, *, is_first: bool) -> bytes | None:
@@ -599,73 +547,118 @@ def complete_reading(
     """
     root = parser.node
     prefix = f"$.{root.field}" if isinstance(root, EnvelopeNode) else "$"
-    public = {path: _public(path, prefix) for path in probabilities}
-    own = {path: adjustments.get(_INDEX.sub("[]", public[path]), Adjustment()) for path in probabilities}
-    entries = {
-        path: own[path].calibration_for(public[path], one.source, model)
+
+    def adjustment(path: str) -> Adjustment:
+        return adjustments.get(_INDEX.sub("[]", _public(path, prefix))) or Adjustment()
+
+    answers = {
+        path: _adjusted(one, _public(path, prefix), adjustment(path), model)
         for path, one in probabilities.items()
     }
-    adjusted = {path: _adjust(one, entries[path], own[path].threshold) for path, one in probabilities.items()}
-    changes = [
-        (probabilities[path].leaf, one.leaf)
-        for path, one in adjusted.items()
-        if probabilities[path].leaf != one.leaf
-    ]
+    changed = [answer for answer in answers.values() if answer.is_changed]
     with collect_decisions() as decisions:
-        reading = parser.read(_rewritten(text, changes)) if changes else read()
-    answered = _paths_by_decision(adjusted)
-    accepted_from = {
-        path: _promised((entry,)) for path, entry in entries.items() if entry is not None
-    }  # not the threshold of a bool, from which it is True
-    missing = [decision.path for decision in decisions if decision.path not in answered]
+        reading = parser.read(_rewritten(text, changed)) if changed else read()
+    groups = _by_decision(answers)
+    # By path: a union may have read the same decision more than once.
+    complete = {one.path: one for one in decisions if one.path in groups}
+    missing = [one.path for one in decisions if one.path not in groups]
     if missing and required:
         raise _missing(text, missing)
-    for decision in decisions:
-        paths = answered.get(decision.path)
-        if not paths:
-            continue
-        is_list = adjusted[paths[0]].leaf.list_path is not None
-        limits = [None if (entry := entries[path]) is None else entry.threshold for path in paths]
-        threshold = (
-            adjustments.get(_INDEX.sub("[]", _public(decision.path, prefix))) or Adjustment()
-        ).threshold
-        if threshold is None and all(limit is not None for limit in limits):
-            # For a list: the promises of all members hold at the highest of their thresholds.
-            threshold = max(limit["value"] for limit in limits if limit is not None)
-        accepted_from |= dict.fromkeys(paths, threshold)
-        decision.complete(
-            {adjusted[path].leaf.member: adjusted[path].shares[1] for path in paths}
-            if is_list
-            else adjusted[paths[0]].by_value(),
-            adjusted[paths[0]].source,
-            min(adjusted[path].seen for path in paths),
-            calibrated=all(entries[path] is not None for path in paths),
-            threshold=threshold,
-        )
-    coercions = tuple(
-        Coercion(
-            public[old.path],
-            "answer by its calibrated probability or threshold",
-            json.dumps(old.options[old.answer][0], ensure_ascii=False),
-            json.dumps(new.options[new.answer][0], ensure_ascii=False),
-        )
-        for old, new in changes
-    )
+    # not the threshold of a bool, from which it is True
+    accepted_from = {answer.path: answer.promised for answer in answers.values()}
+    for decision in filter(lambda one: one.path in groups, decisions):
+        threshold = _complete(decision, groups[decision.path], adjustment(decision.path).threshold)
+        accepted_from |= dict.fromkeys((answer.path for answer in groups[decision.path]), threshold)
+    return _with_probabilities(reading, list(answers.values()), tuple(complete.values()), accepted_from)
+
+
+def _with_probabilities(
+    reading: Reading[object],
+    answers: Sequence[_Answer],
+    decisions: tuple[Decision[Any], ...],
+    accepted_from: Mapping[str, float | None],
+) -> ProbableReading:
+    """Return a value with the probabilities of its answers.
+
+    ``accepted_from`` are the thresholds by the paths of the answers.
+    """
+    coercions = [_coercion(answer) for answer in answers if answer.is_changed]
+    certainties = [(answer.probabilities.of_answer, answer.path) for answer in answers]
+    limits = [(share, path, accepted_from[path]) for share, path in certainties]
     return ProbableReading(
         replace(reading, coercions=(*coercions, *reading.coercions)) if coercions else reading,
-        {public[path]: one.by_value() for path, one in adjusted.items()},
-        min([(one.of_answer, public[path]) for path, one in adjusted.items()], default=None),
-        source=next(iter(adjusted.values())).source,
-        # By path: a union may have read the same decision more than once.
-        decisions=tuple({one.path: one for one in decisions if one.path in answered}.values()),
+        {answer.path: answer.probabilities.by_value() for answer in answers},
+        min(certainties, default=None),
+        source=answers[0].probabilities.source,
+        decisions=decisions,
         doubt=min(
-            [
-                (adjusted[path].of_answer, public[path], limit)
-                for path, limit in accepted_from.items()
-                if limit is not None and adjusted[path].of_answer < limit
-            ],
+            ((share, path, limit) for share, path, limit in limits if limit is not None and share < limit),
             default=None,
         ),
+    )
+
+
+class _Answer(NamedTuple):
+    """An answer in a reply, after its calibration and threshold were applied.
+
+    Attributes:
+        path: Its JSON path in the value.
+        written: The answer that the reply gives.
+        entry: Its calibration, if it has one.
+        probabilities: Its probabilities after the calibration, with the answer that they give.
+    """
+
+    path: str
+    written: Leaf
+    entry: CalibrationEntry | None
+    probabilities: Probabilities
+
+    @property
+    def is_changed(self) -> bool:
+        """True if the calibration or the threshold gives another answer."""
+        return self.written != self.probabilities.leaf
+
+    @property
+    def promised(self) -> float | None:
+        """The probability from which its calibration accepts it."""
+        return None if self.entry is None else _promised((self.entry,))
+
+
+def _by_decision(answers: Mapping[str, _Answer]) -> dict[str, list[_Answer]]:
+    """Return the answers by the path of their decision, which is that of the list for its members."""
+    groups: dict[str, list[_Answer]] = {}
+    for path, answer in answers.items():
+        groups.setdefault(answer.written.list_path or path, []).append(answer)
+    return groups
+
+
+def _complete(decision: Decision[Any], answers: Sequence[_Answer], threshold: float | None) -> float | None:
+    """Give a decision the probabilities of its answers, and return the probability that accepts it."""
+    promised = [answer.promised for answer in answers]
+    if threshold is None and None not in promised:
+        # For a list: the promises of all members hold at the highest of their thresholds.
+        threshold = max(limit for limit in promised if limit is not None)
+    first = answers[0].probabilities
+    is_list = first.leaf.list_path is not None
+    decision.complete(
+        {answer.written.member: answer.probabilities.shares[1] for answer in answers}
+        if is_list
+        else first.by_value(),
+        first.source,
+        min(answer.probabilities.seen for answer in answers),
+        calibrated=all(answer.entry is not None for answer in answers),
+        threshold=threshold,
+    )
+    return threshold
+
+
+def _coercion(answer: _Answer) -> Coercion:
+    old, new = answer.written, answer.probabilities.leaf
+    return Coercion(
+        answer.path,
+        "answer by its calibrated probability or threshold",
+        json.dumps(old.options[old.answer][0], ensure_ascii=False),
+        json.dumps(new.options[new.answer][0], ensure_ascii=False),
     )
 
 
@@ -674,31 +667,23 @@ def _public(path: str, prefix: str) -> str:
     return f"${path.removeprefix(prefix).removeprefix('$')}"
 
 
-def _paths_by_decision(probabilities: Mapping[str, Probabilities]) -> dict[str, list[str]]:
-    """Return a dict from the JSON path of each answer to the JSON paths of its probabilities."""
-    paths: dict[str, list[str]] = {}
-    for path, one in probabilities.items():
-        paths.setdefault(path if one.leaf.list_path is None else one.leaf.list_path, []).append(path)
-    return paths
-
-
-def _adjust(
-    probabilities: Probabilities, entry: CalibrationEntry | None, threshold: float | None
-) -> Probabilities:
+def _adjusted(one: Probabilities, path: str, adjustment: Adjustment, model: str) -> _Answer:
     """Apply a calibration and a threshold to an answer's probabilities, and change the answer to match."""
-    leaf, shares = probabilities.leaf, probabilities.shares
+    entry = adjustment.calibration_for(path, one.source, model)
+    leaf, shares, threshold = one.leaf, one.shares, adjustment.threshold
     if entry is not None and entry.calibrator.kind != "none":
         shares = entry.calibrator.apply(shares)
         leaf = replace(leaf, answer=shares.index(max(shares)))
     if threshold is not None and not leaf.is_decision:
         values = [value for _, value in leaf.options]
         leaf = replace(leaf, answer=values.index(shares[values.index(True)] >= threshold))
-    return probabilities._replace(leaf=leaf, shares=shares)
+    return _Answer(path, one.leaf, entry, one._replace(leaf=leaf, shares=shares))
 
 
-def _rewritten(text: str, changes: Sequence[tuple[Leaf, Leaf]]) -> str:
+def _rewritten(text: str, changed: Sequence[_Answer]) -> str:
     """Return the text of a model's reply with some answers replaced by other answers."""
-    for old, new in sorted(changes, key=lambda change: -change[0].start):
+    for answer in sorted(changed, key=lambda one: -one.written.start):
+        old, new = answer.written, answer.probabilities.leaf
         data = new.options[new.answer][0]
         written = str(data) if old.is_bare else json.dumps(data, ensure_ascii=False)
         text = f"{text[: old.start]}{written}{text[old.end :]}"

@@ -42,7 +42,7 @@ from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY, TypeParser, parser_for
 from output_parsers.result.reading import Json, dump_json, non_finite_name
-from output_parsers.types.constraints import ConstrainedNode
+from output_parsers.types.constraints import ConstrainedNode, unwrapped
 from output_parsers.types.containers import ListNode, UnionNode
 from output_parsers.types.decisions import Decision, DecisionNode, decisions_with_probabilities
 from output_parsers.types.node import Node, RecursiveNode, Storage, walk
@@ -362,9 +362,7 @@ def answer_columns(answer_type: Any) -> AnswerColumns:
 
 
 def _columns_of(node: Node[Any]) -> AnswerColumns:
-    record = node
-    while isinstance(record, (ConstrainedNode, RecursiveNode)):
-        (record,) = record.parts
+    record = unwrapped(node)
     if isinstance(record, ObjectNode) and record.spec.fields:
         return _record_columns(record)
     if isinstance(record, DecisionNode):

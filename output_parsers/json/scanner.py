@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import starmap
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
@@ -422,6 +422,8 @@ def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, 
 
 # --- Exact JSON first, then repairs ---
 
+Spans: TypeAlias = dict[tuple[str | int, ...], tuple[int, int]]
+_EXACT_TOKEN = lazy_regex(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++')
 
 _FIRST_PIECE, _GROWTH = 64, 8  # characters of the first piece, and the factor for the next one
 _LONGEST_WORD = len("-Infinity")
@@ -449,6 +451,37 @@ def read_exact(text: str) -> Json:
     if end != len(text):
         raise JsonSyntaxError("there is more text after the JSON value", end)
     return value
+
+
+def read_with_spans(text: str, start: int) -> tuple[Json, int, Spans]:
+    """Parse the exact JSON value at index ``start``, as ``read_exact`` does.
+
+    Return the value, the index after it, and where each of its scalars begins and ends: by the keys and
+    indexes that lead to the scalar. Raises JsonSyntaxError, also for a key that appears twice.
+    """
+    value, end = _decode(text, start)
+    spans: Spans = {}
+    path: list[str | int] = []
+    is_key = False
+    for token in _EXACT_TOKEN.finditer(text, start, end):
+        mark = token[0]
+        if mark in "{[":
+            path.append("" if mark == "{" else 0)
+            is_key = mark == "{"
+        elif mark in "}]":
+            path.pop()
+        elif mark == ",":
+            is_key = isinstance(path[-1], str)
+            path[-1] = "" if is_key else int(path[-1]) + 1
+        elif mark == ":":
+            is_key = False
+        elif is_key:
+            path[-1] = _decode(text, token.start())[0]
+        elif tuple(path) in spans:
+            raise JsonSyntaxError("a key appears twice", token.start())
+        else:
+            spans[tuple(path)] = token.span()
+    return value, end, spans
 
 
 def read_tolerant(text: str, start: int = 0) -> ParsedJson:

@@ -25,7 +25,7 @@ from pydantic_core import SchemaError, SchemaValidator, ValidationError
 from ..result.errors import USER_CODE_ERRORS, Problem, shorten
 from ..result.reading import MAX_FAILURES, Ambiguity, Cursor, Json, ValidationFailure, describe_value
 from ..types.choices import BoolNode, ChoiceNode, choice_node
-from ..types.constraints import CONSTRAINTS_IN_WORDS, ConstrainedNode, constraint_in_words
+from ..types.constraints import CONSTRAINTS_IN_WORDS, ConstrainedNode, constraint_in_words, unwrapped
 from ..types.containers import DictNode, ListNode, UnionNode
 from ..types.node import JsonSchema, Node, RecursiveNode
 from ..types.records import Extra, FieldSpec, ObjectNode, RecordSpec, normalize_key
@@ -796,8 +796,7 @@ def without_optional_nulls(node: Node[object], data: Json, seen: set[tuple[int, 
 
     ``seen`` holds pairs of a node and data that need not be visited again.
     """
-    while isinstance(node, (RecursiveNode, ConstrainedNode)):
-        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    node = unwrapped(node)
     if not isinstance(data, (dict, list)) or (id(node), id(data)) in seen:
         return data
     seen.add((id(node), id(data)))
@@ -805,7 +804,7 @@ def without_optional_nulls(node: Node[object], data: Json, seen: set[tuple[int, 
         for option in node.options:
             data = without_optional_nulls(option, data, seen)
         return data
-    parts = _nodes_of_parts(node, data)
+    parts = node.parts_of(data)
     record = node if isinstance(node, ObjectNode) else None
     optional = {field.name for field in record.spec.fields if not field.required} if record else set()
     pairs = list(data.items() if isinstance(data, dict) else enumerate(data))
@@ -817,15 +816,6 @@ def without_optional_nulls(node: Node[object], data: Json, seen: set[tuple[int, 
     if len(fewer) == len(data) and all(fewer[key] is item for key, item in pairs):
         return data
     return fewer if isinstance(data, dict) else list(fewer.values())
-
-
-def _nodes_of_parts(node: Node[object], data: dict[str, Json] | list[Json]) -> dict[Any, Node[object]]:
-    """Return the nodes of the items or properties of JSON data, by their index or key."""
-    if isinstance(node, ListNode) and isinstance(data, list):
-        return dict.fromkeys(range(len(data)), node.item)
-    if isinstance(node, DictNode) and isinstance(data, dict):
-        return dict.fromkeys(data, node.value)
-    return node.nodes if isinstance(node, ObjectNode) and isinstance(data, dict) else {}
 
 
 class PropertiesNode(ObjectNode):

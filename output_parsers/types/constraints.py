@@ -41,6 +41,7 @@ from .node import (
     JsonNodes,
     JsonSchema,
     Node,
+    RecursiveNode,
     Storage,
     described_hint,
     json_node_of,
@@ -324,6 +325,13 @@ class ConstrainedNode(Node[object]):
 
     def count_keys(self, value: object) -> int:
         return self.inner.count_keys(value)
+
+
+def unwrapped(node: Node[Any]) -> Node[Any]:
+    """Return the parser of a type without those around it that check constraints or stand for a recursion."""
+    while isinstance(node, (ConstrainedNode, RecursiveNode)):
+        (node,) = node.parts
+    return node
 
 
 class ValidatedNode(ConstrainedNode):

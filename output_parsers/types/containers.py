@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import collections.abc
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain, combinations, starmap
@@ -35,7 +35,7 @@ from ..result.reading import (
     strict_equal,
 )
 from .choices import ChoiceNode
-from .constraints import ConstrainedNode
+from .constraints import unwrapped
 from .node import (
     ArrayParts,
     CoreSchema,
@@ -139,6 +139,9 @@ class ListNode(Node[Any]):
 
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
         return Storage("list", (("", self.item.storage(enclosing)),))
+
+    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+        return dict.fromkeys(range(len(data)), self.item) if isinstance(data, list) else {}
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         return ListNode(json_node_of(self.item, built), list, exact=False)
@@ -367,6 +370,9 @@ class DictNode(Node[dict[Any, Any]]):
             return name
         raise cursor.failure(f"expected a key that is {self.key.kind}", key)
 
+    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+        return dict.fromkeys(data, self.value) if isinstance(data, dict) else {}
+
     def object_parts(self) -> ObjectParts:
         return ObjectParts(self.value, self.read_key, self.make)
 
@@ -555,9 +561,7 @@ class UnionNode(Node[object]):
     @cached_property
     def _has_unions(self) -> bool:
         """True if a member of this union is itself a union, directly or inside a wrapping parser."""
-        return any(
-            isinstance(part, UnionNode) for option in self.options for part in _same_value_parts(option)
-        )
+        return any(isinstance(unwrapped(option), UnionNode) for option in self.options)
 
     def _read_once(self, read: Callable[[Json, Cursor], object], data: Json, cursor: Cursor) -> object:
         """Read a value, or return the cached result if the same value was read before.
@@ -858,8 +862,7 @@ def _are_flat_dicts(*nodes: Node[object]) -> bool:
 
 def _value_class(node: Node[object]) -> Any:
     """Return the class of the values that a node reads from exact JSON."""
-    while isinstance(node, (RecursiveNode, ConstrainedNode)):
-        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    node = unwrapped(node)
     if isinstance(node, RootModelNode):
         return node.cls
     if isinstance(node, ObjectNode):
@@ -880,15 +883,6 @@ def _nesting_in(node: Node[object], known: dict[Node[object], int]) -> int:
         inner = max((_nesting_in(part, known) for part in parts), default=0)
         known[node] = inner + isinstance(node, UnionNode)
     return known[node]
-
-
-def _same_value_parts(node: Node[object]) -> Iterator[Node[object]]:
-    """Yield a parser and the parsers that it delegates to, such as the one inside a ConstrainedNode."""
-    yield node
-    if isinstance(node, RecursiveNode):
-        yield node.target
-    elif isinstance(node, ConstrainedNode):
-        yield from _same_value_parts(node.inner)
 
 
 def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:

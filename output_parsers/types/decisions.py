@@ -15,9 +15,9 @@ from pydantic_core import core_schema
 from ..result.errors import UnsupportedTypeError
 from ..result.reading import Cursor, Json, dump_json
 from .choices import BoolNode, ChoiceNode
-from .constraints import ConstrainedNode
+from .constraints import ConstrainedNode, unwrapped
 from .containers import Build, ListNode, UnionNode
-from .node import Definitions, JsonSchema, Node, RecursiveNode, Storage
+from .node import Definitions, JsonSchema, Node, Storage
 from .records import FieldSpec, ObjectNode, RecordSpec
 from .scalars import NoneNode
 from .target import Target, type_name
@@ -508,8 +508,9 @@ def options_of(node: Node[object]) -> tuple[tuple[Json, object], ...] | None:
 
     Each is a pair of the JSON value and the Python value.
     """
-    while isinstance(node, (DecisionNode, ConstrainedNode, RecursiveNode)):
-        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    node = unwrapped(node)
+    if isinstance(node, DecisionNode):
+        return options_of(node.inner)
     if isinstance(node, ChoiceNode):
         return tuple((node.write(choice.value), choice.value) for choice in node.choices.choices)
     if isinstance(node, NoneNode):

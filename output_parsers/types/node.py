@@ -116,6 +116,10 @@ class Node(ABC, Generic[T_co]):
         """The parsers of the types inside this type: those of its items, fields or union members."""
         return ()
 
+    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+        """Return the parsers of the items or members of JSON data, by their index or key."""
+        return {}
+
     @abstractmethod
     def schema(self, definitions: Definitions) -> JsonSchema:
         """Return the JSON Schema of the type that this parser reads.

@@ -646,6 +646,14 @@ class ObjectNode(Node[object]):
     def parts(self) -> tuple[Node[object], ...]:
         return tuple(self.nodes.values())
 
+    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+        if not isinstance(data, dict):
+            return {}
+        fields = (
+            (next((key for key in one.keys if key in data), None), one.name) for one in self.spec.fields
+        )
+        return {key: self.nodes[name] for key, name in fields if key is not None}
+
     def core_schema(self) -> CoreSchema:
         """Return the pydantic-core schema of a record class, such as a pydantic model or a dataclass.
 
@@ -1176,6 +1184,9 @@ class EnvelopeNode(Node[T]):
             "required": [self.field],
             "additionalProperties": False,
         }
+
+    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+        return {self.field: self.inner} if isinstance(data, dict) and set(data) == {self.field} else {}
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return f'{{"{self.field}": {self.inner.hint((*enclosing, self))}}}'
