@@ -220,8 +220,6 @@ def record_spec(target: Target) -> RecordSpec | None:
 def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSpec, ...]:
     """Describe each field of a pydantic model or dataclass: its name, type, JSON keys and default."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
-    by_name = config.get("populate_by_name") or config.get("validate_by_name")
-    by_alias = config.get("validate_by_alias", True)
     docs = attribute_docs(cls)
     infos = [validator.info for validator in cls.__pydantic_decorators__.field_validators.values()]
     raw = {field for info in infos if info.mode != "after" for field in info.fields}
@@ -229,33 +227,40 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
     for name, info in fields.items():
         if info.init is False:  # the constructor of the dataclass does not take it
             continue
-        alias = info.validation_alias if info.validation_alias is not None else info.alias
-        if isinstance(alias, AliasChoices):
-            keys = tuple(choice for choice in alias.choices if isinstance(choice, str))
-        else:
-            keys = (alias,) if isinstance(alias, str) else ()
-        # AliasPath("home", "city") reads a part of another field, so this field has no key
-        if alias is not None and not keys and by_alias and not by_name:
-            reason = f"its field {name!r} has an alias that is a path into other fields"
-            raise UnsupportedTypeError(type_name(cls), "", ["records"], reason)
-        if not by_alias or not keys:
-            keys = (name,)
-        elif by_name and name not in keys:
-            keys = (*keys, name)
-        tp: TypeExpression = resolve_self_references(info.annotation, cls)
-        if config.get("allow_inf_nan"):  # an explicit setting: by default nothing is in the config
-            tp = allow_non_finite(tp)
-        if (encoding := config.get("val_json_bytes", "utf8")) != "utf8":
-            tp = encode_bytes(tp, encoding)
-        extras = list(info.metadata)
-        if info.discriminator is not None:
-            extras.append(FieldInfo(discriminator=info.discriminator))
-        if extras:
-            tp = Annotated[(tp, *extras)]
+        keys = _keys_of(name, info, config, cls)
         description = info.description or docs.get(name)
         is_raw = not raw.isdisjoint({name, "*"}) or _has_before_validator(info.metadata)
+        tp = _field_type(info, config, cls)
         specs.append(FieldSpec(name, keys, tp, info.is_required(), description, is_raw))
     return tuple(specs)
+
+
+def _keys_of(name: str, info: FieldInfo, config: Mapping[str, Any], cls: object) -> tuple[str, ...]:
+    """Return the JSON keys of a field of a pydantic class, from its aliases and the settings of the class."""
+    by_name = config.get("populate_by_name") or config.get("validate_by_name")
+    alias = info.validation_alias if info.validation_alias is not None else info.alias
+    if not config.get("validate_by_alias", True) or alias is None:
+        return (name,)
+    choices = alias.choices if isinstance(alias, AliasChoices) else (alias,)
+    keys = tuple(choice for choice in choices if isinstance(choice, str))
+    # AliasPath("home", "city") reads a part of another field, so this field has no key
+    if not keys and not by_name:
+        reason = f"its field {name!r} has an alias that is a path into other fields"
+        raise UnsupportedTypeError(type_name(cls), "", ["records"], reason)
+    return (*keys, name) if by_name and name not in keys else keys
+
+
+def _field_type(info: FieldInfo, config: Mapping[str, Any], cls: object) -> TypeExpression:
+    """Return the type of a field of a pydantic class, with the settings of the class as metadata."""
+    tp: TypeExpression = resolve_self_references(info.annotation, cls)
+    if config.get("allow_inf_nan"):  # an explicit setting: by default nothing is in the config
+        tp = allow_non_finite(tp)
+    if (encoding := config.get("val_json_bytes", "utf8")) != "utf8":
+        tp = encode_bytes(tp, encoding)
+    extras = list(info.metadata)
+    if info.discriminator is not None:
+        extras.append(FieldInfo(discriminator=info.discriminator))
+    return Annotated[(tp, *extras)] if extras else tp
 
 
 def _has_before_validator(metadata: Iterable[object]) -> bool:
