@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from .engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
 from .engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
-from .engine.output_format import INSTRUCTIONS_MARK
 from .engine.plan import Invocation
 from .engine.results import Answer
 from .engine.streams import ReplyFailed, ReplyReceived
 from .guardrails.guard import Stage
 from .guardrails.interceptors import answer_text
+from .guardrails.request_texts import request_texts
 from .interface.parameters import is_async
 from .models.errors import (
     AiServiceError,
@@ -124,8 +124,8 @@ class Moderation(BaseInterceptor):
     exceptions as a ModerationError. Streams hold back the answer until the verdict is there. Flagged content
     cancels the request to the model; only a blocking call has to wait for the whole reply.
 
-    All user messages in the request that this interceptor gets are checked. So before ChatMemory only the
-    messages of this call are checked, after it the whole conversation.
+    All texts of callers in the request that this interceptor gets are checked, as ``InputGuardrails`` checks
+    them. So before ChatMemory only the messages of this call are checked, after it the whole conversation.
 
     Images and other media are checked if the moderator can check them. Otherwise ``create`` refuses methods
     with media, and a call with media raises a ModerationError.
@@ -167,15 +167,11 @@ class Moderation(BaseInterceptor):
         return answer
 
     def _user_contents(self, invocation: Invocation) -> tuple[str | Media, ...]:
-        """Return the text and media of the user messages; raise ModerationError for unsupported media."""
-        contents: list[str | Media] = []
+        """Return the texts and media of the caller; raise ModerationError for unsupported media."""
+        texts = (one.text.replace(one.placeholder, "") for one in request_texts(invocation))
+        contents: list[str | Media] = [text for text in texts if text.strip()]
         for message in invocation.request.messages:
-            if not isinstance(message, UserMessage):
-                continue
-            text = message.text.replace(INSTRUCTIONS_MARK, "")
-            if text.strip():
-                contents.append(text)
-            for part in message.contents:
+            for part in message.contents if isinstance(message, UserMessage) else ():
                 if isinstance(part, str):
                     continue
                 if isinstance(part, self.unchecked_media):

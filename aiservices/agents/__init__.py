@@ -365,6 +365,8 @@ class ReActAgent:
             is_agent=True,
         )
         plan, _ = plan_call(definition, problems)
+        if plan is not None:
+            plan = plan._replace(fixed_system=self._system_message.text)
         if plan is None or plan.toolbox is None:
             return plan
         if GENERATE_RESPONSE in {tool.name for tool in plan.toolbox.declared}:

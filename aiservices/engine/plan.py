@@ -79,6 +79,8 @@ class CallPlan(NamedTuple):
         unsure: Below this probability of an answer, the next model is asked; "threshold" for the threshold
             of the answer, None for only after errors.
         media: Which images, sounds and files callers may pass; None for all.
+        user_template: The template of the user message; None if an argument is the message.
+        fixed_system: The system message if no argument changes it, so that input guards need not check it.
     """
 
     qualname: str
@@ -97,6 +99,8 @@ class CallPlan(NamedTuple):
     adjustments: Mapping[str, Adjustment] = {}
     unsure: float | Literal["threshold"] | None = None
     media: MediaPolicy | None = None
+    user_template: str | None = None
+    fixed_system: str | None = None
 
     @property
     def returns_nothing(self) -> bool:

@@ -14,7 +14,7 @@ from output_parsers.result.reading import Coercion
 from output_parsers.types.decisions import Decision
 
 from ..models.errors import Attempt, InnerCall, Strategy, total_usage, usage_of
-from ..models.messages import ChatReply, FinishReason, Message, ServerToolRun, Usage
+from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ServerToolRun, Usage
 from ..tools.tool import ToolRun
 
 T_co = TypeVar("T_co", covariant=True)
@@ -218,6 +218,11 @@ class Answer:
     probabilities: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
     source_of_probabilities: str = ""
     decisions: tuple[Decision[Any], ...] = ()
+
+    def messages_before_tools(self) -> Iterator[AiMessage]:
+        """Return the messages in which the model called tools before it answered, in their order."""
+        end = len(self.messages) - (self.tool_run is None)
+        return (message for message in self.messages[:end] if isinstance(message, AiMessage))
 
     def result(
         self,

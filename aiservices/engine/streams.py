@@ -582,13 +582,22 @@ class TextChunks:
                 yield text
         elif type(event) is Accepted and (rest := self._reasoning.finish()) and event.answer.tool_run is None:
             yield rest
-        elif type(event) is Accepted and event.answer.value and not self._was_streamed(event.answer):
-            # An interceptor held the answer back, or it is the result of a tool.
-            yield str(event.answer.value)
+        elif type(event) is Accepted:
+            if not self._state.text_streamed and isinstance(event.answer, Answer):
+                texts = (_without_reasoning(one.text) for one in event.answer.messages_before_tools())
+                yield from filter(None, texts)
+            if event.answer.value and not self._was_streamed(event.answer):
+                # An interceptor held the answer back, or it is the result of a tool.
+                yield str(event.answer.value)
 
     def _was_streamed(self, answer: Answer) -> bool:
         """Return True if the user has already received the answer's text in chunks."""
         return self._state.text_streamed and answer.tool_run is None
+
+
+def _without_reasoning(text: str) -> str:
+    reasoning = ReasoningFilter()
+    return reasoning.feed(text) + reasoning.finish()
 
 
 class ItemStream:

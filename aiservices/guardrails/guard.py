@@ -5,12 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 import time
-import unicodedata
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, get_args
-
-from pydantic_core import to_jsonable_python
 
 from ..engine.effects import Emit, Flow, Run
 from ..engine.plan import Invocation
@@ -19,6 +16,7 @@ from ..interface.parameters import call_problem, is_async, is_generator_function
 from ..models.base import ChatModel
 from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
 from ..structured import SideQuestion
+from .text_search import TextPatterns, folded_forms
 
 Stage: TypeAlias = Literal["input", "output", "arguments", "result"]
 
@@ -167,7 +165,8 @@ class Guard:
         function: Gets the text or the value, and the invocation (of a tool the ToolInvocation); returns a
             verdict.
         name: The name in errors and events. By default the name of the function.
-        on: "text" to check what the model wrote, "value" to check the typed value.
+        on: "text" to check text, "value" to check the typed value. Of a value that is not a str, a guard of
+            text gets each text in it.
     """
 
     function: Callable[[Any, Any], Verdict | Awaitable[Verdict] | Flow[Verdict]]
@@ -298,20 +297,19 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Verdict
 def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictFactory = refused) -> Guard:
     """Return a guard function that rejects text with more than ``max_characters`` characters.
 
-    With ``on="value"`` it checks each string in the value. ``otherwise`` makes the verdict for text that is
-    too long: ``refused``, ``retry`` or ``reprompt``.
+    Of a value that is not a str, each text in it is measured. ``otherwise`` makes the verdict for text that
+    is too long: ``refused``, ``retry`` or ``reprompt``. ``on`` changes nothing.
     """
     if max_characters < 1:
         problem = f"max_characters is {max_characters}; it must be at least 1"
         raise DefinitionError([DefinitionProblem("max_length", problem)])
 
-    def guard(subject: object, invocation: Invocation) -> Verdict:
-        longest = max(map(len, texts_in(subject)), default=0)
-        if longest <= max_characters:
+    def guard(text: str, invocation: Invocation) -> Verdict:
+        if len(text) <= max_characters:
             return passed()
-        return otherwise(f"the text has {longest} characters; at most {max_characters} are allowed")
+        return otherwise(f"the text has {len(text)} characters; at most {max_characters} are allowed")
 
-    return Guard(guard, "max_length", on)
+    return Guard(guard, "max_length")
 
 
 def forbidden(
@@ -319,35 +317,28 @@ def forbidden(
 ) -> Guard:
     """Return a guard function that rejects text containing forbidden words or patterns.
 
-    Words match as whole words in upper or lower case. JSON may escape the characters of a word, so use
-    ``on="value"`` if the method does not return str: then the guard checks the strings in the value.
-    ``otherwise`` makes the verdict for forbidden text: ``refused``, ``retry`` or ``reprompt``.
+    Words match as whole words, in scripts without spaces anywhere. Upper case, compatibility forms of
+    characters (NFKC), invisible characters and the escapes of JSON do not hide a word. ``otherwise`` makes
+    the verdict for forbidden text: ``refused``, ``retry`` or ``reprompt``. ``on`` changes nothing.
     """
-    patterns = _compile_patterns("forbidden", words)
+    patterns = TextPatterns("forbidden", words)
 
-    def guard(subject: object, invocation: Invocation) -> Verdict:
-        texts = list(texts_in(subject))
-        for pattern, description in patterns.items():
-            for match in filter(None, map(pattern.search, texts)):
-                return otherwise(
-                    f"the text contains {description or repr(match.group())}, which is forbidden"
-                )
-        return passed()
+    def guard(text: str, invocation: Invocation) -> Verdict:
+        match = patterns.find(text)
+        return passed() if match is None else otherwise(f"the text contains {match}, which is forbidden")
 
-    return Guard(guard, "forbidden", on)
+    return Guard(guard, "forbidden")
 
 
 def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
     """Return a guard function that masks words and patterns in text, for example with ``***``.
 
-    Words match as whole words in upper or lower case. ``by`` is the replacement.
+    It finds words as ``forbidden`` does. ``by`` is the replacement.
     """
-    patterns = _compile_patterns("masked", words)
+    patterns = TextPatterns("masked", words)
 
     def guard(text: str, invocation: Invocation) -> Verdict:
-        new = text
-        for pattern in patterns:
-            new = pattern.sub(lambda _: by, new)  # a function, so that backslashes in ``by`` have no meaning
+        new = patterns.mask(text, by)
         return passed() if new == text else rewritten(new)
 
     return Guard(guard, "masked")
@@ -357,15 +348,16 @@ def no_injection(*phrases: str, otherwise: VerdictFactory = refused) -> Guard:
     """Return a guard function that rejects text with typical prompt injection phrases.
 
     The guard is a heuristic. It knows some English phrases, such as "ignore all previous instructions", and
-    the given ones, and ignores case, extra spaces and invisible characters. It misses other wordings and also
+    the given ones, and finds them as ``forbidden`` finds words. It misses other wordings and also
     rejects text that only quotes such a phrase. Use it as one defense among others. ``otherwise`` makes the
     verdict, ``refused`` by default.
     """
-    own_patterns = [re.compile(re.escape(_normalize(phrase))) for phrase in phrases]
+    own_phrases = TextPatterns("no_injection", phrases) if phrases else None
 
     def guard(text: str, invocation: Invocation) -> Verdict:
-        normalized = _normalize(text)
-        if any(pattern.search(normalized) for pattern in (*_INJECTIONS, *own_patterns)):
+        texts = [form.text for form in folded_forms(text)]
+        is_known = any(pattern.search(one) for one in texts for pattern in _INJECTIONS)
+        if is_known or (own_phrases is not None and own_phrases.find(text) is not None):
             return otherwise("the text seems to override the instructions of the model")
         return passed()
 
@@ -389,58 +381,6 @@ _INJECTIONS = [
         "<\\|(?:im_start|im_end|system|endoftext)\\|>",
     )
 ]
-
-
-def _normalize(text: str) -> str:
-    """Convert text to lower case without extra spaces and invisible characters, for finding phrases."""
-    # NFKC replaces look-alike letters, such as full-width ones, which would otherwise hide a phrase
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    visible = (char for char in folded if unicodedata.category(char) != "Cf")
-    return " ".join("".join(visible).split())
-
-
-_NO_WORD_BEFORE, _NO_WORD_AFTER = r"(?<!\w)", r"(?!\w)"
-
-
-def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Pattern[str], str]:
-    """Return compiled regular expressions for words and patterns, each with a text for error messages.
-
-    The description of plain words is "": their matches may be quoted. A match of a pattern may be a secret,
-    such as a card number, so messages name the pattern instead.
-    """
-    if not words or not all(words):
-        problem = "one of the words and patterns is empty" if words else "pass at least one word or pattern"
-        raise DefinitionError([DefinitionProblem(name, problem)])
-    # a word that begins or ends with white space or punctuation has no word boundary there
-    plain_words = [
-        f"{_NO_WORD_BEFORE * _is_word(word[0])}{re.escape(word)}{_NO_WORD_AFTER * _is_word(word[-1])}"
-        for word in words
-        if isinstance(word, str)
-    ]
-    patterns = {word: f"a match of {word.pattern!r}" for word in words if isinstance(word, re.Pattern)}
-    if plain_words:
-        patterns[re.compile("|".join(plain_words), re.IGNORECASE)] = ""
-    return patterns
-
-
-def _is_word(character: str) -> bool:
-    return re.match(r"\w", character) is not None
-
-
-def texts_in(subject: object) -> Iterator[str]:
-    """Yield every string in a checked value: the value itself, or strings inside lists and dicts."""
-    if isinstance(subject, str):
-        yield str(subject)
-        return
-    pending = [to_jsonable_python(subject, fallback=str)]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            pending += [*value, *value.values()]
-        elif isinstance(value, list):
-            pending += value
 
 
 # --- A guard for answers with sources ---
@@ -495,4 +435,4 @@ def grounded(
         is_supported: bool = yield from judge.ask(invocation, arguments)
         return passed() if is_supported else otherwise(_UNSUPPORTED)
 
-    return Guard(guard, "grounded")
+    return Guard(guard, "grounded", "value")

@@ -7,30 +7,35 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
+from inspect import Signature
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, get_args
 
+from output_parsers.parser.type_parser import TypeParser, parser_for
 from output_parsers.result.errors import OutputParsingError
-from output_parsers.result.reading import Reading, strict_equal
+from output_parsers.result.reading import Leniency, Reading, dump_json, strict_equal
+from output_parsers.types.node import CustomNode
+from output_parsers.types.records import EnvelopeNode
 
 from ..engine.effects import CallModel, Effect, Flow, map_effects, without_streaming
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
-from ..engine.output_format import INSTRUCTIONS_MARK, OutputFormat
+from ..engine.output_format import OutputFormat
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..engine.tool_execution import ToolInvocation
 from ..interface.parameters import call_problem, function_name, is_async
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolError, is_at_least
-from ..models.media import interleave
 from ..models.messages import AiMessage, ChatReply, Message, ReplyDelta, ToolMessage, UserMessage
 from ..tools.tool import ReturnBehavior, ToolRun
 from .guard import (
     Guard,
     GuardFunction,
     GuardrailError,
+    Passed,
     Refused,
     Reprompt,
     Rewritten,
@@ -44,8 +49,9 @@ from .guard import (
     guard_verdict,
     passed,
     run_guard,
-    texts_in,
 )
+from .request_texts import GuardMessage, RequestText, request_texts, with_text
+from .texts import map_texts, texts_of
 
 # --- User messages ---
 
@@ -57,10 +63,14 @@ class InputGuardrails(BaseInterceptor):
     ``refused(message)``; a refusal raises a GuardrailError. Each guard gets the text that the guard before it
     returned. Guards may be async in async calls; there, blocking guards run in a thread.
 
-    The model and the interceptors after this one get only the rewritten text. So place InputGuardrails before
-    ChatMemory, otherwise the memory stores the original. Text that a retrieval adds is checked only if this
-    interceptor comes after the retrieval. Earlier messages of the conversation are not checked. A call that
-    is resumed after an approval is not checked again.
+    All texts of the request that callers influence are checked: user messages, a system message with
+    variables, the messages of a ``History``, names of users and files, and text files. ``invocation`` has the
+    arguments, and its plan the template of the user message.
+
+    The model and the interceptors after this one get only the rewritten texts. So place InputGuardrails
+    before ChatMemory, otherwise the memory stores the original. Text that a retrieval adds is checked only if
+    this interceptor comes after the retrieval. Messages that a memory adds were checked in their own calls. A
+    call that is resumed after an approval is not checked again.
     """
 
     position_name = InterceptorKind.INPUT_GUARD
@@ -74,73 +84,28 @@ class InputGuardrails(BaseInterceptor):
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         for guard in () if invocation.is_resumed else self._guards:
-            # searched for each guard, because the guard before may have rewritten it
-            user_text = find_user_text(invocation)
-            if user_text is None:
-                break
-            verdict = yield from run_guard(guard, user_text.text, "input", invocation)
-            if isinstance(verdict, Rewritten) and isinstance(verdict.new, str):
-                invocation = user_text.replace_text(verdict.new, invocation)
-            elif isinstance(verdict, Rewritten):
-                error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
-                raise guard_failure(guard_name(guard), "input", invocation, error, user_text.text)
-            elif isinstance(verdict, Reprompt):
-                error = TypeError("the model has not answered yet; use refused(…) or rewritten(…)")
-                raise guard_failure(guard_name(guard), "input", invocation, error, user_text.text)
+            texts, index = request_texts(invocation), 0
+            while index < len(texts):
+                changed = yield from _checked_input(guard, texts[index], invocation)
+                index += 1
+                if changed is not invocation:
+                    invocation, count = changed, len(texts)
+                    texts = request_texts(invocation)
+                    index -= count - len(texts)  # a text that is empty now has left the list
         return (yield from proceed(invocation))
 
 
-_PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of their own
-
-
-class GuardMessage(str):
-    """The text of a user message that requests a new answer after a guard function rejected the previous one.
-
-    Input guards do not check it.
-    """
-
-    __slots__ = ()
-
-
-class UserText(NamedTuple):
-    """The text of the user message in a chat request, as guard functions receive it.
-
-    Attributes:
-        text: The text, in which one private-use character stands for the mark of the format instructions, so
-            that guards neither see nor change the mark.
-        position: The index of the message in the request.
-        placeholder: That private-use character; "" if the message has no mark.
-    """
-
-    text: str
-    position: int
-    placeholder: str
-
-    def replace_text(self, text: str, invocation: Invocation) -> Invocation:
-        """Return a copy of the service call with another text in the user message."""
-        if self.placeholder:
-            text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
-        messages = list(invocation.request.messages)
-        original = messages[self.position]
-        assert isinstance(original, UserMessage), "find_user_text only returns positions of user messages"
-        contents = tuple(interleave(text, original.contents)) if original.contents else ()
-        messages[self.position] = replace(original, text=text, contents=contents)
-        return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
-
-
-def find_user_text(invocation: Invocation) -> UserText | None:
-    """Return the text of the last user message in a chat request, or None if there is none."""
-    messages = invocation.request.messages
-    for position in range(len(messages) - 1, -1, -1):
-        message = messages[position]
-        if isinstance(message, UserMessage) and not isinstance(message.text, GuardMessage):
-            if INSTRUCTIONS_MARK not in message.text:
-                return UserText(message.text, position, "")
-            # any character that the text does not contain can stand for the mark
-            placeholder = next(char for char in map(chr, _PRIVATE_USE) if char not in message.text)
-            text = message.text.replace(INSTRUCTIONS_MARK, placeholder)
-            return UserText(text, position, placeholder)
-    return None
+def _checked_input(guard: GuardFunction, checked: RequestText, invocation: Invocation) -> Flow[Invocation]:
+    """Run a guard function on a text of the request; return the service call, perhaps with a new text."""
+    verdict = yield from run_guard(guard, checked.text, "input", invocation)
+    if not isinstance(verdict, (Rewritten, Reprompt)):
+        return invocation
+    try:
+        if isinstance(verdict, Reprompt):
+            raise TypeError("the model has not answered yet; use refused(…) or rewritten(…)")
+        return checked.replaced(verdict.text, invocation)
+    except TypeError as error:
+        raise guard_failure(guard_name(guard), "input", invocation, error, checked.text) from error
 
 
 # --- Answers ---
@@ -310,6 +275,9 @@ def _unchecked(delta: ReplyDelta) -> Flow[ReplyDelta]:
 
 _MAX_ATTEMPTS = 3
 
+# Returns a text, possibly rewritten, or None if it is rejected.
+TextCheck: TypeAlias = Callable[[str], Flow[str | None]]
+
 
 class _Rejection(NamedTuple):
     """The rejection of an answer: the name of the guard function, its verdict, and the checked text."""
@@ -343,7 +311,9 @@ class OutputGuardrails(BaseInterceptor):
 
     Args:
         guards: The guard functions. A ``Guard`` overrides ``on``.
-        on: "text" to check what the model wrote, "value" to check the typed value.
+        on: "text" to check text, "value" to check the typed value. Of a value that is not a str, functions of
+            text get each text in it. Of a value without texts, they get the value as JSON; built-in guards
+            then check only numbers.
         max_attempts: How many answers the guards check, the first one included; at most
             ``Budget.max_attempts``, which also counts failed requests. By default 3, or the budget if it is
             smaller. If all answers are rejected, the call raises a GuardrailError.
@@ -385,12 +355,14 @@ class OutputGuardrails(BaseInterceptor):
             if self._chunks is None:
                 answer = yield from proceed(invocation)
                 outcome = yield from self.check(answer, invocation)
+                check_text: TextCheck = partial(self.check_text, invocation=invocation)
             else:
                 parts = _CheckedParts(self, self._chunks, invocation, rejected)
                 answer = yield from map_effects(proceed(invocation), parts.perform)
                 outcome = yield from parts.check(answer)
+                check_text = parts.check_earlier_text
             if isinstance(outcome, Answer):
-                return outcome
+                return (yield from self.check_other_texts(outcome, invocation, check_text))
             rejected += 1
             self.check_limits(outcome, rejected, invocation)
             text = answer_text(answer, invocation)
@@ -404,34 +376,68 @@ class OutputGuardrails(BaseInterceptor):
 
         Returns the answer, possibly rewritten, or a rejection.
         """
-        text: str | None = None  # determined when a guard needs it, since that parses the reply again
         for guard in self._guards:
-            on = guard.on if isinstance(guard, Guard) else self._on
-            if on == "text" and text is None:
-                text = answer_text(answer, invocation)
-            subject = text if on == "text" else answer.value
-            verdict = yield from run_guard(guard, subject, "output", invocation)
-            if isinstance(verdict, Rewritten):
-                answer, text = _rewritten_answer(answer, verdict, on, guard, invocation), None
-            elif isinstance(verdict, Reprompt):
-                return _Rejection(guard_name(guard), verdict, subject if isinstance(subject, str) else "")
+            if self.checks_text(guard):
+                outcome = yield from _checked_texts(guard, answer, invocation)
+            else:
+                outcome = yield from _checked_value(guard, answer, invocation)
+            if isinstance(outcome, _Rejection):
+                return outcome
+            answer = outcome
+        if any(map(self.checks_text, self._guards)):
+            answer = _without_other_text(answer, invocation)
         return answer
+
+    def checks_text(self, guard: GuardFunction) -> bool:
+        """Return True if a guard function checks text, and False if it checks the typed value."""
+        return (guard.on if isinstance(guard, Guard) else self._on) == "text"
+
+    def check_other_texts(self, answer: Answer, invocation: Invocation, check: TextCheck) -> Flow[Answer]:
+        """Check what else a memory stores and a stream shows: texts before tool calls, and the reasoning.
+
+        ``check`` returns a text, possibly rewritten, or None to leave it out. Reasoning that a built-in guard
+        does not accept is left out.
+        """
+        if not any(map(self.checks_text, self._guards)):
+            return answer
+        replaced: dict[int, AiMessage] = {}
+        for message in answer.messages_before_tools():
+            if message.text.strip() and (text := (yield from check(message.text))) != message.text:
+                replaced[id(message)] = with_text(message, text or "")
+        final = answer.reply.message
+        for message in (*answer.messages_before_tools(), final):
+            if (yield from self._rejects_reasoning(message, invocation)):
+                changed = replaced.get(id(message), message)
+                replaced[id(message)] = replace(changed, reasoning=None, state=None)
+        if not replaced:
+            return answer
+        if id(final) in replaced:
+            answer = replace(answer, reply=replace(answer.reply, message=replaced[id(final)], raw=None))
+        recorded = invocation.state.tool_messages
+        recorded[:] = [replaced.get(id(message), message) for message in recorded]
+        messages = tuple(replaced.get(id(message), message) for message in answer.messages)
+        return replace(answer, messages=messages)
+
+    def _rejects_reasoning(self, message: AiMessage, invocation: Invocation) -> Flow[bool]:
+        for guard in self._guards if message.reasoning else ():
+            if isinstance(guard, Guard) and guard.on == "text":
+                verdict = yield from guard_verdict(guard, message.reasoning, "output", invocation, invocation)
+                if not isinstance(verdict, Passed):
+                    return True
+        return False
+
+    def check_text(self, text: str, invocation: Invocation) -> Flow[str | None]:
+        """Run the guard functions of text; return the text, possibly rewritten, or None if it is rejected."""
+        guards = filter(self.checks_text, self._guards)
+        outcome = yield from _checked_part(guards, text, invocation)
+        return outcome if isinstance(outcome, str) else None
 
     def check_part(self, part: str, invocation: Invocation) -> Flow[str | _Rejection]:
         """Run all guard functions on a part of an answer.
 
         Returns the part, possibly rewritten, or a rejection.
         """
-        for guard in self._guards:
-            verdict = yield from run_guard(guard, part, "output", invocation)
-            if isinstance(verdict, Reprompt):
-                return _Rejection(guard_name(guard), verdict, part)
-            if isinstance(verdict, Rewritten):
-                try:
-                    part = verdict.text
-                except TypeError as error:
-                    raise guard_failure(guard_name(guard), "output", invocation, error, part) from error
-        return part
+        return (yield from _checked_part(self._guards, part, invocation))
 
     def check_limits(
         self, rejection: _Rejection, rejected: int, invocation: Invocation, *, has_streamed: bool = False
@@ -469,6 +475,7 @@ class _CheckedParts:
         self._invocation = invocation
         self._rejected = rejected
         self._streamed: PartCheck | None = None  # the parts of the reply that was streamed last
+        self._replies: list[PartCheck] = []  # those of all replies that were streamed
         self._rejection: _Rejection | None = None
 
     def perform(self, effect: Effect) -> Flow[Any]:
@@ -478,6 +485,7 @@ class _CheckedParts:
         if not self._is_text():
             return (yield from without_streaming(effect))
         self._streamed = streamed = PartCheck(self._chunks, self._check_streamed)
+        self._replies.append(streamed)
         stream_filter = partial(self._filter, streamed)
         return (yield effect._replace(policy=effect.policy.with_filter(stream_filter)))
 
@@ -491,13 +499,26 @@ class _CheckedParts:
             return (yield from self._guards.check(answer, invocation))
         text = answer_text(answer, invocation)
         if parts is None or not parts.is_complete or "".join(parts.original) != text or answer.tool_run:
-            parts = PartCheck(self._chunks, self._check_part)
-            for flow in self._filter(parts, ReplyDelta(text, reply=answer.reply)):
-                yield from flow
+            parts = yield from self._check_parts(text, answer.reply)
         if parts.is_rejected and self._rejection is not None:
             return self._rejection
         visible = "".join(parts.visible)
         return answer if visible == text else _with_text(answer, visible, invocation)
+
+    def check_earlier_text(self, text: str) -> Flow[str | None]:
+        """Check a text that the model wrote before a tool call; return what was shown of it, or None."""
+        if not self._is_text():
+            return (yield from self._guards.check_text(text, self._invocation))
+        parts = next((one for one in self._replies if "".join(one.original) == text), None)
+        if parts is None or not parts.is_complete:
+            parts = yield from self._check_parts(text, ChatReply(AiMessage(text)))
+        return None if parts.is_rejected else "".join(parts.visible)
+
+    def _check_parts(self, text: str, reply: ChatReply) -> Flow[PartCheck]:
+        parts = PartCheck(self._chunks, self._check_part)
+        for flow in self._filter(parts, ReplyDelta(text, reply=reply)):
+            yield from flow
+        return parts
 
     def _is_text(self) -> bool:
         output_format = self._invocation.state.output_format or self._invocation.plan.output_format
@@ -592,19 +613,135 @@ def answer_text(answer: Answer, invocation: Invocation) -> str:
     return reply.message.tool_calls[0].arguments if _is_tool_call(reply, output_format) else reply.text
 
 
-def _rewritten_answer(
-    answer: Answer, verdict: Rewritten, on: Subject, guard: GuardFunction, invocation: Invocation
-) -> Answer:
-    """Return a copy of an answer with the new text or value that a guard function has returned.
+def _checked_part(
+    guards: Iterable[GuardFunction], part: str, invocation: Invocation
+) -> Flow[str | _Rejection]:
+    """Run guard functions on a text that is not parsed; return the text, possibly rewritten."""
+    for guard in guards:
+        verdict = yield from run_guard(guard, part, "output", invocation)
+        if isinstance(verdict, Reprompt):
+            return _Rejection(guard_name(guard), verdict, part)
+        if isinstance(verdict, Rewritten):
+            try:
+                part = verdict.text
+            except TypeError as error:
+                raise guard_failure(guard_name(guard), "output", invocation, error, part) from error
+    return part
 
-    Raises GuardrailError if the new text or value does not fit the return type.
-    """
+
+def _checked_value(guard: GuardFunction, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
+    """Run a guard function on the typed value of an answer; return the answer, possibly with a new value."""
+    verdict = yield from run_guard(guard, answer.value, "output", invocation)
+    if isinstance(verdict, Reprompt):
+        return _Rejection(guard_name(guard), verdict, answer.value if isinstance(answer.value, str) else "")
+    if not isinstance(verdict, Rewritten):
+        return answer
     try:
-        if on == "value":
-            return _with_value(answer, verdict.new, invocation)
-        return _with_text(answer, verdict.text, invocation)
+        return _with_value(answer, verdict.new, invocation)
     except (OutputParsingError, ValueError, TypeError) as error:
         raise guard_failure(guard_name(guard), "output", invocation, error) from error
+
+
+def _checked_texts(guard: GuardFunction, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
+    """Run a guard function on the text of an answer; return the answer, possibly rewritten.
+
+    Of a value that is not text, the guard gets each text in it. If it has none, a number is the text, and for
+    functions of users any value. Choices are words of the program, which built-in guards do not check.
+    """
+    value = _json_value(answer, invocation)
+    texts = [answer_text(answer, invocation)] if value is None else texts_of(value.data, value.schema)
+    is_whole = value is None
+    if value is not None and not texts and (not isinstance(guard, Guard) or value.is_number):
+        texts, is_whole = [value.text], True
+    replacements: dict[str, str] = {}
+    for text in texts:
+        verdict = yield from run_guard(guard, text, "output", invocation)
+        if isinstance(verdict, Reprompt):
+            return _Rejection(guard_name(guard), verdict, text)
+        if isinstance(verdict, Rewritten):
+            try:
+                replacements[text] = verdict.text
+            except TypeError as error:
+                raise guard_failure(guard_name(guard), "output", invocation, error) from error
+    if not replacements:
+        return answer
+    try:
+        if value is None:
+            return _with_text(answer, replacements[texts[0]], invocation)
+        if is_whole:
+            return _with_value(answer, value.parser.parse(replacements[texts[0]]), invocation)
+        return _with_value(answer, value.with_texts(replacements), invocation)
+    except (OutputParsingError, ValueError, TypeError) as error:
+        raise guard_failure(guard_name(guard), "output", invocation, error) from error
+
+
+class _JsonValue(NamedTuple):
+    """The value of an answer as JSON data, and the JSON Schema of the data."""
+
+    data: Any
+    schema: Mapping[str, Any]
+    parser: TypeParser[Any]
+
+    @property
+    def text(self) -> str:
+        """The value as text, for a value without texts in it."""
+        return self.data if isinstance(self.data, str) else dump_json(self.data)
+
+    @property
+    def is_number(self) -> bool:
+        """True for a number that is not one of a few choices."""
+        is_number = isinstance(self.data, (int, float, Decimal)) and not isinstance(self.data, bool)
+        return is_number and self.schema.keys().isdisjoint(("enum", "const", "anyOf"))
+
+    def with_texts(self, replacements: Mapping[str, str]) -> object:
+        """Return the value with other texts, or raise OutputParsingError if they do not fit the type."""
+        data = map_texts(self.data, self.schema, lambda text: replacements.get(text, text))
+        node = self.parser.node
+        if isinstance(node, EnvelopeNode):
+            data = {node.field: data}
+        return self.parser.parse(dump_json(data), Leniency.SAFE)
+
+
+def _json_value(answer: Answer, invocation: Invocation) -> _JsonValue | None:
+    """Return the value of an answer as JSON; None for text, messages, and values of custom parsers."""
+    parser = invocation.plan.output_format.parser
+    if not isinstance(parser, TypeParser) or parser.plain_text or isinstance(parser.node, CustomNode):
+        return None
+    node, data, schema = parser.node, parser.node.write(answer.value), parser.schema or {}
+    if isinstance(node, EnvelopeNode):
+        inner = schema["properties"][node.field]
+        data, schema = data[node.field], {**inner, "$defs": schema.get("$defs", {})}
+    return _JsonValue(data, schema, parser)
+
+
+def _without_other_text(answer: Answer, invocation: Invocation) -> Answer:
+    """Return a copy of an answer whose reply has no text that the guards have not seen.
+
+    What a model writes around a value, or in fields that the type does not have, is not part of the value.
+    """
+    value = _json_value(answer, invocation)
+    if value is None or answer.tool_run is not None:
+        return answer
+    message = answer.reply.message
+    words = {*_strings(value.data), *_strings(value.parser.schema), value.text}
+    written = (message.text, *(call.arguments for call in message.tool_calls))
+    if all(_has_only(words, text) for text in written):
+        return answer
+    return _with_written_value(answer, answer.value, invocation)
+
+
+def _has_only(words: set[str], text: str) -> bool:
+    """Return True if a text is empty, one of the words, or JSON whose strings are all among them."""
+    if not text.strip() or text.strip() in words:
+        return True
+    try:
+        return words >= set(_strings(json.loads(text)))
+    except ValueError:
+        return False
+
+
+def _strings(data: object) -> list[str]:
+    return texts_of(data, {})
 
 
 def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
@@ -625,8 +762,13 @@ def _with_value(answer: Answer, value: object, invocation: Invocation) -> Answer
     """Return a copy of an answer with another value, or raise ValueError for a value of a wrong type."""
     if not _has_type_of_method(value, answer.value, invocation):
         raise ValueError(f"{value!r} is not a value of the method's type")
-    text = _write(value, invocation)
-    reply = _reply_with(answer.reply, text, keep_call=False)
+    return _with_written_value(answer, value, invocation)
+
+
+def _with_written_value(answer: Answer, value: object, invocation: Invocation) -> Answer:
+    """Return a copy of an answer with a value, and with a reply that has nothing else."""
+    text, output_format = _write(value, invocation), invocation.state.output_format
+    reply = _reply_with(answer.reply, text, keep_call=_is_tool_call(answer.reply, output_format))
     return _answer_with(answer, reply, text, Reading(value, answer.coercions))
 
 
@@ -767,22 +909,14 @@ class ToolGuardrails:
     def check_result(self, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
         """Check the result of a tool call, and return a ToolRun with the result or an error."""
         for guard in self._result_guards:
-            on_value = isinstance(guard, Guard) and guard.on == "value"
-            if on_value and run.error is not None:
-                continue
-            verdict = yield from _verdict(guard, run.result if on_value else run.text, "result", call)
-            if isinstance(verdict, Refused):
-                error = ToolError(verdict.message, call=call.call)
-                run = run._replace(result=None, text=verdict.message, error=error, contents=())
-            elif isinstance(verdict, Rewritten):
-                try:
-                    run = (
-                        _with_run_value(call, run, verdict.new)
-                        if on_value
-                        else _with_run_text(call, run, verdict.text)
-                    )
-                except TypeError as error:
-                    raise _failure(guard, "result", call, error) from error
+            if not (isinstance(guard, Guard) and guard.on == "value"):
+                run = yield from _check_run_texts(guard, call, run)
+            elif run.error is None:
+                verdict = yield from _verdict(guard, run.result, "result", call)
+                if isinstance(verdict, Refused):
+                    run = _refused_run(call, run, verdict)
+                elif isinstance(verdict, Rewritten):
+                    run = _with_run_value(call, run, verdict.new)
         return run
 
 
@@ -795,47 +929,79 @@ def _verdict(guard: object, subject: object, stage: Stage, call: ToolInvocation)
 
 
 def _check_texts(guard: Guard, call: ToolInvocation) -> Flow[Verdict]:
-    """Check each string in a tool call's arguments, but not the parameter names."""
-    data: dict[str, object] = json.loads(call.written_arguments())
+    """Check each text in a tool call's arguments, but not the parameter names."""
+    data, schema = json.loads(call.written_arguments()), call.parser.schema or {}
+    outcome = yield from _checked_data(guard, data, schema, "arguments", call)
+    if isinstance(outcome, Refused) or outcome is data:
+        return outcome if isinstance(outcome, Refused) else passed()
+    try:
+        return Rewritten(call.parser.parse(dump_json(outcome)))
+    except OutputParsingError as error:
+        raise _failure(guard, "arguments", call, error) from error
+
+
+def _check_run_texts(guard: Any, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
+    """Check the text of a tool's result, or each text in a result that is written as JSON."""
+    if run.error is None and not isinstance(run.result, str):
+        try:
+            data = json.loads(run.text)
+        except ValueError:  # the result was not written as JSON
+            data = run.text
+    else:
+        data = run.text
+    schema = _result_schema(call, run) if data is not run.text else {}
+    outcome = yield from _checked_data(guard, data, schema, "result", call)
+    if isinstance(outcome, Refused):
+        return _refused_run(call, run, outcome)
+    if outcome is data:
+        return run
+    try:
+        return _with_run_text(call, run, outcome if isinstance(data, str) else dump_json(outcome), outcome)
+    except (TypeError, ValueError) as error:
+        raise _failure(guard, "result", call, error) from error
+
+
+def _result_schema(call: ToolInvocation, run: ToolRun) -> Mapping[str, Any]:
+    """Return the JSON Schema of a tool's result, which says what is text; {} if the type has none."""
+    annotation = call.tool.return_type
+    try:
+        return parser_for(type(run.result) if annotation is Signature.empty else annotation).schema or {}
+    except (TypeError, ValueError):
+        return {}
+
+
+def _checked_data(
+    guard: Any, data: Any, schema: Mapping[str, Any], stage: Stage, call: ToolInvocation
+) -> Flow[Any]:
+    """Run a guard on each text in JSON data; return a refusal or the data, possibly with new texts."""
     replacements: dict[str, str] = {}
-    for text in dict.fromkeys(text for value in data.values() for text in texts_in(value)):
-        verdict = yield from _verdict(guard, text, "arguments", call)
+    for text in texts_of(data, schema):
+        verdict = yield from _verdict(guard, text, stage, call)
         if isinstance(verdict, Refused):
             return verdict
         if isinstance(verdict, Rewritten):
             try:
                 replacements[text] = verdict.text
             except TypeError as error:
-                raise _failure(guard, "arguments", call, error) from error
-    if not replacements:
-        return passed()
-    written = json.dumps({name: _replaced(value, replacements) for name, value in data.items()})
-    try:
-        return Rewritten(call.parser.parse(written))
-    except OutputParsingError as error:
-        raise _failure(guard, "arguments", call, error) from error
+                raise _failure(guard, stage, call, error) from error
+    return map_texts(data, schema, lambda text: replacements.get(text, text)) if replacements else data
 
 
-def _replaced(data: object, replacements: Mapping[str, str]) -> object:
-    if isinstance(data, str):
-        return replacements.get(data, data)
-    if isinstance(data, list):
-        return [_replaced(item, replacements) for item in data]
-    if isinstance(data, dict):
-        return {replacements.get(key, key): _replaced(value, replacements) for key, value in data.items()}
-    return data
+def _refused_run(call: ToolInvocation, run: ToolRun, verdict: Refused) -> ToolRun:
+    error = ToolError(verdict.message, call=call.call)
+    return run._replace(result=None, text=verdict.message, error=error, contents=())
 
 
 def _with_run_value(call: ToolInvocation, run: ToolRun, value: object) -> ToolRun:
     return call.answer(value)._replace(arguments=run.arguments, seconds=run.seconds)
 
 
-def _with_run_text(call: ToolInvocation, run: ToolRun, text: str) -> ToolRun:
+def _with_run_text(call: ToolInvocation, run: ToolRun, text: str, data: Any) -> ToolRun:
+    """Return a copy of a tool run with another text; ``data`` is what the text says."""
     if run.result == run.text:
         return run._replace(text=text, result=text)
     if run.error is None and call.tool.return_behavior is not ReturnBehavior.TO_LLM:
-        message = 'the result of this tool may be the answer, so its text is not enough; use on="value"'
-        raise TypeError(message)
+        return run._replace(text=text, result=call.tool.read_result(data))
     return run._replace(text=text)
 
 

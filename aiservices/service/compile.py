@@ -215,6 +215,8 @@ def plan_method(
         prompt = prompt._replace(examples=plan_examples(declared.examples, prompt, parser, problems))
     if problems or prompt is None or signature.returns is None or call is None:
         raise DefinitionError(problems)
+    user_template = None if prompt.user is None else prompt.user.source
+    call = call._replace(user_template=user_template, fixed_system=prompt.fixed_system)
     return MethodPlan(call, prompt, signature.returns)
 
 

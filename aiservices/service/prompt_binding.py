@@ -131,6 +131,13 @@ class PromptPlan(NamedTuple):
         after = list(takewhile(_is_plain, reversed(paragraphs)))
         return "\n\n".join(before or reversed(after)) if len(before) < len(paragraphs) else ""
 
+    @property
+    def fixed_system(self) -> str | None:
+        """The text of the system message if its template has no variables."""
+        if not isinstance(self.system, Prompt) or self.system.variables:
+            return None
+        return self.system.render({}, self.qualname)
+
     def messages(
         self, arguments: Mapping[str, Any], invocation: Invocation | None = None
     ) -> tuple[Message, ...]:

@@ -11,6 +11,7 @@ import pytest
 from loopback import Loopback, answer
 
 from aiservices import (
+    AiMessage,
     DefinitionError,
     History,
     Image,
@@ -154,15 +155,16 @@ def test_images_stay_when_the_text_is_rewritten() -> None:
     assert "SECRET" not in repr(message)
 
 
-def test_guards_get_only_the_message_of_this_call() -> None:
+def test_guards_check_the_history_of_the_caller() -> None:
     class Talk(Protocol):
         @user_message("{{text}}")
         def chat(self, text: str, before: Annotated[list[Message], History]) -> str: ...
 
     model = ScriptedChatModel(["a"])
     talk = create(Talk, model, interceptors=[InputGuardrails(masked("SECRET"))])
-    talk.chat("SECRET", [UserMessage("SECRET")])
-    assert [message.text for message in model.requests[0].messages] == ["SECRET", "***"]
+    talk.chat("SECRET", [UserMessage("SECRET", "SECRET"), AiMessage("a SECRET")])
+    first, answer, question = model.requests[0].messages
+    assert (first, answer.text, question.text) == (UserMessage("***", "***"), "a ***", "***")
 
 
 def test_listeners_get_each_verdict() -> None:

@@ -218,7 +218,7 @@ def test_a_rewritten_text_is_parsed_again() -> None:
 
     model = ScriptedChatModel(['{"value": 42}'])
     result = create(Counter, model, interceptors=[OutputGuardrails(more)]).count("x")
-    assert (result.value, result.text, seen) == (52, '{"value": 52}', ['{"value": 42}'])
+    assert (result.value, result.text, seen) == (52, '{"value": 52}', ["42"])
 
 
 def test_the_text_of_an_output_tool_call_is_its_arguments() -> None:
@@ -276,7 +276,7 @@ def test_a_guard_object_chooses_its_own_subject() -> None:
 
     guards = OutputGuardrails(Guard(note, on="value"), note, Guard(note, on="text"))
     create(Counter, ScriptedChatModel(['{"value": 42}']), interceptors=[guards]).count("x")
-    assert seen == [42, '{"value": 42}', '{"value": 42}']
+    assert seen == [42, "42", "42"]
 
 
 def test_the_text_follows_a_rewritten_value() -> None:
@@ -292,7 +292,7 @@ def test_the_text_follows_a_rewritten_value() -> None:
         ScriptedChatModel(['```json\n{"value": 42}\n```']),
         interceptors=[OutputGuardrails(more, note)],
     ).count("x")
-    assert (result.value, seen) == (44, ['{"value": 43}'])
+    assert (result.value, seen) == (44, ["43"])
 
 
 def test_guards_see_a_repaired_answer_completely() -> None:
@@ -305,7 +305,7 @@ def test_guards_see_a_repaired_answer_completely() -> None:
     model = ScriptedChatModel(['{"name": "Ann", "age": "old"}', '{"age": 31}', '{"name": "Bo", "age": 77}'])
     service = create(Census, model, retry=Retry(mode="fields"), interceptors=[OutputGuardrails(note)])
     assert service.person("x").value == Person("Bo", 77)
-    assert seen == ['{"name": "Ann", "age": 31}', '{"name": "Bo", "age": 77}']
+    assert seen == ["Ann", "Bo"]
     assert model.requests[2].messages == (
         UserMessage("x"),
         AiMessage('{"name": "Ann", "age": 31}'),

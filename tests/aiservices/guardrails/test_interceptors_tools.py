@@ -208,7 +208,7 @@ def test_the_text_of_an_immediate_result_is_the_answer() -> None:
     )
 
 
-def test_the_text_of_an_immediate_result_that_is_no_text_cannot_be_rewritten() -> None:
+def test_the_texts_of_an_immediate_result_are_rewritten() -> None:
     @tool(return_behavior="immediate")
     def names() -> list[str]:
         """Names."""
@@ -220,8 +220,7 @@ def test_the_text_of_an_immediate_result_that_is_no_text_cannot_be_rewritten() -
     service = create(
         Names, pays("{}", "names"), tools=[names], tool_interceptors=[ToolGuardrails(results=[masked("Bob")])]
     )
-    with pytest.raises(GuardrailError, match='use on="value"'):
-        service.ask("x")
+    assert service.ask("x") == ["***"]
 
 
 # approval
