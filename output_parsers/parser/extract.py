@@ -6,6 +6,7 @@ The reasoning, fences, tags and text around the answer are left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from ..prose.harmless import find_unknown_word
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from .reasoning import FENCE_MARK, find_answer
-from .roles import Role, role_of
+from .roles import Role, Verdict, no_words, role_of
 
 # The rules of the coercions that are recorded here.
 TEXT_AROUND_JSON = "text around the JSON left out"
@@ -48,6 +49,8 @@ _LANGUAGE = lazy_regex(r"\w{0,20}")
 _KEYS_OR_ITEMS = lazy_regex(
     r"""["'\w]\s{0,20}:\s{0,20}["\[{\d}-]|\d\s{0,20},\s{0,20}-?\d|"\s{0,20},\s{0,20}\""""
 )
+_WORD = lazy_regex(r"[^\W\d_]+")
+_QUOTED = lazy_regex(r"[\"'`“”‘’{<]")
 _LETTER = lazy_regex(r"[^\W\d_]")
 _CLOSER_AFTER = lazy_regex(r"\s*+[\]}]")
 FRAGMENT_MESSAGE = "the JSON is broken: a value in it can be read, but is only a part of the answer"
@@ -63,12 +66,14 @@ class _Span(NamedTuple):
         start: The index of the first character.
         end: The index after the last character.
         region: The index where its fence begins, or where the last fence before it ends.
+        lower: The end of the last value before it.
         follows_broken: True if broken JSON comes before it, without words between.
     """
 
     start: int
     end: int
     region: int
+    lower: int = 0
     follows_broken: bool = False
 
 
@@ -83,7 +88,7 @@ class _Fences:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._seen = 0
+        self._seen = self._next_mark = 0
         self.is_open = False
         self.language = ""
         self.region = 0
@@ -97,6 +102,13 @@ class _Fences:
             self.language = name[0].lower() if name else ""
         self._seen = end
 
+    def end_of_block(self) -> int:
+        """Return the end of the code block in which the last JSON value is, or the end of that value."""
+        if self.is_open and self._next_mark < self._seen:
+            mark = FENCE_MARK.search(self._text, self._seen)
+            self._next_mark = mark.end() if mark else len(self._text) + 1
+        return self._next_mark if self.is_open and self._next_mark <= len(self._text) else self._seen
+
 
 class Candidate(NamedTuple):
     """A JSON value in a reply that may be the answer.
@@ -108,6 +120,7 @@ class Candidate(NamedTuple):
         language: The language that the fence names, in lower case.
         is_fragment: True if the value seems to be a part of larger, broken JSON.
         has_extra_closer: True if closing brackets without opening ones follow the value.
+        objection: Words beside the value that may say that it is not the answer; "" if there are none.
     """
 
     value: Json
@@ -116,6 +129,7 @@ class Candidate(NamedTuple):
     language: str = ""
     is_fragment: bool = False
     has_extra_closer: bool = False
+    objection: str = ""
 
 
 class ReplyText(NamedTuple):
@@ -124,10 +138,12 @@ class ReplyText(NamedTuple):
     Attributes:
         text: The text.
         rules: The rules of the coercions that say what was removed.
+        own_words: Returns the words of the type that is read, which may stand beside JSON.
     """
 
     text: str
     rules: tuple[str, ...] = ()
+    own_words: Callable[[], frozenset[str]] = no_words
 
     @property
     def looks_like_json(self) -> bool:
@@ -156,7 +172,7 @@ class ReplyText(NamedTuple):
             read_tolerant(self.text, opening.end() - 1 if opening else 0)
         except JsonSyntaxError as error:
             return f"the JSON is broken: {error.message}"
-        return "the JSON is broken"
+        return "text in brackets is not clearly a list; write JSON"
 
     def find_candidates(self) -> list[Candidate]:
         """Return the outermost JSON values in the reply that may be the answer.
@@ -169,19 +185,25 @@ class ReplyText(NamedTuple):
         self._mark_fragments(candidates, spans)
         if has_broken:  # the answer may be what cannot be read
             candidates = [candidate._replace(is_fragment=True) for candidate in candidates]
-        roles = self._roles(spans)
+        verdicts = self._verdicts(spans)
+        roles = {verdict.role for verdict in verdicts}
         is_clear = len(spans) == 1 and not candidates[0].is_fragment
-        if (is_clear and _is_not_meant(self.text, spans[0].start, spans[0].end)) or (
-            roles and set(roles) == {Role.OTHER}
-        ):
-            raise ValidationFailure(
-                Problem("$", "the text around the JSON says that it is not the answer", shorten(self.text))
-            )
+        if is_clear and _is_in_prose(self.text, spans[0].start, spans[0].end):
+            raise ValidationFailure(not_the_answer(self.text))
+        if Role.ANSWER not in roles and Role.UNCLEAR in roles:
+            candidates = [
+                candidate._replace(objection=verdict.words if verdict.role is Role.UNCLEAR else "")
+                for candidate, verdict in zip(candidates, verdicts, strict=True)
+            ]
+        if len(candidates) == 1 and candidates[0].objection and not candidates[0].is_fragment:
+            raise ValidationFailure(not_the_answer(candidates[0].objection))
+        if roles == {Role.OTHER}:
+            raise ValidationFailure(not_the_answer(self.text))
         if len(spans) < 2:
             return candidates
-        chosen = Role.ANSWER if Role.ANSWER in roles else Role.UNSAID
-        if set(roles) != {chosen}:
-            return [one for one, role in zip(candidates, roles, strict=True) if role is chosen]
+        chosen = {Role.ANSWER} if Role.ANSWER in roles else {Role.UNSAID, Role.UNCLEAR}
+        if not roles <= chosen:
+            return [one for one, verdict in zip(candidates, verdicts, strict=True) if verdict.role in chosen]
         return self._with_json_lines(candidates, spans)
 
     def _read_values(self) -> tuple[list[Candidate], list[_Span], bool]:
@@ -192,7 +214,7 @@ class ReplyText(NamedTuple):
         text = self.text
         candidates: list[Candidate] = []
         spans: list[_Span] = []
-        position = broken = broken_end = 0
+        position = broken = broken_end = lower = 0
         has_broken = False
         fences = _Fences(text)
         while opening := _OPENING.search(text, position):
@@ -210,11 +232,16 @@ class ReplyText(NamedTuple):
                     raise ValidationFailure(Problem("$", f"the JSON is {state}: {error.message}")) from error
                 if text[start] != "(" and _KEYS_OR_ITEMS.search(text, start, after):
                     broken_end = after
-                    has_broken = has_broken or role_of(text, start, after) is not Role.OTHER
+                    near = max(0, start - _NEARBY), after + _NEARBY
+                    role = role_of(text, start, after, *near, self.own_words).role
+                    has_broken = has_broken or role is not Role.OTHER
                 position = after
                 continue
             position = end
-            if _is_no_value(text, start, end, value):
+            if _is_denied(text, start, end):
+                lower = end
+                continue
+            if _is_no_value(text, start, end, value) or self._is_remark(start, end, value):
                 continue
             fences.advance(start, end)
             surrounded = start > 0 or end < len(text)  # the text has no white space at its ends
@@ -222,21 +249,36 @@ class ReplyText(NamedTuple):
             rules = (*rules, *map(_rule_of, repairs))
             candidates.append(Candidate(value, rules, fences.is_open, fences.language))
             follows_broken = broken_end > 0 and not _LETTER.search(text, broken_end, start)
-            spans.append(_Span(start, end, fences.region, follows_broken))
-            broken_end = 0
+            spans.append(_Span(start, end, fences.region, lower, follows_broken))
+            broken_end, lower = 0, fences.end_of_block()
             if len(spans) > _MAX_CANDIDATES:
                 _refuse_many_values(text, spans)
         return candidates, spans, has_broken
 
-    def _roles(self, spans: list[_Span]) -> list[Role]:
+    def _is_remark(self, start: int, end: int, value: Json) -> bool:
+        """Return True for words in brackets that are not quoted and not separated, such as ``[cough]``."""
+        if type(value) is not list or len(set(map(str, value))) != 1 or not isinstance(value[0], str):
+            return False
+        words = _WORD.findall(self.text, start, end)
+        is_quoted = _QUOTED.search(self.text, start, end) is not None
+        return not (is_quoted or self.own_words().issuperset(map(str.casefold, words)))
+
+    def _verdicts(self, spans: list[_Span]) -> list[Verdict]:
         """Return what the reply says of each of its JSON values."""
         if not spans:
             return []
         ends = [0, *(span.end for span in spans[:-1])]
         starts = [*(span.start for span in spans[1:]), len(self.text)]
         return [
-            role_of(self.text, span.start, span.end, lower, upper)
-            for span, lower, upper in zip(spans, ends, starts, strict=True)
+            role_of(
+                self.text,
+                span.start,
+                span.end,
+                span.lower if span.lower <= span.start else end,
+                upper,
+                self.own_words,
+            )
+            for span, end, upper in zip(spans, ends, starts, strict=True)
         ]
 
     def _mark_fragments(self, candidates: list[Candidate], spans: list[_Span]) -> None:
@@ -266,6 +308,7 @@ class ReplyText(NamedTuple):
                 [candidate.value for candidate in candidates],
                 (*self.rules, _JSON_LINES_RULE),
                 is_fragment=any(candidate.is_fragment for candidate in candidates),
+                objection=next((one.objection for one in candidates if one.objection), ""),
             )
             return [lines] if len(candidates) > _MAX_CANDIDATES else [*candidates, lines]
         return candidates
@@ -282,10 +325,18 @@ class ReplyText(NamedTuple):
             if len(text) < opening.end() + len(closing) or not text.endswith(closing):
                 break
             text, rules = _strip(text[opening.end() : -len(closing)]), (*rules, _WRAPPING_RULE)
-        return ReplyText(text, rules)
+        return ReplyText(text, rules, self.own_words)
 
 
-def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
+def not_the_answer(found: str) -> Problem:
+    """Return the problem of JSON beside words that deny it or are not known."""
+    message = "the text around the JSON may say that it is not the answer; write the JSON alone"
+    return Problem("$", message, shorten(found))
+
+
+def strip_reasoning(
+    text: str, cursor: Cursor, own_words: Callable[[], frozenset[str]] = no_words
+) -> ReplyText:
     """Remove the model's reasoning, such as ``<think>`` sections, and white space around a reply.
 
     Raises ValidationFailure if the reply ends inside its reasoning.
@@ -293,10 +344,11 @@ def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
     answer = find_answer(text)
     if answer.is_cut_off:
         raise cursor.failure("the reply ends inside its reasoning", text)
-    return ReplyText(_strip(answer.text), (_REASONING_RULE,) if answer.has_reasoning else ())
+    rules = (_REASONING_RULE,) if answer.has_reasoning else ()
+    return ReplyText(_strip(answer.text), rules, own_words)
 
 
-def find_single_json(text: str) -> str:
+def find_single_json(text: str, own_words: Callable[[], frozenset[str]] = no_words) -> str:
     """Return the text of the only JSON value in a reply; "" if there is none or more than one.
 
     Return "" if there is no text around the JSON, if it may be more than one value, or if the words beside it
@@ -316,7 +368,9 @@ def find_single_json(text: str) -> str:
             return ""
         if not (_strip(text[:start]) or _strip(text[end:])):
             return ""
-    if _is_not_meant(text, start, end) or role_of(text, start, end) is Role.OTHER:
+    if _is_in_prose(text, start, end):
+        return ""
+    if role_of(text, start, end, own_words=own_words).role in (Role.OTHER, Role.UNCLEAR):
         return ""
     return text[start:end]
 
@@ -327,38 +381,6 @@ _DENIED_BEFORE = lazy_regex(
 )
 _DENIED_AFTER = lazy_regex(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
-)
-# Words before or after the only JSON in a reply that say that it is not the answer: a refusal, a condition or
-# a quotation before it, or a denial after it. A refusal must be of the whole request, because a model often
-# says that it "could not tell whether" some detail is right. A denial before the JSON may be about an earlier
-# answer.
-_REASON = r"(?:because|since|as (?:I|you|it|the|there))"
-_REFUSED = lazy_regex(
-    r"\bI(?: can(?:not|['’]t)| could(?:n['’]t| not)| won['’]t| will not| (?:am|was) (?:not able|unable) to"
-    r"|['’]m (?:not able|unable) to)"
-    r" (?!help but\b)(?:say|answer|tell|help|assist|comply|do|fulfill?|complete|process|parse)"
-    r"(?: (?:you|with|it|this|that|so|the|your|input|prompt|question|request|task)\b){0,5}+"
-    rf"(?=\s{{0,3}}(?:[.!;:`\"{{\[(]|\Z|,?\s{{0,3}}(?:but|without|until|unless|{_REASON})\b)|\n)",
-    re.IGNORECASE,
-)
-_HYPOTHETICAL = lazy_regex(
-    r"(?:\bif\b(?! (?:you\b|I (?:had to|have to|must|underst)))[^.\n]{0,80}"
-    r"\bwould (?:say|answer|reply|respond|return|give|output|be|have been|look)\b[^.:\n]{0,20}"
-    r"|\bformat (?:would|should|could) be[^.\n]{0,40}"
-    r"|\byou asked me to (?:parse|read|process|check|validate|repair|fix|complete)\b[^.,:\n]{0,40})\Z",
-    re.IGNORECASE,
-)
-# A denial begins a sentence, because a model often writes "let me know if this is wrong", and ends a clause:
-# "This is not valid for 2023" is about 2023. After the first sentence, "this" may be about anything.
-_INTERJECTIONS = r"(?:(?:no|wait|sorry|actually|however|but|oops|hmm|unfortunately)\b[,.!… ]{1,4}){0,3}"
-_ANSWER = r"(?:the|my|this|that) (?:answer|json|output|result|response)(?: above)?"
-_DENIED_LATER = lazy_regex(
-    rf"(?:\A[\s`~\"'.,;:!*_)>]{{0,20}}{_INTERJECTIONS}(?:that|this|it|{_ANSWER})"
-    rf"|[.!?\n>*_]\s{{0,3}}{_INTERJECTIONS}{_ANSWER})"
-    r"(?: is| was|['’]s)(?P<not>n['’]t| not)?"
-    r" (?:(?P<negative>wrong|incorrect|invalid|incomplete)|correct|right|valid|true|the answer)"
-    rf"(?=[*_`\"')]{{0,4}}\s{{0,3}}(?:[^\w\s]|\Z|(?:but|{_REASON})\b)|\n)",
-    re.IGNORECASE,
 )
 
 
@@ -376,9 +398,8 @@ _PLACEHOLDER = lazy_regex(
 )
 
 
-def _is_not_meant(text: str, start: int, end: int) -> bool:
-    """Return True if the text around the only JSON value refuses it, or it is a part of a sentence."""
-    return _is_refused(text, start, end) or _is_in_prose(text, start, end)
+_REFERS = lazy_regex(r"\b(?:in|see|from|by|at|of|ref|fig|no)\.?\Z", re.IGNORECASE)
+_ENUMERATED = frozenset({"numbers", "values", "items", "scores", "list", "array", "vector", "ids"})
 
 
 def _is_in_prose(text: str, start: int, end: int) -> bool:
@@ -395,19 +416,17 @@ def _is_in_prose(text: str, start: int, end: int) -> bool:
     words = line.rsplit(". ", 1)[-1].strip(" `*_\"'")
     if not words or words.endswith((":", "=", "：", "->", "→", "(", "{", "-", "*", ",", "!", "]", "}", ")")):
         return False
-    return find_unknown_word(words) is not None
+    return _REFERS.search(words) is not None or find_unknown_word(words, _ENUMERATED) is not None
 
 
 def _is_no_value(text: str, start: int, end: int, value: Json) -> bool:
-    """Return True if what can be read as JSON is something else, or the words beside it deny it."""
+    """Return True if what can be read as JSON is something else."""
     if text[start] == "[":
         is_link = text.startswith("(", end)  # [text](address) in Markdown
         if is_link or text[start - 1 : start].isalpha() or _CHECK_BOX.match(text, start):
             return True  # x[0], list[str], - [x] done
     # In accounting (5) is minus five, so only a list or an object in parentheses is a value.
-    if text[start] == "(" and not isinstance(value, (list, dict)):
-        return True
-    return _is_denied(text, start, end)
+    return text[start] == "(" and not isinstance(value, (list, dict))
 
 
 def _refuse_many_values(text: str, spans: list[_Span]) -> None:
@@ -423,17 +442,6 @@ def _is_denied(text: str, start: int, end: int) -> bool:
     """Return True if words next to a JSON value reject the value, as in "the answer is not {...}"."""
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
     return before is not None or _DENIED_AFTER.match(text, end) is not None
-
-
-def _is_refused(text: str, start: int, end: int) -> bool:
-    """Return True if the text around the only JSON value says that the value is not the answer."""
-    if _REFUSED.search(text, 0, start) or _REFUSED.search(text, end):
-        return True
-    if _HYPOTHETICAL.search(text, max(0, start - 150), start):
-        return True
-    later = _DENIED_LATER.search(text[end:])
-    # "that is correct" confirms, "that is not correct" and "that is wrong" deny
-    return later is not None and (later["not"] is None) == (later["negative"] is not None)
 
 
 # What may be directly before or after a part of larger JSON.

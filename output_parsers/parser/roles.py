@@ -1,35 +1,99 @@
-"""Find out what the text around JSON says of it: that it is the answer, or an example, a draft or wrong."""
+"""Find out what the text around JSON says of it: that it is the answer, or an example, a draft or wrong.
+
+JSON in a text is the answer only if everything around it is known to be harmless:
+
+* The words that lead to it announce it (``Answer:``, ``Here is the JSON:``), or are harmless words, also those
+  of the type and of the JSON itself. What is before an announcement does not count, unless it is a refusal or in a
+  language that is not known.
+* Other sentences before and after it are in a language that is known. They deny nothing, leave nothing open and
+  call nothing an example. A sentence may say that something is missing if the JSON has an empty value.
+* What a model often writes at the end (``Let me know if you need more.``) is harmless.
+* It is in no tag, except those of ``_TAGS`` and those that are named like the type, and in no comment.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
+from ..prose import word_set
 from ..prose.announcements import is_announced
+from ..prose.harmless import find_unknown_word, is_sentence_in_known_language, takes_back
 
 
 class Role(Enum):
     """What a reply says of a JSON value in it.
 
     Attributes:
-        UNSAID: The reply says nothing that matters.
+        UNSAID: Everything around it is known to be harmless.
         ANSWER: It is announced as the answer.
         OTHER: It is not the answer: an example, a template, a draft, a quotation, or wrong.
+        UNCLEAR: Words around it may deny it, or are not known.
     """
 
     UNSAID = 0
     ANSWER = 1
     OTHER = 2
+    UNCLEAR = 3
 
 
-_BEFORE = 160  # characters before JSON that are read
-_AFTER = 120
-# The beginning of a code block, and markup and brackets, between words and the JSON that they are about.
-_OPENING = lazy_regex(r"(?:[`~]{3,}\w{0,20}|[\s*_>#:：(\"'`-])*\Z")
-_CLAUSE = lazy_regex(
-    r"(?:(?<!\be\.g)(?<!\bz)(?<!\bz\. b)(?<!\bz\.b)(?<!\bp)(?<!\bp\. ej)[.!?](?=\s|\Z)|[;\n。}\]])"
+class Verdict(NamedTuple):
+    """The role of a JSON value, and the words beside it that decided, for messages."""
+
+    role: Role
+    words: str = ""
+
+
+def no_words() -> frozenset[str]:
+    """Return no words, where the words of a type are not known."""
+    return frozenset()
+
+
+# --- Marks around JSON ---
+
+_LANGUAGES = (
+    "json[5cl]?|jsonlines|ndjson|javascript|js|typescript|ts|python|py|tool_code|tool_call|yaml|xml|text|txt"
+    "|plaintext|markdown|md|code|output"
 )
+_FENCE = rf"(?:`{{2,}}|~{{3,}})(?:[ \t]*(?:{_LANGUAGES})\b)?"
+_FENCE_MARK = lazy_regex(_FENCE, re.IGNORECASE)
+_ONLY_MARKS = lazy_regex(
+    rf"(?:{_FENCE}|json\s*\n|\.(?!\.\.)|[\s`*_#>:：;,!\"'“”‘’()\[\]{{}}|=•✅👇➡→"
+    r"\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\u180e\0-])*+",
+    re.IGNORECASE,
+)
+# A block or a piece of code, and a placeholder such as {name}.
+_CODE = lazy_regex(
+    r"(?<!`)(`{3,})(?!json|te?xt|plain|markdown|md\b)\w{1,20}[ \t]*\n(?:(?!`{3}).|\n)*+\1|(?<!`)`[^`\n]+`(?!`)"
+)
+_PLACEHOLDER = lazy_regex(r"\{\w{1,40}\}")
+_TAGS = word_set(
+    """
+    answer final result output response solution json value text data content reply decision choice label
+    category class classification sentiment rating score number count date time name item items list object
+    record summary code root xml r a pre p div span br b i em strong tool_call tool_calls function_call call
+    function functions invoke parameter parameters structured extracted extraction information info python
+    message begin end assistant return of to the im eot eom id constrain channel start functioncall toolcall
+    toolcalls document entity entities details tag
+    """
+)
+_TAG = lazy_regex(r"<([/|]?)\s?([^\W\d_][^<>\n]{0,60}?)\s?[/|]?>")
+_TAG_WORD = lazy_regex(r"[^\W\d_]+")
+# A comment or strike-through takes text out of the answer.
+_TAKEN_OUT = lazy_regex(r"<!--|(?<!~)~~(?!~)|</?(?:s|del|strike)>", re.IGNORECASE)
+_SENTENCE_END = lazy_regex(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|[\r\n]\s*|(?<=[。！？；।])")
+_MARKUP = " \t\r\n*_#>`~|-–—•\"'“”‘’()[]{}\\/"
+# After JSON: an ellipsis, or another list.
+_GOES_ON = lazy_regex(r"[\s,`]*(?:\.\.\.|…|\[)")
+_NOTES = ("- ", "* ", "• ", "#")
+_DIGITS = lazy_regex(r"\d+(?:[.,:/-]\d+)*%?")
+
+# --- Words before JSON ---
+
 # Words that call the JSON an example, if they stand in the clause before it.
 _EXAMPLE_WORDS = r"""
     example|examples|e\.g|for instance|such as|sample|dummy|mock|template|placeholder|hypothetical(?:ly)?|fictional
@@ -49,83 +113,379 @@ _SAYS_EXAMPLE = lazy_regex(
     rf"|ตัวอย่าง|\A\W*예\Z|예시|예를|템플릿|たとえば|サンプル|雛形|\A\W*{_FORMAT}"
 )
 _CORRECTED = lazy_regex(
-    r"(?:corrected(?: \w+)?|correction|fixed(?: \w+)?|updated(?: \w+)?|final(?: \w+)?|revised(?: \w+)?|korrigiert"
+    r"(?:corrected(?: \w+)?|correction|fixed(?: \w+)?|updated(?: \w+)?|final(?: \w+)?|revised(?: \w+)?|i meant|korrigiert"
     r"|korrektur|endgültig\w*|corrigée?|version finale|corregid[oa]|corretto|修正|更正|最终|最終)\Z"
 )
-# A whole clause or sentence that calls the JSON wrong, in the languages of the other tables.
-_WRONG = (
-    r"(?:(?:[^\W\d][\w'’]{0,8} ){0,2}(?:falsch|faux|falso|incorrect[ao]|sbagliato|errado|fout|błędne|неверно|неправильно|yanlış"
-    r"|špatně|fel|väärin|hibás|λάθος|sai|salah|forkert|feil|خطأ|गलत(?: है)?)"
-    r"|[这這]是错误的|[这這]是錯誤的|これは間違いです|이것은 틀렸습니다)"
+# A clause right before JSON that says that the JSON is something else than the answer.
+_SOMETHING_ELSE = lazy_regex(
+    r"\W*(?:bad|before|original|(?:tool )?input|rejected|old|previous(?:ly)?|wrong|incorrect|invalid|outdated|excluded"
+    r"|deleted|not|never|falsch|faux|falso|incorrecto|sbagliato|errado|fout|fel|forkert|feil|неверно|错误|不是)\b.*"
+    r"|\W*(?:is it|the user (?:sent|provided|wrote|gave)|(?:your|the) (?:input|request) was)\W*"
 )
-# A whole clause before JSON that says that it is not the answer, and questions.
-_NO_ANSWER = lazy_regex(
-    rf"\W*(?:{_WRONG}|bad|before|original|(?:tool )?input|rejected|avoid|anything but|unlike|demo|test fixture|(?:wild )?guess"
-    r"|fake data|failed|exception|validation error for|stale|partial|incomplete|todo|lorem ipsum"
-    r"|i (?:can|wo)n['’]t(?: give you| return)?|(?:this|that|it) is(?:n['’]t| not)|the user (?:sent|provided|wrote|gave)"
-    r"|(?:your|the) (?:input|request) was|suppose the answer were|is it|could it be|should i return|did you mean)\W*"
-)
-# What denies the JSON at the beginning of the clause before it.
-_DENIES = lazy_regex(
-    r"\A\W*(?:not(?! only)|do(?: not|n['’]t)|never|maybe|perhaps|possibly|counter-?example|outdated|old|previous(?:ly)?|wrong"
-    r"|incorrect|invalid|false|error|excluded|deleted|(?:das ist |c['’]est |es |è |это )?(?:falsch|faux|falso|sbagliato"
-    r"|errado|неверно|fout|fel|forkert|feil)|错误|不是)(?!\w)"
-)
-# A refusal right before the JSON, in the languages of the other tables.
-_REFUSES = lazy_regex(
-    r"ich kann\b[^.]{0,40}\bnicht|je ne (?:peux|sais|suis) pas|no puedo|no sé\b|non posso|non so\b|não (?:posso|sei)"
-    r"|kan (?:dat |dit |ik )?niet|kan inte|kan ikke|nie (?:mogę|wiem)|nemohu|не (?:могу|знаю)|не можу|無法|无法|不能|抱歉|对不起"
-    r"|できません|申し訳|わかりません|죄송|할 수 없|알 수 없|لا (?:أستطيع|يمكن|أعرف)|cevaplayam|bilmiyorum|maaf|tidak (?:dapat|bisa|tahu)"
-    r"|nem tud|en voi|en tiedä|nu (?:pot|știu)|δεν μπορώ|לא יכול|ne mogu|không thể|ไม่สามารถ|नहीं (?:कर|बता|दे)"
+_CONDITION = lazy_regex(
+    r"(?<!\w)(?:if|had|were|suppos\w*|assum\w*|unless|wenn|falls|si|se|als|om|hvis|jeśli|pokud|если|якщо|eğer|jika)(?!\w)"
+    r"|如果|もし|만약"
 )
 _FINAL_SENTENCE = lazy_regex(r"(?:so|therefore|hence),? the (?:answer|result|output) is\Z")
-# Words right after JSON that call it an example, or take it back.
-_SUBJECT = (
-    r"(?:note:? )?(?:(?:and |but |however,? )?(?:this|that|it|these(?: values)?|which|the (?:above )?(?:json|answer|data|values?)"
-    r"|the above)\s)?"
-)
-_TAKEN_BACK = lazy_regex(
-    rf"[\s`~*_()\[\].,;:!–—-]{{0,20}}(?:[←<]-{{0,2}}|//|#)?\s{{0,3}}{_SUBJECT}"
-    r"(?:(?:is|are|was|were) (?:only |just |merely |purely |an? |the |all )*"
-    r"(?:example|examples|sample|dummy|template|placeholder|draft|made[- ]up|invented|fictional|hypothetical|mock|guess)"
-    r"|would be (?:the |a |an )?(?:format|example|structure|template|wrong|guess)|(?:may|might|could) be (?:wrong|incorrect)"
-    r"|(?:(?:is|was) )?(?:only |just )?(?:an? )?(?:example|sample|dummy|placeholder|template|hypothetical|fictional|guess|truncated)(?: data)?\s*[.!)]?\s*(?:\Z|\n)"
-    r"|(?:the |an? )?\w{1,20} (?:is|was|are) actually|(?:is|are|was) (?:wrong|incorrect|false|invalid|placeholders?|not (?:real|correct|right))"
-    r"|(?:was|is) the old |not (?:real|sure)\b|(?:please )?(?:ignore|disregard|do(?: not|n['’]t) use|i retract) (?:this|that|it|the above)\b"
-    r"|actually,? (?:the |an? )?\w{1,20} (?:is|was|are)\b|edit:|none of (?:this|these|it) (?:is|are)\b|let me (?:redo|fix|correct)\b"
-    r"|(?:replace|fill in) the (?:real |actual |correct )?values|output cut off|\?\s*\Z"
-    r"|values are|no such|(?:sorry,? )?i (?:made|invented|fabricated|guessed|mixed up)\b|i(?: am|['’]m) (?:not (?:sure|certain)|unsure)|wait\b|correction\b|oops\b|scratch that|on second thought"
-    rf"|{_WRONG}\W*(?:\Z|\n)"
-    r"|(?:ist|war) nur (?:ein beispiel|geraten)|n['’]est qu['’]un exemple|(?:es|era) solo un ejemplo|只是(?:一个)?(?:例子|示例))",
+_CLAUSE = lazy_regex(
+    r"(?:(?<!\be\.g)(?<!\bz)(?<!\bz\. b)(?<!\bz\.b)(?<!\bp)(?<!\bp\. ej)[.!?](?=\s|\Z)|[;\n。！？}\]])",
     re.IGNORECASE,
 )
+_OPENING_MARKS = " \t\r\n\f\v\u00a0\u202f\u3000*_>#:：(\"'`-"
+# "Here is", and what it introduces, in many languages.
+_INTRODUCTIONS = r"""
+    here(?:['’]s| is| are| it is| you (?:go|are))?|below (?:is|are)|(?:the )?following (?:is|are)
+    |hier (?:ist|sind|kommt|is|zijn)|anbei|nachfolgend|folgend\w*|voici|voilà|ci-dessous
+    |aquí (?:está|están|tienes|tiene)|a continuación|ecco|di seguito|aqui (?:está|estão)|segue|abaixo
+    |hieronder|här (?:är|kommer)|her (?:er|kommer)|oto|poniżej|zde (?:je|jsou)|tady je|вот|ниже|ось|işte
+    |aşağıda|berikut|tässä (?:on|ovat)|íme|itt (?:van|az)|iată|ορίστε|εδώ είναι|ακολουθεί|evo|tu je|tukaj je
+    |ето|הנה|đây là|dưới đây là|นี่คือ|यह रहा|यहाँ|إليك|فيما يلي
+"""
+_INTRODUCES = lazy_regex(
+    rf"(?:\A|[,;:.!–—-]\s*|\b(?:so|and|but|then|also) )(?:{join_lines(_INTRODUCTIONS)})(?!\w)"
+)
+_INTRODUCES_RUN = lazy_regex(r"以下|如下|结果|結果|回答|答案|下記|다음|여기|결과")
+# Of these words, one must be in the words that lead to JSON, or one of the type or of the JSON.
+_ANNOUNCING = word_set(
+    """
+    json jsonl output outputs answer answers result results response reply data info information details
+    object objects array list record records values value fields entries elements solution conclusion
+    decision action verdict follows following follow requested below extract extracted found find from based
+    it this that here classification prediction analysis summary return so or and but is right correct
+    antwort ergebnis réponse résultat respuesta resultado risposta risultato resposta antwoord resultaat
+    svar svaret resultatet odpowiedź wynik odpověď výsledek ответ результат відповідь cevap sonuç jawaban
+    hasil hasilnya nya x test note preamble prefix text start
+    """
+)
+_NOT_ANNOUNCING = word_set("input given tool option case user prompt when where while until")
+_AGREEMENT = lazy_regex(
+    r"\A\W*(?:sure(?: thing)?|of course|certainly|absolutely|gern[e]?|natürlich|klar|selbstverständlich|bien sûr|d['’]accord|volontiers|claro(?: que sí)?"
+    r"|por supuesto|certo|certamente|con piacere|com certeza|natuurlijk|graag|självklart|selvfølgelig|oczywiście|jasne|samozřejmě|конечно"
+    r"|разумеется|звичайно|tabii(?: ki)?|elbette|tentu(?: saja)?|baik|好的|当然可以|当然|もちろん|はい|承知しました|네|물론입니다|알겠습니다|بالطبع|ज़रूर)(?!\w)[\s,!.:，！。、]*",
+    re.IGNORECASE,
+)
+_MIN_LEAD_SENTENCE = 5  # words
+_MIN_REASONING = 3  # sentences
+# Words beside those of harmless.py that may lead to JSON or follow it.
+_WORDS = word_set(
+    """
+    json jsonl output object objects array arrays list lists record records row tuple dict map payload body
+    info information details extracted extraction following follow follows below above requested required
+    request provided structured format formatted formatting schema according per parsed filled complete
+    completed valid elements entries fields field values properties profile by you your from given with all
+    based generated created prepared analysis api call function action numbers names users items things
+    entities labels here's hello hi sure great thanks thank understood alright got certainly absolutely
+    course happy help let me done but testing end start begin prefix suffix preamble header footer some more
+    additional note test explanation first second third also and or both now next so then x y z data var let
+    const return final confidence string strings integer number
+    """
+)
+
+# --- Words in sentences before and after JSON ---
+
+_CLOSINGS = r"""
+    (?:please |just |do |and |but )?(?:let me know|tell me|ask (?:me|again)|reach out|contact)
+    |(?:please )?(?:feel free|don['’]t hesitate|do not hesitate)
+    |if (?:you|this|that|it|there|anything|the|any)\b.*\b(?:let me know|tell me|ask|feel free|reach out|contact|i can|i['’]ll|i would be|happy to|just say)
+    |if (?:you (?:need|have|want|would like|['’]d like|require|prefer|wish)|i had to choose)
+    |(?:i )?hope (?:this|that|it)|hoping this|is there anything|anything else
+    |(?:i['’]m |i am |i would be |i['’]d be )?happy to|thank|you['’]re welcome|would you like
+    |do you (?:want|need)|(?:shall|should|can|may) i (?:also|help)|enjoy|good luck|best (?:regards|wishes)
+    |have a |cheers|(?:good)?bye|regards|(?:please )?ignore (?:the|my|any) (?:previous|earlier) version
+    |lassen sie|lass(?:t)? (?:es )?mich|ich hoffe|viel (?:erfolg|spaß)|gern geschehen|bitte (?:schön|sehr)
+    |(?:falls|wenn) (?:sie|du)|bei fragen|haben sie noch|n['’]hésitez pas|n['’]hésite pas|j['’]espère que
+    |faites-moi|dites-moi|si vous|si tu|bonne (?:journée|chance)|avec plaisir|espero que|avísame|avíseme
+    |hazme saber|háganme|no dudes?|si (?:necesitas?|tienes?|quieres?|desea)|de nada
+    |¿?(?:necesitas|hay algo) |me avise|se (?:precisar|quiser|tiver)|fique à vontade|não hesite|disponha
+    |spero che|fammi sapere|fatemi sapere|se (?:hai|vuoi|desideri)|non esitare|laat (?:me|het)|ik hoop
+    |hopelijk|als (?:je|u) |låt mig|hoppas|om du|lad mig|håber|hvis du|la meg|håper|mam nadzieję
+    |daj (?:mi )?znać|jeśli|doufám|dejte (?:mi )?vědět|pokud|надеюсь|если (?:вам|у вас|нужн|понадоб)
+    |дайте знать|пожалуйста, дайте|сподіваюся|якщо|umarım|eğer|lütfen bana|semoga|jika (?:anda|ada)|silakan
+    |beri tahu|希望|如果|如有|若有|请(?:告诉|告知|随时)|還有|还有(?:什么|其他)|お役に立て|ご不明
+    |必要(?:に応じて|でしたら|があれば)|도움이|필요하(?:면|시면)|궁금|أتمنى|آمل|إذا كن|يرجى إعلام
+"""
+_CLOSING = lazy_regex(rf"\W*(?:{join_lines(_CLOSINGS)})", re.IGNORECASE)
+# Phrases with a negation or a condition that say nothing against the JSON.
+_HARMLESS_PHRASES = lazy_regex(
+    r"can['’]t help but|no (?:problem|worries)|not only|with(?:out| no) (?:any )?(?:additional|extra|further|other|any) \w+"
+    r"|(?:no|any) (?:additional|extra|further|other) (?:text|explanation|comment\w*|formatting|fields|keys|information)"
+    r"|nothing (?:else|more)|if i had to (?:choose|answer|pick|say)|if (?:any|available|present|applicable)"
+    r"|confidence(?: score| level)?\s?[:=]?\s?(?:is )?(?:very )?(?:high|medium|\d[\d.,]*\s?%?)"
+    r"|(?:as|if) you (?:asked|requested|wanted|wish|like|need)(?: me)?|before i (?:answer\w*|start\w*|begin)"
+)
+_NEGATION = (
+    r"(?:not|no|never|none|nothing|without|neither|nor|missing|unknown|unspecified|unavailable|absent|empty|null"
+    r"|(?:ca|do|does|did|is|was|are|were|wo|would|could|has|have|had)n['’]?t|cannot|nicht|kein\w*|ohne|pas|ne|n|aucune?|sans|sin"
+    r"|ni|ning\w+|não|sem|nenhum\w*|non|senza|nessun\w*|niet|geen|zonder|не|нет|без)"
+)
+_ABSENT = lazy_regex(rf"(?<!\w){_NEGATION}(?!\w)|n['’]t\b|[没沒无無未不]|ない|ません|없")
+# A detail that the text of the user does not have: harmless unless the JSON has a value for it.
+_GIVEN = (
+    r"(?:find|found|locate|located|see|seen|mention|mentioned|specify|specified|state|stated|include|included|contain|provide"
+    r"|provided|give|given|list|listed|available|present|say|name|named|indicate|indicated)"
+)
+# Words for what a text does not give, and what such a sentence may not be about if the JSON is to be read.
+_GIVEN_WORDS = r"""
+    null|empty|blank|there (?:is|are|was|were) no|mention|menzion|mencion|specif|especific|spécifi|indica
+    |indiqu|précis|proporcion|fourni|fornit|fornec|inform|genannt|angegeb|erwähn|enthalt|vermeld|genoemd
+    |opgegeven|angiv|nämn|oppgitt|nevnt|nævnt|podan|wspomn|uveden|zmíněn|указан|упомян|вказан|згадан
+    |belirtil|disebut|提到|提供|给出|提及|記載|언급|명시
+"""
+_GIVES = lazy_regex(rf"(?<!\w)(?:{_GIVEN}(?!\w)|{join_lines(_GIVEN_WORDS)})")
+_DENIAL = lazy_regex(
+    r"i (?:can|could|do|did|am|was|will|wo)(?:not| not|n['’]t)|unable|no (?:such|answer|idea|person|record|data|one|way|information)|nobody"
+    r"|anyone|anybody|anything|(?:not|n['’]t) \w+ (?:this|that|it|any|such|the answer)\b|none of|nothing"
+    r"|(?:text|document|file|message|input|email|article|page|image) (?:is|was) (?:empty|blank|missing)"
+)
+# What is not the whole answer, or is not certain, in the language in which models are most often asked.
+_NOT_FINAL_WORDS = r"""
+    estimat\w*|invent\w*|fabricat\w*|fictional|fictitious|imaginary|dummy|placeholders?|sample|samples
+    |template|mock|draft|typical|random\w*|hallucinat\w*|truncated|omitted|cut[- ]?off|cut|incomplete
+    |remaining|rest|and (?:\d+ )?(?:more|others)|\d+ (?:more|others)|for brevity|etc|errors?|unable
+    |exception|traceback|fail\w*|outdated|obsolete|stale|cached|ignored?|disregard\w*|discard\w*|retract\w*
+    |withdraw\w*|revoke\w*|redo|re-?check\w*|double-check\w*|verif\w*|unverified|arbitrar\w*|filler|lorem
+    |todo|fixme|replace\w*|fill in|insert|old|deprecated|superseded|reject\w*|mistak\w*|apolog\w*|replied
+    |refus\w*|declin\w*|illustrat\w*|simulat\w*|approximat\w*|made[- ]up
+    |\A(?:but|however|though|yet|still|except)\b.*\b(?:says?|said|should|is|are|was|were)
+    |should (?:be|have been)|must be|ought to|unclear|ambiguous|questionable|suspicious|suspect\w*|disput\w*
+    |contradict\w*|conflict\w*|inconsisten\w*|differ\w*|impossible|fake|adjust\w*|would be (?:the|a|an)
+    |is the (?:format|schema|structure|shape)
+    |(?:real|actual|true|right|correct) (?:\w+ )?(?:is|are|was|were)|another|(?:was|is) (?:the|your) input
+    |(?:you|user) (?:sent|wrote|gave|typed|entered)|continued|so (?:on|forth)|bad|naive|attacker|misread
+    |misunderst\w*|misinterpret\w*|overlook\w*|forgot\w*|again|edit|update|strike|reconsider\w*
+    |second thought\w*|meant
+"""
+_NOT_FINAL = lazy_regex(rf"(?<!\w)(?:{join_lines(_NOT_FINAL_WORDS)})(?!\w)|[←❌✗✘🚫⚠]")
+_NEVER_CLOSES = lazy_regex(
+    r"ignore (?:this|that|it|the above)|disregard|placeholders?|dummy|guess\w*|made[- ]up|invented|fabricated|(?:do|should) not (?:use|rely|trust)"
+    r"|(?<!\w)fake|wrong answer|real (?:answer|values?|data)"
+)
+# A refusal in a sentence before an introduction, in the languages of the other tables.
+_REQUEST = (
+    r"(?: (?:you|with|it|this|that|so|the|your|input|text|prompt|question|request|task|answer|data|information|who|what|for"
+    r"|certain|sure|from|because|of)\b)*+"
+)
+_REFUSES = lazy_regex(
+    r"ich (?:kann|weiß)\b[^.]{0,40}\bnicht|je ne (?:peux|sais|suis) pas|no puedo|no sé\b|non posso|non so\b|não (?:posso|sei)"
+    r"|kan (?:dat |dit |ik )?niet|weet (?:ik )?(?:het )?niet|kan inte|kan ikke|nie (?:mogę|wiem)|nemohu|nevím|не (?:могу|знаю)|не можу|無法|无法"
+    r"|不能|不知道|抱歉|对不起|できません|申し訳|わかりません|分かりません|答えでき|죄송|모르|할 수 없|알 수 없|لا (?:أستطيع|يمكن|أعرف)|bilmiyorum|maaf|tidak (?:dapat|bisa|tahu)"
+    r""
+    rf"|(?:i (?:can(?:not|['’]t)|do(?: not|n['’]t))|unable to) (?:answer|know|determine|help|comply|say|tell|do|extract|identify){_REQUEST}\W*\Z"
+)
+# An empty value explains a negation: "The text names no email address, so it is null."
+_EMPTY = lazy_regex(
+    r"""null|none|[:\[,]\s*(?:""|''|\[\s*\]|\{\s*\}|false|0\b|"(?:n/?a|unknown|no|not [^"]*|none|negative|low)")""",
+    re.IGNORECASE,
+)
+_KEY = lazy_regex(r"""([\w -]{1,40})["'”’]?\s*[:=]""")
+_NOT_GIVEN = lazy_regex(
+    r"(?:could|can|did|do|does|was|were|is|are|has|have)(?: not|n['’]t) (?:be )?(?:explicitly |directly |clearly )?"
+    rf"{_GIVEN}\b|no (?:\w+ ){{1,3}}(?:is|was|are|were) (?:explicitly |directly |clearly )?{_GIVEN}\b"
+)
+_GENERIC_WORDS = word_set(
+    "anyone anybody anything person people answer information data it this that them any value values one everything"
+    " details who what"
+)
+_LETTER = lazy_regex(r"[^\W\d_]")
 
 
-def role_of(text: str, start: int, end: int, lower: int = 0, upper: int | None = None) -> Role:
+class _Value:
+    """A JSON value in a reply, and what its text says about the words around it."""
+
+    def __init__(self, text: str, start: int, end: int, own_words: Callable[[], frozenset[str]]) -> None:
+        self._text, self._start, self._end = text, start, end
+        self._words_of_type = own_words
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of the JSON and of the type, in lower case, and those that often lead to JSON."""
+        content = self._text[self._start : self._end].replace("_", " ").casefold()
+        return _WORDS | self._words_of_type() | {match[0] for match in _TAG_WORD.finditer(content)}
+
+    @cached_property
+    def key_words(self) -> frozenset[str]:
+        """The words of the keys and of the type, and those that may stand for the whole value."""
+        content = self._text[self._start : self._end].replace("_", " ").casefold()
+        keys = " ".join(match[1] for match in _KEY.finditer(content))
+        return _GENERIC_WORDS | self._words_of_type() | word_set(keys)
+
+    @cached_property
+    def has_empty_value(self) -> bool:
+        return _EMPTY.search(self._text, self._start, self._end) is not None
+
+
+def role_of(
+    text: str,
+    start: int,
+    end: int,
+    lower: int = 0,
+    upper: int | None = None,
+    own_words: Callable[[], frozenset[str]] = no_words,
+) -> Verdict:
     """Return what a reply says of the JSON value at ``start``.
 
-    ``lower`` and ``upper`` are the ends of the values before and after it.
+    ``lower`` and ``upper`` are the ends of the values before and after it. ``own_words`` returns the words of
+    the type that is read.
     """
-    upper = len(text) if upper is None else upper
-    if _TAKEN_BACK.match(text[end : min(upper, end + _AFTER)]):
-        return Role.OTHER
-    before = text[max(lower, start - _BEFORE) : start]
-    before = before[: _opening(before)].lower()
-    clause = before[max((cut.end() for cut in _CLAUSE.finditer(before.rstrip(" .!"))), default=0) :].strip()
-    if not clause:
-        return Role.UNSAID if before.strip() == "" or not _REFUSES.search(before) else Role.OTHER
+    is_last = upper is None or upper == len(text)
+    before, after = text[lower:start], text[end:upper]
+    if _ONLY_MARKS.fullmatch(before) and _ONLY_MARKS.fullmatch(after):
+        return Verdict(Role.UNSAID)
+    value = _Value(text, start, end, own_words)
+    taken_out = _TAKEN_OUT.search(before) or _TAKEN_OUT.search(after)
+    tag = taken_out[0] if taken_out else _unknown_tag(f"{before} {after}", value)
+    if tag is not None:
+        return Verdict(Role.UNCLEAR, tag)
+    before, after = _without_marks(before), _without_marks(after)
+    if not is_last:
+        after = after[: len(after) - len(_lead_of(after))]  # it leads to the next value
+    if _GOES_ON.match(after) or after.rstrip(_MARKUP).endswith(("...", "…")):
+        return Verdict(Role.UNCLEAR, after.strip()[:40])
+    for sentence in _SENTENCE_END.split(after):
+        objection = _objection(sentence, value)
+        if objection is not None:
+            return Verdict(Role.UNCLEAR, objection)
+    if is_last and after.rstrip(_MARKUP).endswith((":", "：")):
+        return Verdict(Role.UNCLEAR, after.strip()[-40:])
+    return _role_before(before, value)
+
+
+def _role_before(before: str, value: _Value) -> Verdict:
+    lead = _lead_of(before)
+    sentences = _SENTENCE_END.split(before[: len(before) - len(lead)])
+    context = [sentence for sentence in sentences if sentence and not sentence.startswith("|")]  # of a table
+    lead = _AGREEMENT.sub(" ", lead)
+    clause = lead[: _opening(lead)].strip(_MARKUP).lower().replace("i\u0307", "i")
+    if clause:
+        verdict = _role_of_lead(clause, lead, value)
+        if verdict.role is not Role.UNSAID:
+            return verdict
+        introduction = _INTRODUCES.search(clause)
+        context.append(clause[: introduction.start()] if introduction else "")
+    # Long reasoning, and sentences before an announcement, may weigh several answers.
+    first = len(context) - 1 if clause or len(context) >= _MIN_REASONING else 0
+    checks = [_refusal] * first + [_refusal if clause else _objection] * (len(context) - first)
+    for check, sentence in zip(checks, context, strict=True):
+        objection = check(sentence, value)
+        if objection is not None:
+            return Verdict(Role.UNCLEAR, objection)
+    return Verdict(Role.UNSAID)
+
+
+def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
+    """Return what the words directly before JSON say of it."""
     if _CORRECTED.search(clause) and "draft" not in clause:
-        return Role.ANSWER
-    last = f"{clause.rpartition(', ')[2]}: "
-    if is_announced(last, len(last)) or _FINAL_SENTENCE.search(clause):
-        return Role.ANSWER
-    if _NO_ANSWER.fullmatch(clause) or _DENIES.match(clause):
-        return Role.OTHER
-    if _SAYS_EXAMPLE.search(clause) or _REFUSES.search(clause):
-        return Role.OTHER
-    return Role.UNSAID
+        return Verdict(Role.ANSWER)
+    condition, _, last = clause.rpartition(", ")
+    announced = is_announced(f"{last}: ", len(last) + 2) and not _CONDITION.search(condition)
+    if announced or _FINAL_SENTENCE.search(clause):
+        return Verdict(Role.ANSWER)
+    introduction = _INTRODUCES.search(clause)
+    introduced = clause[introduction.end() :] if introduction else clause
+    if _SOMETHING_ELSE.fullmatch(clause) or _SAYS_EXAMPLE.search(introduced):
+        return Verdict(Role.OTHER, clause)
+    words = _DIGITS.sub(" ", _HARMLESS_PHRASES.sub(" ", introduced)).replace("_", " ")
+    unknown = find_unknown_word(words, value.words)
+    is_long = len(words.split()) >= _MIN_LEAD_SENTENCE and is_sentence_in_known_language(lead, value.words)
+    if unknown is not None and not is_long:
+        is_sentence = (
+            is_sentence_in_known_language(introduction[0] + words, value.words) if introduction else False
+        )
+        if not (is_sentence or _INTRODUCES_RUN.search(words)):
+            return Verdict(Role.UNCLEAR, unknown)
+    if introduction is None and not _announces(words, value):
+        return Verdict(Role.UNCLEAR, clause)
+    match = _NOT_FINAL.search(words)
+    objection = match[0] if match else takes_back(words)
+    return Verdict(Role.UNCLEAR, objection) if objection else Verdict(Role.UNSAID)
+
+
+def _announces(words: str, value: _Value) -> bool:
+    """Return True if the words before JSON name what it is, and not something else."""
+    named = set(_TAG_WORD.findall(words))
+    is_named = (
+        not named.isdisjoint(_ANNOUNCING | value.key_words) or _INTRODUCES_RUN.search(words) is not None
+    )
+    return is_named and named.isdisjoint(_NOT_ANNOUNCING)
+
+
+def _refusal(sentence: str, value: _Value) -> str | None:
+    """Return the words of a sentence before an introduction that may refuse to answer, or None."""
+    folded = _AGREEMENT.sub(" ", _DIGITS.sub(" ", sentence)).strip(_MARKUP)
+    match = _REFUSES.search(folded.casefold())
+    if match:
+        return match[0]
+    if sentence.startswith(_NOTES):
+        return None
+    if not _LETTER.search(folded) or find_unknown_word(folded, value.words) is None:
+        return None
+    return None if is_sentence_in_known_language(folded, value.words) else folded[:40]
+
+
+def _objection(sentence: str, value: _Value) -> str | None:
+    """Return the words of a sentence beside JSON that may say that it is not the answer, or None."""
+    if _CLOSING.match(sentence):
+        match = _NEVER_CLOSES.search(sentence.casefold())
+        return match[0] if match else None
+    sentence = _AGREEMENT.sub(" ", sentence)
+    folded = sentence.casefold().strip(_MARKUP)
+    if not folded:
+        return None
+    if _REFUSES.search(folded):
+        return folded[:40]
+    if "?" in folded:
+        return folded[-40:]
+    folded = _HARMLESS_PHRASES.sub(" ", folded)
+    if _LETTER.search(folded):
+        words = _DIGITS.sub(" ", folded)
+        unknown = find_unknown_word(words, value.words)
+        if unknown is None and not _NOT_FINAL.search(folded) and not _ABSENT.search(folded):
+            return None
+        if unknown is not None and not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words):
+            return folded[:40]
+    not_given = _NOT_GIVEN.search(folded)
+    if not_given is not None and value.key_words.isdisjoint(_TAG_WORD.findall(folded)):
+        folded = _NOT_GIVEN.sub(" ", folded)
+    absent = _ABSENT.search(folded)
+    if absent is not None:
+        is_explained = value.has_empty_value and _GIVES.search(folded) is not None
+        if not is_explained or _DENIAL.search(folded):
+            return absent[0]
+        folded = _ABSENT.sub(" ", folded)
+    match = _NOT_FINAL.search(folded)
+    return match[0] if match else takes_back(folded)
+
+
+def _unknown_tag(text: str, value: _Value) -> str | None:
+    """Return a tag whose name does not say that its content is the answer, or None."""
+    for tag in _TAG.finditer(text):
+        if tag[2].casefold() in _TAGS:
+            continue
+        words = {match[0] for match in _TAG_WORD.finditer(tag[2].casefold())}
+        if not words <= value.key_words | _TAGS:
+            return tag[0]
+    return None
+
+
+def _without_marks(text: str) -> str:
+    text = text.replace("\\boxed", " ")
+    return _PLACEHOLDER.sub(" ", _TAG.sub(" ", _FENCE_MARK.sub("\n", _CODE.sub(" ", text))))
+
+
+def _lead_of(text: str) -> str:
+    """Return the end of a text that leads to what comes after it; "" if a complete sentence ends there."""
+    bare = text[: _opening(text)]
+    if bare.rstrip(_MARKUP)[-1:] in tuple(".!?。！？") and not bare.lower().endswith(
+        ("e.g.", "z. b.", "z.b.", "p. ej.")
+    ):
+        return ""
+    start = max((cut.end() for cut in _CLAUSE.finditer(bare)), default=0)
+    lead = text[start:]
+    return (
+        "" if not lead.strip() or lead.lstrip().startswith("|") else lead
+    )  # a line of a table does not lead
 
 
 def _opening(before: str) -> int:
-    match = _OPENING.search(before)
-    return match.start() if match else len(before)
+    """Return where the marks and white space begin that separate words from the JSON after them."""
+    return len(before.rstrip(_OPENING_MARKS))

@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar, cast
 from typing_extensions import TypeForm
 
 from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
+from ..lazy_regex import lazy_regex
 from ..prose.numbers import NumberStyle
 from ..result.errors import OutputParsingError, Problem, UnsupportedTypeError
 from ..result.reading import (
@@ -63,6 +64,7 @@ from .extract import (
     Candidate,
     ReplyText,
     find_single_json,
+    not_the_answer,
     strip_reasoning,
 )
 from .fast_path import NOT_EXACT, compile_fast_reader
@@ -70,6 +72,8 @@ from .reasoning import may_have_reasoning
 
 T = TypeVar("T")
 _JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
+# A word of a name in camel case or snake case.
+_WORD_OF_NAME = lazy_regex(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+")
 _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
 _BACKSLASH = Coercion("$", LOST_BACKSLASH, "", "")
 
@@ -97,6 +101,7 @@ class TypeParser(Generic[T]):
         self._field = field
         self._accepts_prose = self.node.prose
         self._read_exact: Callable[[str], Any] = self._first_read_exact
+        self._own_words: frozenset[str] | None = None
 
     @staticmethod
     def wrap(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
@@ -254,7 +259,7 @@ class TypeParser(Generic[T]):
         cursor = Cursor(leniency, declaration=self._target.description or "")
         try:
             if is_fast and leniency is not Leniency.NONE and not may_have_reasoning(text):
-                value = self._read_exact(find_single_json(text))
+                value = self._read_exact(find_single_json(text, self._words))
                 if value is not NOT_EXACT:
                     return Reading(value, _TEXT_AROUND)
             value = self._read_reply(text, cursor)
@@ -268,7 +273,7 @@ class TypeParser(Generic[T]):
     def _read_reply(self, text: str, cursor: Cursor) -> T:
         """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
         node = self.node
-        reply = strip_reasoning(text, cursor)
+        reply = strip_reasoning(text, cursor, self._words)
         if self.plain_text:  # text keeps its white space, unless reasoning was removed
             return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
         if not reply.text:
@@ -305,11 +310,18 @@ class TypeParser(Generic[T]):
         value = self._read_exact(reply.text) if rules else NOT_EXACT
         if value is NOT_EXACT:
             rules = (*rules, TEXT_AROUND_JSON)
-            value = self._read_exact(find_single_json(reply.text))
+            value = self._read_exact(find_single_json(reply.text, self._words))
         if value is not NOT_EXACT:
             for rule in rules:
                 cursor.record_dropped(rule)
         return value
+
+    def _words(self) -> frozenset[str]:
+        """Return the words of the type, which may stand beside JSON: ``Invoice: {...}``."""
+        if self._own_words is None:
+            words = {match[0].casefold() for match in _WORD_OF_NAME.finditer(f"{self.name} {self.hint}")}
+            self._own_words = frozenset(words | {f"{word}s" for word in words})
+        return self._own_words
 
     def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
         for rule in reply.rules:
@@ -420,6 +432,8 @@ class TypeParser(Generic[T]):
             else:
                 if candidate.is_fragment:
                     raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
+                if candidate.objection:
+                    raise _Fragment(not_the_answer(candidate.objection))
                 fits.append((value, cursor.coercions[before:]))
             # The next candidate must not see what this one recorded.
             del cursor.coercions[before:]

@@ -60,8 +60,8 @@ _HARMLESS = {
         el la los las un una este esta esto es son era yo mi aquí por tanto entonces para de del a respuesta
         resultado solución categoría clase tipo sentimiento tono idioma tema prioridad urgencia nivel valor
         opción letra número total suma cantidad precio costo edad correcta correcto final texto frase reseña
-        opinión mensaje comentario pregunta cliente afirmación nombre persona elijo creo pienso diría clasifico
-        clasificado clasificada pertenece corresponde muy claramente fecha nacimiento hora hay
+        opinión mensaje comentario pregunta cliente afirmación nombre persona elijo creo pienso diría
+        clasifico clasificado clasificada pertenece corresponde muy claramente fecha nacimiento hora hay
         """,
     "it": """
         il lo la i gli le l un uno una questo questa è sono era io mio mia ecco quindi dunque perciò per in
@@ -72,18 +72,20 @@ _HARMLESS = {
         chiaramente data nascita
         """,
     "pt": """
-        o os as um uma este esta isto isso é são era eu meu minha aqui portanto então para em de do da resposta
-        resultado solução categoria classe tipo sentimento tom idioma tema prioridade urgência nível valor
-        escolha opção letra número total soma quantia preço custo idade correta correto certa final texto frase
-        avaliação mensagem comentário pergunta cliente afirmação nome pessoa escolho acho penso creio diria
-        classifico classificado classificada pertence corresponde muito claramente data nascimento hora
+        o os as um uma este esta isto isso é são era eu meu minha aqui portanto então para em de do da
+        resposta resultado solução categoria classe tipo sentimento tom idioma tema prioridade urgência
+        nível valor escolha opção letra número total soma quantia preço custo idade correta correto certa
+        final texto frase avaliação mensagem comentário pergunta cliente afirmação nome pessoa escolho acho
+        penso creio diria classifico classificado classificada pertence corresponde muito claramente data
+        nascimento hora
         """,
     "nl": """
         de het een dit dat deze is zijn was ik wij mijn hier dus daarom voor in van als met antwoord luidt
         resultaat oplossing categorie klasse type sentiment toon taal onderwerp prioriteit urgentie niveau
         waarde keuze optie letter getal aantal totaal som bedrag prijs kosten leeftijd juiste correcte
-        uiteindelijke tekst zin recensie beoordeling bericht vraag klant bewering naam persoon kies denk geloof
-        zou zeggen classificeer geclassificeerd behoort past zeer heel duidelijk datum geboortedatum tijd er
+        uiteindelijke tekst zin recensie beoordeling bericht vraag klant bewering naam persoon kies denk
+        geloof zou zeggen classificeer geclassificeerd behoort past zeer heel duidelijk datum geboortedatum
+        tijd er
         """,
     "sv": """
         det den de ett är var jag vi min detta denna här alltså därför för i av som svaret svar resultatet
@@ -134,9 +136,10 @@ _HARMLESS = {
         metin cümle yorum mesaj soru müşteri kişi dir dır tarih saat
         """,
     "id": """
-        ini itu adalah ialah saya jadi maka untuk jawaban jawabannya hasil solusi kategori kelas jenis sentimen
-        bahasa topik prioritas urgensi tingkat nilai pilihan opsi huruf angka jumlah total harga usia umur
-        benar akhir teks kalimat ulasan pesan komentar pertanyaan pelanggan orang memilih sangat tanggal
+        ini itu adalah ialah saya jadi maka untuk jawaban jawabannya hasil solusi kategori kelas jenis
+        sentimen bahasa topik prioritas urgensi tingkat nilai pilihan opsi huruf angka jumlah total harga
+        usia umur benar akhir teks kalimat ulasan pesan komentar pertanyaan pelanggan orang memilih sangat
+        tanggal
         """,
     "ar": """
         الإجابة الاجابة الجواب هو هي هذا هذه النتيجة الحل الفئة التصنيف النوع المشاعر اللغة الموضوع الأولوية
@@ -144,27 +147,31 @@ _HARMLESS = {
         المراجعة الرسالة السؤال التاريخ
         """,
     "hi": """
-        यह है हैं उत्तर जवाब परिणाम श्रेणी वर्ग प्रकार भावना भाषा विषय प्राथमिकता स्तर मूल्य विकल्प अक्षर संख्या कुल कीमत
-        आयु सही अंतिम पाठ वाक्य समीक्षा संदेश प्रश्न का की के
+        यह है हैं उत्तर जवाब परिणाम श्रेणी वर्ग प्रकार भावना भाषा विषय प्राथमिकता स्तर मूल्य विकल्प अक्षर
+        संख्या कुल कीमत आयु सही अंतिम पाठ वाक्य समीक्षा संदेश प्रश्न का की के
         """,
 }
 # Words of languages without spaces; a run of such characters must consist of them.
 _HARMLESS_RUNS = """
-    正确答案 正確答案 最终答案 最終答案 答案 回答 结果 結果 情感 情绪 情緒 类别 類別 分类 分類 类型 類型 优先级 優先級 级别 級別 等级 等級 标签 標籤
-    语言 語言 主题 主題 意图 意圖 选项 選項 选择 選擇 选 選 这条 這條 这个 這個 这 這 该 該 条 句 文本 评论 評論 消息 邮件 郵件 内容 內容 用户 用戶
-    客户 客戶 我 认为 認為 属于 屬於 应选 為 为 是 的 了 总共 總共 共 一共 有 数量 數量 总数 總數 日期 年龄 年齡 岁 歲 个 個 人 元 次 件 位
-    こちら これ この 答え 回答 正解 結論 感情 分類 カテゴリ カテゴリー 種類 優先度 レベル 言語 ラベル レビュー テキスト 文章 は が の を です である だ に と 合計 全部で
-    さん 円 人 個 件 回 歳
-    정답 답변 답 결과 감정 분류 카테고리 유형 우선순위 언어 라벨 리뷰 텍스트 은 는 이 가 의 을 를 입니다 이다 총 명 개 원 살 세 번 건
+    正确答案 正確答案 最终答案 最終答案 答案 回答 结果 結果 情感 情绪 情緒 类别 類別 分类 分類 类型 類型
+    优先级 優先級 级别 級別 等级 等級 标签 標籤 语言 語言 主题 主題 意图 意圖 选项 選項 选择 選擇 选 選 这条
+    這條 这个 這個 这 這 该 該 条 句 文本 评论 評論 消息 邮件 郵件 内容 內容 用户 用戶 客户 客戶 我 认为
+    認為 属于 屬於 应选 為 为 是 的 了 总共 總共 共 一共 有 数量 數量 总数 總數 日期 年龄 年齡 岁 歲 个 個
+    人 元 次 件 位 こちら これ この 答え 回答 正解 結論 感情 分類 カテゴリ カテゴリー 種類 優先度 レベル
+    言語 ラベル レビュー テキスト 文章 は が の を です である だ に と 合計 全部で さん 円 人 個 件 回 歳
+    정답 답변 답 결과 감정 분류 카테고리 유형 우선순위 언어 라벨 리뷰 텍스트 은 는 이 가 의 을 를 입니다
+    이다 총 명 개 원 살 세 번 건
 """
 _RUN = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]"
+_RUN_CHARACTER = lazy_regex(_RUN)
 # Faces and marks that agree with an answer or decorate it; an ironic or sad face may take it back.
 _MARKS = frozenset("✅✓✔☑👍🙂😊😀😃😄😁😍🥰🎉⭐🌟🔥📊📈💯👉➡→⇒•◦‣·▪●|")
 _PUNCTUATION = frozenset(".,;:!…\"'`*_“”„‘’«»‹›()[]{}<>（）【】「」『』。，、：；！．｡-‐‑–—/\\#=")
 _TOKEN = lazy_regex(
-    rf"[!<>=~]{{2,}}|{_RUN}+|[^\W\d_](?:[^\W_]|['’](?=[^\W\d_])|(?<=[^\W\d_])-(?=[^\W\d_]))*|\S"
+    rf"[!<>=~]{{2,}}|{_RUN}+|[^\W\d_](?:(?!{_RUN})[^\W_]|['’](?=[^\W\d_])|(?<=[^\W\d_])-(?=[^\W\d_]))*|\S"
 )
-_IGNORED = lazy_regex("[\u200b-\u200f\u2060\ufeff\ufe0e\ufe0f]")  # without width, or how an emoji is drawn
+# Characters without width, how an emoji is drawn, and the dot of a small Turkish İ.
+_IGNORED = lazy_regex("[\u200b-\u200f\u2060\ufeff\ufe0e\ufe0f\u0307]")
 
 
 def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
@@ -208,63 +215,132 @@ def _harmless_runs() -> re.Pattern[str]:
 # Further words that tell in which language an explanation is. One in six words must be of one language.
 _COMMON = {
     "en": """
-        and because since be been by from at he she they them you also more all who whose how when where why
-        does do did had have will can into about over its uses contains mentions describing explains means
-        description report bug customer great good bad service urgent need needs needed immediately money
-        order refund account
+        and because since be been being by from at he she they them you your also more all who whose how when where
+        why does do did had have will can into about over its uses used use using contains contain mentions
+        mentioned describing explains means description report bug customer great good bad service urgent need
+        needs needed immediately money order refund account but or so what which than other another each both
+        first second third last next only same such some any many much new one two three four let let's me see
+        look looks looking make makes made take took taken extract extracted extracting follow follows following
+        provided requested required let us her his him their after before while under between during through
+        per via appears seems refers related represents represent includes include included based like should
+        please above below available additional further information details field fields line lines list
+        format object values key keys set sets now well work works worked come comes want know tell ask asked
+        help happy best way part parts set up down out off again here both own still most parse parsed convert
+        converted contained within without step steps ensure schema structure structured json appear listed
+        written write long time end start year years day days different
         """,
-    "de": "und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so",
-    "fr": "et car parce que qui sur avec par pas plus il elle ils elles au aux dans en son sa ses se très",
-    "es": "y porque que con por se su sus lo al más como fue ha han está están muy",
-    "it": "e perché che con si su da nel nella al alla ha hanno più come molto",
-    "pt": "e porque que com se no na nos nas ao à seu sua mais como foi há está muito",
-    "nl": "en omdat want op met door aan bij die naar ook wordt heeft hij zij om te",
-    "sv": "och eftersom att på med till från har som är",
-    "da": "og fordi at på med til fra har som",
-    "no": "og fordi at på med til fra har som",
-    "pl": "i ponieważ bo że z na do w od oraz jego",
-    "cs": "a protože že s na do v od také",
-    "ru": "и потому что так как с на о об его её они он она для от по",
-    "uk": "і та тому що бо з на про його її вони він вона для від",
-    "tr": "ve çünkü için ile bu çok olan olarak",
-    "id": "dan karena yang di ke dari dengan pada",
-    "ar": "و لأن في من على إلى عن مع",
+    "de": """
+        und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so daten
+        informationen format extrahiert extrahierten angefordert gewünschte gewünschten wie folgt folgende
+        folgenden liste objekt felder werte entsprechend schema enthält stammen direkt angegeben erwähnt
+        genannt unten basierend
+        """,
+    "fr": """
+        et car parce que qui sur avec par pas plus il elle ils elles au aux dans en son sa ses se très
+        données informations information extraites extraits format demandé demandée demandées suivant
+        suivante suivantes fourni liste objet champs valeurs selon schéma contient proviennent viennent
+        directement mentionné forme ces leur
+        """,
+    "es": """
+        y porque que con por se su sus lo al más como fue ha han está están muy datos información extraída
+        extraídos formato solicitado solicitada siguiente siguientes proporcionado lista objeto campos
+        valores según esquema contiene directamente mencionado tienes está estos estas basado
+        """,
+    "it": """
+        e perché che con si su da nel nella al alla ha hanno più come molto dati informazioni estratte
+        estratti formato richiesto seguente seguenti fornito lista oggetto campi valori secondo schema
+        contiene direttamente
+        """,
+    "pt": """
+        e porque que com se no na nos nas ao à seu sua mais como foi há está muito dados informações
+        extraídas extraídos formato solicitado seguinte seguintes fornecido lista objeto campos valores
+        segundo esquema contém estes estas
+        """,
+    "nl": """
+        en omdat want op met door aan bij die naar ook wordt heeft hij zij om te gegevens informatie
+        gevraagd gevraagde formaat volgende lijst object velden waarden volgens schema bevat
+        """,
+    "sv": """
+        och eftersom att på med till från har som är uppgifter information format begärda följande lista
+        objekt fält värden enligt schema innehåller
+        """,
+    "da": """
+        og fordi at på med til fra har som oplysninger information format følgende liste objekt felter
+        værdier ifølge skema indeholder
+        """,
+    "no": """
+        og fordi at på med til fra har som opplysninger informasjon format følgende liste objekt felt
+        verdier ifølge skjema inneholder
+        """,
+    "pl": """
+        i ponieważ bo że z na do w od oraz jego dane informacje wyodrębnione format formacie w następujący
+        następujące lista obiekt pola wartości zgodnie schemat zawiera oto tekstu
+        """,
+    "cs": """
+        a protože že s na do v od také data údaje informace formát formátu následující seznam objekt pole
+        hodnoty podle schéma obsahuje zde z textu
+        """,
+    "ru": """
+        и потому что так как с на о об его её они он она для от по данные данных информация информацию
+        извлеченные извлечённые формат формате запрошенный следующий следующие список объект поля значения
+        согласно схеме содержит из текста тексте вот
+        """,
+    "uk": """
+        і та тому що бо з на про його її вони він вона для від дані інформація формат формату форматі
+        наступний список об'єкт поля значення згідно схеми містить із тексту ось
+        """,
+    "tr": """
+        ve çünkü için ile bu çok olan olarak veriler bilgiler bilgi çıkarılan biçiminde formatında istenen
+        aşağıdaki liste nesne alanlar değerler göre içerir metinden işte
+        """,
+    "id": """
+        dan karena yang di ke dari dengan pada data informasi format diminta berikut daftar objek nilai
+        sesuai hasilnya nya teks diekstrak
+        """,
+    "ar": """
+        و لأن في من على إلى عن مع البيانات المعلومات المستخرجة بتنسيق المطلوب التالي القائمة الحقول القيم
+        حسب إليك
+        """,
     "hi": "और क्योंकि में से को पर",
 }
 # Words that may deny an answer, weaken it or take it back, in the languages in which explanations are read
 # and in the commonest of the others.
 _NEGATIONS = r"""
     not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|false|wrong(?:ly)?|untrue
-    |(?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|incorrect(?:ly)?|invalid|nicht
-    |kein\w*|nein|nie|niemals|weder|ohne|falsch|kaum|mitnichten|weniger|ne|n|pas|aucune?|jamais|sans|guère|peu
-    |ni|sin|nunca|nada|jamás|tampoco|poco|falso|não|nem|nenhum\w*|sem|niet|geen|nooit|noch|zonder|senza|mai|né
-    |nessun\w*|mica|inte|ej|aldrig|ingen|inget|utan|ikke|ikkje|aldri|uden|uten|nie|nigdy|żaden|bez|ani|není
-    |nikdy|žádn\w*|не|нет|ни|никогда|без|нельзя|ні|немає|değil|yok|hayır|asla|bukan|tidak|belum|jangan|tanpa
-    |kurang|ليس|ليست|لا|لم|لن|غير|بدون|नहीं|न|मत|không|nem|ei|ez|nu
+    |(?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|incorrect(?:ly)?|invalid
+    |nicht|kein\w*|nein|nie|niemals|weder|ohne|falsch|kaum|mitnichten|weniger|ne|n|pas|aucune?|jamais|sans
+    |guère|peu|ni|sin|nunca|nada|jamás|tampoco|poco|falso|não|nem|nenhum\w*|sem|niet|geen|nooit|noch|zonder
+    |senza|mai|né|nessun\w*|mica|inte|ej|aldrig|ingen|inget|utan|ikke|ikkje|aldri|uden|uten|nie|nigdy|żaden
+    |bez|ani|není|nikdy|žádn\w*|не|нет|ни|никогда|без|нельзя|ні|немає|değil|yok|hayır|asla|bukan|tidak|belum
+    |jangan|tanpa|kurang|incorrect[ao]|sbagliat[ao]|errad[ao]|fout|błędn\w*|неверн\w*|неправильн\w*|yanlış
+    |špatně|fel|forkert|feil|خطأ|गलत|ليس|ليست|لا|لم|لن|غير|بدون|नहीं|न|मत|không|nem|ei|ez|nu
 """
 _HEDGES = r"""
-    maybe|perhaps|possibl[ey]|might|may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain|unclear
-    |doubt\w*|depends|guess\w*|assum\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely|partly
-    |partially|mostly|almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying|jok(?:e|ing)
-    |kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
-    |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*|last
-    |colleague|claims?|scherz|witz|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel|ejemplo
-    |broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite|contrary
-    |iron(?:y|ic\w*)|sarcas\w+|example|placeholder|pretend\w*|vielleicht|eventuell|vermutlich|wahrscheinlich
-    |möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse|i mis(?:read|judged)
-    |beg to differ|most cases|provided that|ignore (?:this|that)|i retract|please verify|old value|fails to
-    |coin flip|made (?:this|it|that) up|random (?:choice|pick)|hard to tell|vérifier|ich rate|geraten
-    |contraire|contrario|verificare|exemplo|piada|chutei|voorbeeld|grapje|te controleren|gegokt|przykład|żart
-    |sprawdzenia|zgaduję|угадал|проверить|приклад|вгадав|örnek|şaka|tahmin|exempel|skämtar|gissade|eksempel
-    |gættede|spøk|gjettet|příklad|hádal|esimerkki|arvasin|tippeltem|exemplu|ghicit|παράδειγμα|adiviné|contoh
-    |menebak|ví dụ|مثال|مزحة|خمنت|probablemente|forse|probabilmente|talvez|provavelmente|misschien
-    |waarschijnlijk|kanske|måske|kanskje|może|chyba|možná|asi|возможно|наверное|может|вероятно|можливо|мабуть
-    |belki|galiba|mungkin|barangkali|ربما|शायद
+    maybe|perhaps|possibl[ey]|might|may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain
+    |unclear|doubt\w*|depends|guess\w*|assum\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely
+    |partly|partially|mostly|almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying
+    |jok(?:e|ing)|kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
+    |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*
+    |last|colleague|claims?|scherz|witz|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
+    |ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite
+    |contrary|iron(?:y|ic\w*)|sarcas\w+|example|placeholder|pretend\w*|vielleicht|eventuell|vermutlich
+    |wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse
+    |i mis(?:read|judged)|beg to differ|most cases|provided that|ignore (?:this|that)|i retract
+    |please verify|old value|fails to|coin flip|ruled out|made (?:this|it|that) up|random (?:choice|pick)
+    |hard to tell|vérifier|ich rate|geraten|contraire|contrario|verificare|exemplo|piada|chutei|voorbeeld
+    |grapje|te controleren|gegokt|przykład|żart|sprawdzenia|zgaduję|угадал|проверить|приклад|вгадав|örnek
+    |şaka|tahmin|exempel|skämtar|gissade|eksempel|gættede|spøk|gjettet|příklad|hádal|esimerkki|arvasin
+    |tippeltem|exemplu|ghicit|παράδειγμα|adiviné|contoh|menebak|ví dụ|مثال|مزحة|خمنت|probablemente|forse
+    |probabilmente|talvez|provavelmente|misschien|waarschijnlijk|kanske|måske|kanskje|może|chyba|možná|asi
+    |возможно|наверное|может|вероятно|можливо|мабуть|erfunden\w*|ausgedacht|fiktiv\w*|inventée?s?
+    |ficti[fv]\w*|inventad[oa]s?|ficticios?|ficticias?|inventat[oiae]|verzonnen|påhittad\w*|opdigtet\w*
+    |oppdiktet\w*|zmyślon\w*|vymyšlen\w*|выдуман\w*|вигадан\w*|uydur\w*|fiktif|belki|galiba|mungkin
+    |barangkali|ربما|शायद
 """
 _TAKES_BACK = lazy_regex(
     rf"(?<!\w)(?:{join_lines(_NEGATIONS)}|{join_lines(_HEDGES)})(?!\w)"
     r"|(?:\A|[.!?,;]\s*)wait(?!\w)|take (?:that|it) back|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
-    r"|[不没沒非未无無别否勿反錯错]|可能|猜|例子|核实|例です|要確認|예시|농담|추측|违う|違う|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+    r"|[不没沒非未无無别否勿反錯错]|間違|틀[렸린]|可能|猜|例子|核实|例です|要確認|예시|농담|추측|违う|違う|虚构|虛構|编造|編造|架空|仮の|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
 )
 _NEGATION = lazy_regex(rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無]")
 _WORDS_PER_COMMON_WORD = 6
@@ -283,22 +359,64 @@ def without_negations(text: str) -> str:
 
 def is_in_known_language(text: str) -> bool:
     """Return True if enough words of an explanation are from one language that this module knows."""
+    common, total = _count_common_words(text)
+    if not total:  # a language without spaces
+        return _RUN_CHARACTER.search(text) is not None
+    return common * _WORDS_PER_COMMON_WORD >= total
+
+
+def is_sentence_in_known_language(text: str, own_words: Collection[str]) -> bool:
+    """Return True if most of a sentence is certainly from one language that this module knows.
+
+    Related languages share some words, so a short sentence must consist of known words. ``own_words``, such as
+    those of a JSON value, and names do not count.
+    """
+    common, total = _count_common_words(_NAME.sub(" ", text), own_words)
+    runs = "".join(_RUN_CHARACTER.findall(text))
+    known = len("".join(_common_runs().findall(text)))
+    enough = total if total < 4 else -(-total // (2 if total < 8 else 3))
+    return common >= enough and known * 2 >= len(runs)
+
+
+def _count_common_words(text: str, own_words: Collection[str] = ()) -> tuple[int, int]:
+    """Return how many words of a text are common in its most likely language, and how many words it has."""
     words_of, total = _languages_by_common_word(), 0
     counts = [0] * len(_HARMLESS)
     for word in _words(text):
-        total += 1
         of_word = words_of.get(word, 0)
-        for number in range(len(counts)):
+        if not of_word and (word in own_words or (len(word) == 1 and word.isascii())):
+            continue
+        total += 1
+        for number in range(len(counts) if of_word else 0):
             counts[number] += of_word >> number & 1
-    if not total:  # a language without spaces
-        return re.search(_RUN, text) is not None
-    return max(counts) * _WORDS_PER_COMMON_WORD >= total
+    return max(counts), total
+
+
+@cache
+def _common_runs() -> re.Pattern[str]:
+    words = sorted({*_HARMLESS_RUNS.split(), *_COMMON_RUNS.split()}, key=len, reverse=True)
+    return re.compile("|".join(words))
+
+
+_COMMON_RUNS = """
+    以下 以上 根据 根據 来自 來自 提取 抽取 信息 資訊 資料 数据 數據 字段 欄位 值 格式 符合 要求 请求 提供 包含
+    文中 原文 中 从 從 所有 已 按照 输出 輸出 如下 所示 说明 說明 解释 解釋 注 提到 给出 給出 并 和 与 與 在 对 對
+    您 你 我们 都 好的 当然 當然 对象 列表 整理 分析 后 後 得到 需要 可以 直接 其中 第 行 段 它 她 他
+    です ます した して います いる ある から より を へ と も の に で まで 抽出 情報 値 形式 データ 項目 通り 次
+    上記 入力 出力 基づ いて き ました こと もの すべて 各 文 記載
+    다음 위 아래 추출 정보 값 형식 데이터 입력 출력 필드 에서 으로 로 와 과 도 만 했습니다 습니다 합니다 됩니다
+    있습니다 요청 제공 하신 하는 한 된 모든 각 문장 따라 맞게 객체 목록 결과 이며 것 및
+"""
+
+
+# A word with a capital letter that does not begin a sentence; in German it may be any noun.
+_NAME = lazy_regex(r"(?<=[^\W\d_] )[A-Z][^\W_]+")
 
 
 def _words(text: str) -> Iterator[str]:
     """Yield the words of a text, without the characters of languages that have no spaces."""
     for match in _TOKEN.finditer(text.casefold().replace("’", "'")):
-        if match[0][0].isalpha() and not re.match(_RUN, match[0]):
+        if match[0][0].isalpha() and not _RUN_CHARACTER.match(match[0]):
             yield match[0]
 
 

@@ -417,7 +417,7 @@ class ItemReader(Generic[T]):
         found = find_answer(self.text).text
         answer = found if self._reasoning.has_reasoning else self.text
         outside = answer[:start] + answer[end:]
-        is_other = len(found) < end or role_of(answer, start, end) is Role.OTHER
+        is_other = len(found) < end or role_of(answer, start, end).role in (Role.OTHER, Role.UNCLEAR)
         if not ("[" in outside or "{" in outside or is_other):
             return
         items = ListNode(json_node_of(self._node, {}), list, exact=False)  # without validators
@@ -580,11 +580,12 @@ class ItemReader(Generic[T]):
         try:
             reply = strip_reasoning(self.text, Cursor(self._leniency))
             whole = reply.read_whole()
-            values = [candidate.value for candidate in ([whole] if whole else reply.find_candidates())]
+            candidates = [whole] if whole else reply.find_candidates()
         except ValidationFailure as failure:
             raise OutputParsingError(self.text, failure.problems) from external_cause(failure)
         except RecursionError:
             raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from None
+        values = [candidate.value for candidate in candidates if not candidate.objection]
         lists = [items for value in values if (items := _list_in(value)) is not None]
         items = values if self._last_object_end >= 0 else next(iter(lists), None)
         # The items so far were certain, so the complete text must contain at least as many.

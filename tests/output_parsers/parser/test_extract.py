@@ -36,7 +36,7 @@ def problem(tp: Any, text: str) -> str:
         ('<answer>{"x": 1}</answer>', [TEXT_AROUND]),
         ('The point is {"x": 1}.', [TEXT_AROUND]),
         ('Use {curly} and [square] brackets. {"x": 1}', [TEXT_AROUND]),
-        ('f(a) = {a: see (1)}? No! {"x": 1}', [TEXT_AROUND]),
+        ('The data is in {a: see (1)}. {"x": 1}', [TEXT_AROUND]),
         ('<think>x is {"x": 7}</think>{"x": 1}', ["reasoning set aside"]),
         ('<THINKING>hm</THINKING>\n<reasoning>hm</reasoning>\n{"x": 1}', ["reasoning set aside"]),
         ('so x is {"x": 7}</think>\n{"x": 1}', ["reasoning set aside"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
 
 import pytest
 
@@ -64,7 +65,7 @@ ANSWERS = [
     "{}\n\nIs there anything else?",
     "{}\n\nPlease ignore the previous version.",
     "Before I answered I read the text. {}",
-    "Eingabe gelesen, nichts war falsch beschrieben:\n{}",
+    "Ich habe den Text gelesen. Das Ergebnis lautet:\n{}",
     "For this example, the answer is:\n{}",
 ]
 CHOSEN = [
@@ -73,6 +74,66 @@ CHOSEN = [
     "{bob}\n\nWait, that is wrong. Corrected:\n{ann}",
     "```python\nx = {bob}\n```\n```json\n{ann}\n```",
 ]
+
+
+def phrases(table: str) -> list[str]:
+    return table.strip().replace("\n    ", "").split("|")
+
+
+WRAPPERS = ["{}", "```json\n{}\n```", "```\n{}\n```"]
+# Words before JSON that lead to it, in many languages, and words after it.
+LEADS = phrases("""
+    Here is the JSON:|Here's the extracted information:|Sure! Here is the JSON you requested:
+    |The output is:|Result:|JSON output:|Based on the text you provided, here is the JSON object:
+    |I extracted the following data:|The values are as follows:
+    |To answer this, I looked at the text and found these values:|I have read the text.
+    |Let me extract the information from the text.|As requested, here is the JSON:|Final answer:
+    |### Result|**Output:**|Person:|The person is|Hier ist das JSON:
+    |Gerne! Hier ist das Ergebnis im JSON-Format:|Das Ergebnis lautet:|Voici le JSON :
+    |Bien sûr ! Voici le résultat au format JSON :|Réponse :|Aquí está el JSON:
+    |Claro, aquí tienes el resultado:|Ecco il JSON:|Certo! Ecco le informazioni estratte:
+    |Aqui está o resultado:|Hier is de JSON:|Här är resultatet:|Her er JSON:|Oto wynik w formacie JSON:
+    |Zde je JSON:|Конечно! Вот результат в формате JSON:|Ось JSON:|İşte sonuç:|Berikut adalah hasilnya:
+    |以下是提取的信息：|以下がJSONです：|다음은 JSON입니다:|إليك النتيجة:
+""")
+ENDINGS = phrases("""
+    Hope this helps!|Let me know if you need anything else.|Feel free to ask if you have any questions.
+    |Is there anything else?|This follows the requested schema.|All values were taken from the text.
+    |Explanation: The values are in the first line.|Note that the values come from the first paragraph.
+    |Confidence: high|Done.|Ich hoffe, das hilft!|Die Werte stammen aus dem Text.
+    |N'hésitez pas à demander.|Los valores están en el texto.|Надеюсь, это поможет!|希望对你有帮助！
+    |お役に立てれば幸いです。|도움이 되었기를 바랍니다!
+""")
+REFUSALS = phrases("""
+    Das weiß ich nicht.|Je ne sais pas.|No lo sé.|Non lo so.|Não sei.|Weet ik niet.|Jag vet inte.
+    |Nie wiem.|Nevím.|Neviem.|Не знаю.|Не мога да отговоря.|Ne znam.|Nežinau.|Es nevaru atbildēt.
+    |Ma ei saa vastata.|En tiedä.|Nem tudom.|Nu știu.|Δεν ξέρω.|Cevap veremem.|Bilmirəm.|Tidak tahu.
+    |Tôi không thể trả lời.|ฉันไม่รู้|不知道。|分かりません。|모르겠습니다.|لا أعرف.|نمی‌دانم.
+    |אני לא יודע.|मुझे नहीं पता।|আমি জানি না।|Sijui.|Hindi ko alam.|No ho sé.|Ni allaf ateb.|Nuk e di.
+    |არ ვიცი.|Չգիտեմ։|Білмеймін.|አላውቅም።|I cannot determine this.|I don't know.|Unknown.
+    |There is no such person in the text.|The document is empty.|Error: the tool timed out.
+""")
+LABELS = phrases("""
+    Example|Sample|Dummy data|Template|First draft|Schema|Input|Tool result|Cached result|Database row
+    |Random data|A typical reply|Old value|Rejected|Guess|My guess|If I had to guess|Hypothetically
+    |Attempt 1|Option 1|Version 1|Beispiel|Exemple|Ejemplo|Esempio|Voorbeeld|Przykład|Пример|Örnek
+    |Contoh|ตัวอย่าง|例|예시|مثال|דוגמה|Esimerkki|Példa|Näide|Piemērs|Pavyzdys|Mfano|Enghraifft|Dæmi
+    |მაგალითი|Օրինակ|ምሳሌ|Someone might answer
+""")
+RETRACTIONS = phrases("""
+    Wait, that is wrong.|Hmm.|Scratch that.|This is not correct.|Ignore the above.|Do not use this.
+    |(placeholder)|I made this up.|I guessed.|This might be wrong.|Please verify.
+    |Replace the values with the real ones.|The correct answer is different.|But the text says 99.
+    |I retract this.|Sorry, that was for another text.|This is what you sent.|Is that right?|...
+    |[truncated]|and 5 more|Error: max tokens reached|The answer is:|Das stimmt nicht.
+    |Die Werte sind erfunden.|C'est faux.|Es solo un ejemplo.|È sbagliato.|Está errado.|Dat klopt niet.
+    |Det är fel.|To jest błędne.|Je to špatně.|Это неверно.|Bu yanlış.|Ini salah.|Sai rồi.|ผิด
+    |这是错误的。|架空の値です。|틀렸습니다.|هذا خطأ.|זה לא נכון.|Väärin.|Ez rossz.|E greșit.
+    |See on vale.
+""")
+TAGS = """
+    draft working scratchpad step observation tool_result candidate error no null previous input schema del
+""".split()
 
 
 def wrong(templates: list[str], expected: object) -> list[tuple[str, object]]:
@@ -101,6 +162,64 @@ def test_json_beside_other_words_is_the_answer() -> None:
 
 def test_the_announced_answer_is_chosen_among_several() -> None:
     assert wrong(CHOSEN, Person("Ann", 31)) == []
+
+
+def around(texts: list[str], form: str) -> list[str]:
+    """Return a template for each text and wrapper; ``form`` is where they are."""
+    return [form.replace("@J", wrapper).replace("@T", text) for text in texts for wrapper in WRAPPERS]
+
+
+def test_json_after_words_that_lead_to_it_and_before_a_harmless_ending_is_read() -> None:
+    read = around(LEADS, "@T\n@J") + around(ENDINGS, "@J\n\n@T")
+    assert wrong(read, Person("Bob", 3)) == []
+
+
+def test_json_beside_a_refusal_a_label_or_a_retraction_in_any_language_is_refused() -> None:
+    refused = around(REFUSALS, "@T\n\n@J") + around(LABELS, "@T: @J") + around(LABELS, "## @T\n@J")
+    refused += around(RETRACTIONS, "@J\n\n@T") + [f"{{}} {text}" for text in RETRACTIONS]
+    assert wrong(refused, "an error") == []
+
+
+def test_json_in_a_tag_that_is_not_for_an_answer_is_refused() -> None:
+    assert wrong([f"<{tag}>{{}}</{tag}>" for tag in TAGS], "an error") == []
+    assert (
+        wrong([f"<{tag}>{{}}</{tag}>" for tag in ("answer", "final_answer", "person")], Person("Bob", 3))
+        == []
+    )
+    assert wrong(["<!-- {} -->", "~~{}~~"], "an error") == []
+
+
+def test_a_remark_that_something_is_not_given_needs_an_empty_value() -> None:
+    text = '{"name": "Ann", "age": 31, "email": null}\n\nThe text does not mention an email.'
+    assert parse(dict[str, object], text) == {"name": "Ann", "age": 31, "email": None}
+    with pytest.raises(OutputParsingError, match="may say that it is not the answer; write the JSON"):
+        parse(dict[str, object], text.replace("null", '"a@x.org"'))
+
+
+@pytest.mark.parametrize(
+    "text", ["[cough]", "[Your answer]", "[item, item]", "I found this in [1].", "Sources: [1, 2]"]
+)
+def test_words_and_references_in_brackets_are_not_a_list(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(list[str], text)
+    with pytest.raises(OutputParsingError):
+        parse(list[int], text)
+
+
+def test_words_around_json_are_searched_in_linear_time() -> None:
+    for text in ("<a>", "{a} ", " ", "not given ", "```x\n", "Is it? "):
+        growth = seconds_for(text * 16_000) / max(seconds_for(text * 4_000), 1e-3)
+        assert growth < 10, text
+
+
+def seconds_for(text: str) -> float:
+    start = perf_counter()
+    for reply in (f"x {text}{BOB}", f"{BOB} {text} x"):
+        try:
+            parse(Person, reply)
+        except OutputParsingError:
+            pass
+    return perf_counter() - start
 
 
 @pytest.mark.parametrize(
