@@ -51,7 +51,7 @@ test-engines: $(VENV)/.engines
 	@command -v java >/dev/null || $(call debian,default-jre-headless)
 	@$(PYTEST) -m engines
 
-# Tests with servers and libraries of others that take long: Chromium, the embedded model, the suite of MCP (npm).
+# Tests with servers and libraries of others that take long: Chromium, the embedded model, the suite and servers of MCP.
 test-peers: $(VENV)/.dev model parts
 	@$(PYTEST) -m peers
 
