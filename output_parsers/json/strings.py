@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
+from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ class StringReader:
                 raise truncation_error("string", position)
         else:
             start, width = position + 1, 1
-            end, inner_quotes, first_inner = _StringEndFinder(text, start, closer).find()
+            end, inner_quotes, first_inner = self._find_end(start, closer)
             rule = _QUOTE_RULES.get(quote, "curly quotes")
             if rule:
                 self.repairs.setdefault(rule, position)
@@ -81,6 +82,27 @@ class StringReader:
                     raise _ambiguous_quotes(self._unpaired)
                 self._unpaired = position
         return decode_string(text[start:end], start, self.repairs, python=quote == "'"), end + width
+
+    def _find_end(self, start: int, closer: str) -> tuple[int, int, int]:
+        """Find the closing quote of a string that may contain unescaped quotes.
+
+        Return its index, the number of quotes inside, and the index of the first one; -1 if there is none.
+        Raises JsonSyntaxError if it is missing or ambiguous.
+        """
+        text, rule = self.text, QuoteRule(self.text[start - 1], closer)
+        pattern, position, first_inner = _text_up_to_quote(rule.opening), start, -1
+        while match := pattern.match(text, position):
+            quote = match.end()
+            window = max(start, min(position, quote - QUOTE_WINDOW))
+            role = rule.classify(text, quote, text[window:quote], position - window)
+            if role is QuoteRole.CLOSES:
+                return quote, rule.inner_quotes, first_inner
+            if role is QuoteRole.DOUBTFUL:
+                raise _ambiguous_quotes(start - 1)
+            if first_inner < 0:
+                first_inner = quote
+            position = quote + 1
+        raise truncation_error("string", start - 1)
 
     def check_end(self, position: int) -> None:
         """Raise JsonSyntaxError if unescaped quotes make it unclear where a JSON string ends."""
@@ -130,8 +152,27 @@ _COLON = lazy_regex(r"\s*+:")
 _CODE_BEFORE = lazy_regex(r"[{\[]\s*\Z")
 _ONLY_SEPARATOR = lazy_regex(r"[\s}\]]*+[,:][\s{\[]*+")
 _SEPARATOR_BEFORE = lazy_regex(r"[,\n]\s*\Z")
-_WINDOW = 80  # characters searched before a quote; enough for a key, and the time stays linear
+QUOTE_WINDOW = 80  # characters searched before a quote; enough for a key, and the time stays linear
 _MAX_INNER_QUOTES = 1000  # limited because each of them needs a search before and after it
+
+
+def _cut_after_string(closer: str, after_gap: str) -> re.Pattern[str]:
+    """Return the pattern of text after a quote that is cut, so that more text may decide about the quote."""
+    gap = r"\s*+(?:[}\])]\s*+|\+\s*+|[/\#])?+"
+    detached = r"[}\]][^\w\s,}\])]?|[^\w\s.,;:!?)}\]][^\w\s]?"
+    return lazy_regex(rf"(?!\s*+\{closer})(?:{gap}|{detached}|{after_gap})\Z", re.VERBOSE | re.DOTALL)
+
+
+_CUT_QUOTED_KEY = r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:\\|"\s*+)?|'[^'\\]*+(?:\\.[^'\\]*+)*+(?:\\|'\s*+)?)"""
+_CUT_BARE_KEY = r"[\w$][\w$.-]*+(?:[ ][\w$-]*+){0,4}\s*+(?::/?)?"
+# Text after a quote that may continue so that it decides. Strings in tuples are read only when complete.
+_CUT_AFTER_STRING = {
+    "}": _cut_after_string(
+        "}",
+        rf"(?:\s*+,[\s,]*+|[ \t]*+[\r\n]\s*+)(?:{_CUT_BARE_KEY}|[/\#])?|\s*+(?:,[\s,]*+)?{_CUT_QUOTED_KEY}",
+    ),
+    "]": _cut_after_string("]", r"\s*+,\s*+(?:[/\#]|[^\"'`\n{}\[\],]*+)"),
+}
 
 
 @cache
@@ -150,144 +191,117 @@ def _ambiguous_quotes(position: int) -> JsonSyntaxError:
     return JsonSyntaxError("the quotes inside a string can be read in two ways", position)
 
 
-class _StringEnd(NamedTuple):
-    """The end of a JSON string, and the number of unescaped quotes inside the string.
+class QuoteRole(Enum):
+    """The role of a quotation mark in JSON: it ends the string, or it is part of the text."""
 
-    Attributes:
-        position: The index of the closing quote.
-        inner_quotes: The number of inner quotes that are not escaped. Apostrophes are not counted.
-        first_inner: The index of the first inner quote or apostrophe; -1 if there is none.
-    """
-
-    position: int
-    inner_quotes: int
-    first_inner: int
+    CLOSES = "it ends the string"
+    INSIDE = "it is a part of the string that should have been escaped"
+    UNDECIDED = "it depends on text that has not arrived yet"
+    DOUBTFUL = "it can be read in two ways"
 
 
-class _StringEndFinder:
-    """Finds the closing quote of a JSON string that may contain unescaped quotes.
+class QuoteRule:
+    """Decides for each quote in a JSON string whether it ends the string or should have been escaped.
+
+    In ``{"a": "x "y" z", "b": 1}`` the quotes around y are inside the string, because no comma or bracket
+    follows them.
 
     ``closer`` is the bracket that closes the container of the string. It is "" for keys and for strings that
     are not in a container. These strings end at their first quote.
+
+    Attributes:
+        opening: The quote that opened the string.
+        inner_quotes: The number of inner quotes that are not escaped. Apostrophes are not counted.
     """
 
-    def __init__(self, text: str, start: int, closer: str) -> None:
-        self.text, self.start, self.closer = text, start, closer
-        self.opening = text[start - 1]
+    def __init__(self, opening: str, closer: str) -> None:
+        self.opening, self.closer = opening, closer
         self.inner_quotes = 0
-        self.first_inner = -1
-        self.depth = 0  # the number of open brackets of JSON or code inside the string
-        self.contains_code = False
-        self.last_inner = -1
-        self.last_follows_separator = False
+        self._unopened = {"{}": 0, "[]": 0}  # the number of brackets that closed more than was opened
+        self._depth = 0  # the number of open brackets of JSON or code inside the string
+        self._contains_code = False
+        self._last_looks_opening = False
+        self._last_follows_separator = False
 
-    def find(self) -> _StringEnd:
-        """Find the closing quote of a JSON string.
+    def needs_more(self, text: str, quote: int) -> bool:
+        """Return True if text that has not arrived yet may decide about the quote at index ``quote``."""
+        return _CUT_AFTER_STRING[self.closer].match(text, quote + 1) is not None
 
-        Raises JsonSyntaxError if it is missing or ambiguous.
+    def classify(self, text: str, quote: int, before: str, since: int) -> QuoteRole:
+        """Return the role of the quote at index ``quote``; call this once for each quote, in their order.
+
+        ``before`` is the content of the string before the quote: at least the last QUOTE_WINDOW characters,
+        and the text since the last quote, which begins at the index ``since`` in it.
         """
-        pattern, text, position = _text_up_to_quote(self.opening), self.text, self.start
-        while True:
-            match = pattern.match(text, position)
-            if match is None:
-                raise truncation_error("string", self.start - 1)
-            quote = match.end()
-            if self.depth:
-                self._count_brackets(position, quote)
-            # Apostrophes and the closing quote of „low quotes" never end a string and are not paired.
-            in_word = text[quote - 1].isalnum() and text[quote + 1 : quote + 2].isalnum()
-            if in_word and quote > self.start and self.opening in "'‘’":
-                pass
-            elif self._ends_string(quote):
-                return _StringEnd(quote, self.inner_quotes, self.first_inner)
-            elif not self._closes_low_quote(position, quote):
-                self._accept_as_text(quote)
-            if self.first_inner < 0:
-                self.first_inner = quote
-            position = quote + 1
+        piece = before[since:]
+        if self._depth:
+            opened, closed = (sum(map(piece.count, brackets)) for brackets in ("{[", "}]"))
+            self._depth = max(0, self._depth + opened - closed)
+        # Apostrophes and the closing quote of „low quotes" are not paired.
+        in_word = before[-1:].isalnum() and text[quote + 1 : quote + 2].isalnum()
+        is_skipped = in_word and self.opening in "'‘’"
+        if not is_skipped:
+            role = self._role_by_end(text, quote)
+            if role is not QuoteRole.INSIDE:
+                return role
+            low = piece.rfind("„")
+            is_skipped = low >= 0 and {"“", "”"}.isdisjoint(piece[low:])
+        if not is_skipped:
+            return self._role_inside(text, quote, before, piece)
+        self._unopened = self._unopened_after(piece)
+        return QuoteRole.INSIDE
 
-    def _count_brackets(self, start: int, end: int) -> None:
-        count = self.text.count
-        opened = count("{", start, end) + count("[", start, end)
-        closed = count("}", start, end) + count("]", start, end)
-        self.depth = max(0, self.depth + opened - closed)
-
-    def _closes_low_quote(self, start: int, quote: int) -> bool:
-        """Return True if a quote closes a quotation that began with a low quote („), as in German."""
-        low = self.text.rfind("„", start, quote)
-        return low >= 0 and max(self.text.rfind(high, low, quote) for high in "“”") < 0
-
-    def _ends_string(self, quote: int) -> bool:
+    def _role_by_end(self, text: str, quote: int) -> QuoteRole:
+        """Return INSIDE if the text after the quote does not follow the end of a string."""
         if not self.closer:
-            return True
-        if self.depth:  # the quote belongs to JSON or code inside the string
-            return False
+            return QuoteRole.CLOSES
+        if self._depth:  # the quote belongs to JSON or code inside the string
+            return QuoteRole.INSIDE
         always, if_paired = _AFTER_STRING[self.closer]
         odd = self.inner_quotes % 2
-        if not odd and _ANY_CLOSER.match(self.text, quote + 1):
-            return True
-        if not always.match(self.text, quote + 1) and (odd or not if_paired.match(self.text, quote + 1)):
-            return False
+        if not odd and _ANY_CLOSER.match(text, quote + 1):
+            return QuoteRole.CLOSES
+        if not always.match(text, quote + 1) and (odd or not if_paired.match(text, quote + 1)):
+            return QuoteRole.INSIDE
         # A lone quote after a comma also begins the next string if the quote before the comma is missing.
-        if odd and (
-            self.contains_code or self.last_follows_separator or self._looks_opening(self.last_inner)
-        ):
-            raise _ambiguous_quotes(self.start - 1)
-        return True
+        doubtful = self._contains_code or self._last_follows_separator or self._last_looks_opening
+        return QuoteRole.DOUBTFUL if odd and doubtful else QuoteRole.CLOSES
 
-    def _looks_opening(self, quote: int) -> bool:
-        if quote == self.start:
-            return True
-        before, after = self.text[quote - 1], self.text[quote + 1 : quote + 2]
-        return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
+    def _unopened_after(self, piece: str) -> dict[str, int]:
+        count = piece.count
+        return {pair: number + count(pair[1]) - count(pair[0]) for pair, number in self._unopened.items()}
 
-    def _accept_as_text(self, quote: int) -> None:
-        """Keep an unescaped quote as part of the JSON string.
-
-        Raises JsonSyntaxError if the quote may end the string.
-        """
-        if not self.depth:
-            self._check_is_text(quote)
-            before = self.text[max(self.start, quote - _WINDOW) : quote]
-            if self.inner_quotes % 2 == 0 and _CODE_BEFORE.search(before):
-                self._check_code(quote, before.rstrip()[-1])
-                self.depth, self.contains_code = 1, True
-        self.last_inner = quote
+    def _role_inside(self, text: str, quote: int, before: str, piece: str) -> QuoteRole:
+        """Keep an unescaped quote as part of the JSON string, unless it may end the string."""
+        after, window = text[quote + 1 : quote + 2], before[-QUOTE_WINDOW:]
+        opens = (before[-1:] in " ([{" or before[-1:].isspace()) and not (
+            after.isspace() or after in ".,;:!?)]}"
+        )
+        looks_opening = opens or not before
+        if not self._depth:
+            if self._may_end(text, quote, window, looks_opening=looks_opening):
+                return QuoteRole.DOUBTFUL
+            if self.inner_quotes % 2 == 0 and _CODE_BEFORE.search(window):
+                # In [{"a": "x}, {"b": "y"}] the quote after x is missing.
+                if self.inner_quotes == 0 and max(self._unopened_after(piece.rstrip()[:-1]).values()) > 0:
+                    return QuoteRole.DOUBTFUL
+                self._depth, self._contains_code = 1, True
+        self._last_looks_opening = looks_opening
         self.inner_quotes += 1
-        if self.inner_quotes > _MAX_INNER_QUOTES:
-            raise _ambiguous_quotes(self.start - 1)
+        return QuoteRole.DOUBTFUL if self.inner_quotes > _MAX_INNER_QUOTES else QuoteRole.INSIDE
 
-    def _check_code(self, quote: int, bracket: str) -> None:
-        """Raise JsonSyntaxError if JSON inside a string suggests that the string's closing quote is missing.
-
-        In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket`` is the last bracket before
-        the inner quote.
-        """
-        if self.inner_quotes:
-            return
-        for opening, closing in ("{}", "[]"):
-            opened = self.text.count(opening, self.start, quote) - (opening == bracket)
-            if self.text.count(closing, self.start, quote) > opened:
-                raise _ambiguous_quotes(self.start - 1)
-
-    def _check_is_text(self, quote: int) -> None:
-        """Raise JsonSyntaxError if an unescaped quote in a JSON string may end the string."""
-        text = self.text
-        before = text[max(self.start, quote - _WINDOW) : quote]
+    def _may_end(self, text: str, quote: int, window: str, *, looks_opening: bool) -> bool:
+        """Return True if an unescaped quote in a JSON string may end the string."""
         # With only a separator before it, the quote may be the opening quote of the next string.
-        between = self.inner_quotes == 0 and _ONLY_SEPARATOR.fullmatch(before)
-        if between or (self.last_follows_separator and _COLON.match(text, quote + 1)):
-            raise _ambiguous_quotes(self.start - 1)
-        self.last_follows_separator = _SEPARATOR_BEFORE.search(before) is not None
+        between = self.inner_quotes == 0 and _ONLY_SEPARATOR.fullmatch(window)
+        if between or (self._last_follows_separator and _COLON.match(text, quote + 1)):
+            return True
+        self._last_follows_separator = _SEPARATOR_BEFORE.search(window) is not None
         if self.inner_quotes % 2:
-            doubtful = self._looks_opening(quote)
-        else:
-            # In "a 27" screen" the inner quote means inches.
-            is_inch_mark = before[-1:].isdigit() and text[quote + 1 : quote + 2] == " "
-            detached = _detached(self.opening).match(text, quote + 1)
-            doubtful = not is_inch_mark and detached is not None
-        if doubtful:
-            raise _ambiguous_quotes(self.start - 1)
+            return looks_opening
+        # In "a 27" screen" the inner quote means inches.
+        is_inch_mark = window[-1:].isdigit() and text[quote + 1 : quote + 2] == " "
+        return not is_inch_mark and _detached(self.opening).match(text, quote + 1) is not None
 
 
 _ODD_CHARACTER = lazy_regex(r"[\\\x00-\x1f\ud800-\udfff]")

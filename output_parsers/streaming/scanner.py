@@ -10,8 +10,8 @@ Like ``read_tolerant``, the scanner accepts broken JSON: comments, keys without 
 commas, unescaped quotes. If it would need the complete reply to be certain, it gives up, and the parser of
 the complete reply decides. It never reports a value that later text could change.
 
-``RootFinder`` finds where the JSON begins, ``PartialString`` and ``classify_quote`` read strings that may
-contain unescaped quotes.
+``RootFinder`` finds where the JSON begins, and ``PartialString`` reads strings that may contain unescaped
+quotes, by the rule of the tolerant parser.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from enum import Enum
 from json import JSONDecoder
 
 from ..backslashes import with_lost_backslashes
-from ..json.strings import decode_string
+from ..json.strings import QUOTE_WINDOW, QuoteRole, QuoteRule, decode_string
 from ..result.reading import Json, JsonSyntaxError, RepairLog
 from .builders import Container, Member, ScanState
 from .tokens import (
@@ -264,7 +264,7 @@ class IncrementalScanner:
         if mark in "{[":
             return self._open(mark, position)
         if mark in "\"'":
-            self._string = PartialString(mark)
+            self._string = PartialString(mark, top.closer)
             return position + 1
         try:
             token = scan_bare_value(self._text, position, top.closer)
@@ -279,17 +279,16 @@ class IncrementalScanner:
 
     def _scan_string(self, string: PartialString, position: int) -> int:
         """Continue scanning an unfinished JSON string, up to its closing quote or the end of the text."""
-        text, closer = self._text, self.stack[-1].closer
+        text = self._text
         position = string.advance(text, position)
         if text[position : position + 1] != string.quote:
             return self._wait(position)
-        role = classify_quote(text, position, closer, string)
+        role = string.role_of_quote(text, position)
         if role is QuoteRole.UNDECIDED:
             return self._wait(position)
         if role is QuoteRole.DOUBTFUL:
             return self._give_up(position)
         if role is QuoteRole.INSIDE:
-            string.add_quote(text[position + 1])
             return position + 1
         self._string = None
         try:
@@ -436,16 +435,17 @@ class PartialString:
     Attributes:
         quote: The quote that opened the string.
         buffer: The decoded text that snapshots may show.
-        inner_quotes: The number of unescaped quotes inside the string. Apostrophes are not counted.
     """
 
-    __slots__ = ("_is_doubtful", "_raw", "buffer", "inner_quotes", "quote")
+    __slots__ = ("_before", "_is_doubtful", "_raw", "_rule", "_since", "buffer", "quote")
 
-    def __init__(self, quote: str) -> None:
+    def __init__(self, quote: str, closer: str) -> None:
         self.quote = quote
         self.buffer = StringBuffer()
-        self.inner_quotes = 0
+        self._rule = QuoteRule(quote, closer)
         self._raw: list[str] = []
+        self._before = ""  # the end of the text before the last inner quote, with this quote
+        self._since = 0  # the number of pieces in ``_raw`` up to this quote
         self._is_doubtful = False
 
     def advance(self, text: str, position: int) -> int:
@@ -477,31 +477,26 @@ class PartialString:
         else:
             self.buffer.pieces.append(decode_string(piece, 0, RepairLog(), python=self.quote == "'"))
 
-    def add_quote(self, next_character: str) -> None:
-        """Add a quotation mark that is part of the JSON string and does not end it."""
-        is_apostrophe = (
-            self.quote == "'"
-            and not self.is_empty
-            and self._raw[-1][-1].isalnum()
-            and next_character.isalnum()
-        )
-        self.inner_quotes += not is_apostrophe
-        self._raw.append(self.quote)
-        if not self._is_doubtful:
-            self.buffer.pieces.append(self.quote)
+    def role_of_quote(self, text: str, position: int) -> QuoteRole:
+        """Decide whether a quote ends the string, and add it to the string if it is a part of the text.
 
-    @property
-    def is_empty(self) -> bool:
-        """True if no text of the streamed string has arrived yet."""
-        return not self._raw
-
-    def last_visible(self) -> str:
-        """Return the last character of the streamed string that is not white space, or ""."""
-        for piece in reversed(self._raw):
-            bare = piece.rstrip()
-            if bare:
-                return bare[-1]
-        return ""
+        If only the parser of the complete text can decide, the quote is doubtful.
+        """
+        if self._rule.needs_more(text, position):
+            return QuoteRole.UNDECIDED
+        following = text[skip_blank(text, position + 1) :][:1]
+        is_item = following in ("{", "[") and self._rule.closer == "]"  # after a missing comma
+        is_triple = not self._raw and text[position + 1] == self.quote
+        if following == "+" or is_item or is_triple:  # strings may be joined with +
+            return QuoteRole.DOUBTFUL
+        before = self._before + "".join(self._raw[self._since :])
+        role = self._rule.classify(text, position, before, len(self._before))
+        if role is QuoteRole.INSIDE:
+            self._raw.append(self.quote)
+            self._before, self._since = (before + self.quote)[-QUOTE_WINDOW:], len(self._raw)
+            if not self._is_doubtful:
+                self.buffer.pieces.append(self.quote)
+        return role
 
     def value(self) -> str:
         """Return the decoded text of a complete JSON string, or raise JsonSyntaxError if it is invalid."""
@@ -509,139 +504,3 @@ class PartialString:
             raw = with_lost_backslashes("".join(self._raw))
             return decode_string(raw, 0, RepairLog(), python=self.quote == "'")
         return self.buffer.prefix().join()
-
-
-class QuoteRole(Enum):
-    """The role of a quotation mark in JSON: it ends the string, or it is part of the text."""
-
-    CLOSES = "it ends the string"
-    INSIDE = "it is a part of the string that should have been escaped"
-    UNDECIDED = "it depends on text that has not arrived yet"
-    DOUBTFUL = "only a parser of the complete text can decide"
-
-
-_SPACE = re.compile(r"[ \t\r\n]*+")
-_COMMAS = re.compile(r"[ \t\r\n,]*+")
-_QUOTED_KEY = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*+([:=])""", re.DOTALL)
-_CUT_QUOTED_KEY = re.compile(r"""(?:"(?:[^"\\]|\\.)*+|'(?:[^'\\]|\\.)*+)(?:\\?\Z|["']\s*+\Z)""", re.DOTALL)
-_BARE_KEY = re.compile(r"[\w$][\w$.-]*+(?:[ ][\w$-]++){0,3}\s*+(?::(?!//)|=)")
-_CUT_BARE_KEY = re.compile(r"[\w$][\w$.-]*+(?:[ ][\w$-]*+){0,4}\s*+(?::/?)?\Z")
-_BARE_ITEM = re.compile(r"""[^"'`\n{}\[\],]*+""")
-_COMMENT = re.compile(r"/\*|//|#\s")
-
-
-def classify_quote(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Decide from the text after a quotation mark whether the mark ends the JSON string.
-
-    In ``{"a": "x "y" z", "b": 1}`` the quotes around y are inside the string, because no comma or bracket
-    follows them. The rules are those of ``read_tolerant``. If that function would need more text than has
-    arrived, the quote is doubtful.
-
-    Args:
-        text: The text that is not scanned yet.
-        position: The position of the quote in this text.
-        closer: The bracket that closes the container of the string.
-        string: The content of the string before the quote.
-    """
-    after = _skip_space(text, position + 1)
-    mark = text[after : after + 1]
-    spaced = after > position + 1
-    if not mark:
-        return QuoteRole.UNDECIDED
-    if mark == closer:
-        return QuoteRole.CLOSES
-    if mark == ",":
-        return _classify_before_comma(text, after + 1, closer, string)
-    if mark in "\"'`":
-        return _classify_before_quote(text, after, closer, string, spaced=spaced)
-    if mark in "/#":
-        return _classify_before_comment(text, after, string, spaced=spaced)
-    if mark in "+":  # two strings may be joined, as in JavaScript
-        return QuoteRole.DOUBTFUL
-    if mark in "}])":  # not the bracket of this container, so it is text or a wrong bracket
-        following = text[_skip_space(text, after + 1) :][:1]
-        if not following:
-            return QuoteRole.UNDECIDED
-        return QuoteRole.DOUBTFUL if following in ",}])" else _inside(string)
-    if mark in "{[" and closer == "]" and spaced:  # text, or an item after a missing comma
-        return QuoteRole.DOUBTFUL
-    # If a key follows on the next line, the comma before it is missing.
-    if closer == "}" and "\n" in text[position:after]:
-        return _unless_quotes_are_odd(_classify_before_bare_key(text, after, string), string)
-    return _inside(string)
-
-
-def _skip_space(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    return match.end() if match else position
-
-
-def _inside(string: PartialString) -> QuoteRole:
-    """Classify a quote inside a JSON string: as doubtful after an opening bracket, else as text."""
-    return QuoteRole.DOUBTFUL if string.last_visible() in ("{", "[") else QuoteRole.INSIDE
-
-
-def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
-    """Classify a closing quote as doubtful if the string contains an odd number of inner quotes."""
-    return QuoteRole.DOUBTFUL if role is QuoteRole.CLOSES and string.inner_quotes % 2 else role
-
-
-def _classify_before_comma(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
-    """Decide from the text after a comma whether the quote before the comma ends the JSON string."""
-    match = (_COMMAS if closer == "}" else _SPACE).match(text, position)
-    position = match.end() if match else position
-    mark = text[position : position + 1]
-    if not mark or (mark in "/#" and position + 1 == len(text)):
-        return QuoteRole.UNDECIDED
-    if mark == closer or _COMMENT.match(text, position):
-        return QuoteRole.CLOSES
-    if closer == "}":
-        if mark in "\"'":
-            if string.inner_quotes == 0:
-                return QuoteRole.CLOSES
-            return _classify_before_quoted_key(text, position, string)
-        return _unless_quotes_are_odd(_classify_before_bare_key(text, position, string), string)
-    if mark in "\"'{[":
-        return QuoteRole.CLOSES
-    match = _BARE_ITEM.match(text, position)
-    end = match.end() if match else position
-    if end == len(text):
-        return QuoteRole.UNDECIDED
-    return _unless_quotes_are_odd(QuoteRole.CLOSES if text[end] in ",]\n" else _inside(string), string)
-
-
-def _classify_before_quoted_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote ends the JSON string, by looking for a key in quotes after it."""
-    if _QUOTED_KEY.match(text, position):
-        return QuoteRole.CLOSES
-    return QuoteRole.UNDECIDED if _CUT_QUOTED_KEY.match(text, position) else _inside(string)
-
-
-def _classify_before_bare_key(text: str, position: int, string: PartialString) -> QuoteRole:
-    """Decide whether a quote ends the JSON string, by looking for a key without quotes after it."""
-    if _CUT_BARE_KEY.match(text, position):
-        return QuoteRole.UNDECIDED
-    return QuoteRole.CLOSES if _BARE_KEY.match(text, position) else _inside(string)
-
-
-def _classify_before_quote(
-    text: str, position: int, closer: str, string: PartialString, *, spaced: bool
-) -> QuoteRole:
-    """Decide whether the first of two consecutive quotes ends the JSON string.
-
-    Either a comma is missing between them, or both belong to triple quotes.
-    """
-    if string.is_empty and not spaced:
-        return QuoteRole.DOUBTFUL
-    if closer == "}":
-        return _unless_quotes_are_odd(_classify_before_quoted_key(text, position, string), string)
-    return _unless_quotes_are_odd(QuoteRole.CLOSES if spaced else _inside(string), string)
-
-
-def _classify_before_comment(text: str, position: int, string: PartialString, *, spaced: bool) -> QuoteRole:
-    """Decide whether a quote ends the JSON string, by looking for a comment after it."""
-    if position + 1 == len(text):
-        return QuoteRole.UNDECIDED
-    match = _COMMENT.match(text, position)
-    closes = match is not None and (spaced or match[0] == "/*")
-    return _unless_quotes_are_odd(QuoteRole.CLOSES if closes else _inside(string), string)

@@ -187,7 +187,8 @@ TABLE: list[tuple[Any, str, Any]] = [
     (Person, '{"skills": [{"years": 3}, {"na', {"skills": [{"years": 3}, {}]}),
     (Person, '{"skills": [7, {"name": "a"', {"skills": [{"name": "a"}]}),
     (Person, '{"first_name": "say "hi" to', {"first_name": 'say "hi" to'}),
-    (Person, '{"first_name": "6", or 7", "age": 3, ', {"first_name": '6", or 7', "age": 3}),
+    (Person, '{"first_name": "6" or 7", "age": 3, ', {"first_name": '6" or 7', "age": 3}),
+    (Person, '{"first_name": "6", or 7", "age": 3, ', {"first_name": "6"}),  # the complete text is refused
     (Person, '<think>{"age": 1, "', None),
     (Person, '<think>{"age": 1}</think>\n{"age": 2, ', {"age": 2}),
     (Person, 'Sure [see {name}]:\n```json\n{"age": 2, ', {"age": 2}),

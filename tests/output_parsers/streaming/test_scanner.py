@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from output_parsers.backslashes import with_clear_escapes
+from output_parsers.json.strings import QuoteRole
 from output_parsers.streaming.builders import Container, Member, exact_json
 from output_parsers.streaming.scanner import (
     IncrementalScanner,
     PartialString,
-    QuoteRole,
     RootFinder,
-    classify_quote,
 )
 from output_parsers.streaming.tokens import (
     PARTIAL_MEMBER,
@@ -61,7 +60,8 @@ READ: list[tuple[str, Any]] = [
     ("{/* 1 */ 'a' : // 2\n 3 # 4\n }", {"a": 3}),
     ('{"a": 1/* one */, "b": 2}', {"a": 1, "b": 2}),
     ('{"a": "say "hi" to", "b": 1}', {"a": 'say "hi" to', "b": 1}),
-    ('{"a": "6", deep", "b": 1}', {"a": '6", deep', "b": 1}),
+    ('{"a": "6" deep", "b": 1}', {"a": '6" deep', "b": 1}),
+    ('{"a": "x = {"b": 1}; y"}', {"a": 'x = {"b": 1}; y'}),
     ("{'a': 'it's', 'b': 'no'}", {"a": "it's", "b": "no"}),
     ('["a" "b"]', ["a", "b"]),
     ('["a", x, "b"]', ["a", "x", "b"]),
@@ -94,7 +94,8 @@ def test_closed_members_are_found_in_any_chunks(text: str, expected: Any) -> Non
         '["a" + "b"]',
         '{"a": (1, 2)}',
         '{"a": “b”}',
-        '{"a": "x = {"b": 1}; y"}',
+        '{"a": "6", deep", "b": 1}',  # the parser of the complete text refuses it
+        '{"a": "b"\nand so.", "b": 2}',
         '{"a": NaN b c d e [1]}',
         "[1, , 2]",
         '{"a": ' + "9" * 5000,
@@ -150,35 +151,39 @@ def test_exact_json_comes_out_as_it_went_in(value: Any, data: st.DataObject) -> 
         ('"}', "}", QuoteRole.CLOSES),
         ('"]', "]", QuoteRole.CLOSES),
         ('"] x', "}", QuoteRole.INSIDE),
-        ('"],', "}", QuoteRole.DOUBTFUL),
+        ('"],', "}", QuoteRole.CLOSES),  # the wrong bracket is another mistake
         ('",', "}", QuoteRole.UNDECIDED),
-        ('", "', "}", QuoteRole.CLOSES),
+        ('", "', "}", QuoteRole.UNDECIDED),
+        ('", "key"', "}", QuoteRole.UNDECIDED),
+        ('", "key":', "}", QuoteRole.CLOSES),
         ('", key', "}", QuoteRole.UNDECIDED),
         ('", key:', "}", QuoteRole.UNDECIDED),  # it may become an address
         ('", key: ', "}", QuoteRole.CLOSES),
-        ('", he said "', "}", QuoteRole.INSIDE),
+        ('", he said "', "}", QuoteRole.DOUBTFUL),
+        ('"s he said "', "}", QuoteRole.INSIDE),
         ('", 5', "]", QuoteRole.UNDECIDED),
         ('", 5,', "]", QuoteRole.CLOSES),
         ('", /', "}", QuoteRole.UNDECIDED),
         ('", // ', "}", QuoteRole.CLOSES),
         ('" /', "}", QuoteRole.UNDECIDED),
         ('" // ', "}", QuoteRole.CLOSES),
-        ('"//', "}", QuoteRole.INSIDE),
+        ('"//', "}", QuoteRole.UNDECIDED),
+        ('"//x', "}", QuoteRole.INSIDE),
         ('"x', "}", QuoteRole.INSIDE),
         ('"\nkey: ', "}", QuoteRole.CLOSES),
         ('"\nand so', "}", QuoteRole.UNDECIDED),
-        ('"\nand so.', "}", QuoteRole.INSIDE),
+        ('"\nand so.', "}", QuoteRole.DOUBTFUL),
         ('" {', "]", QuoteRole.DOUBTFUL),
     ],
 )
 def test_a_quote_is_classified_by_the_text_after_it(text: str, closer: str, expected: QuoteRole) -> None:
-    string = PartialString('"')
+    string = PartialString('"', closer)
     string.advance("a", 0)
-    assert classify_quote(text, 0, closer, string) is expected
+    assert string.role_of_quote(text, 0) is expected
 
 
 def test_nothing_is_shown_after_a_doubtful_escape_until_the_string_ends() -> None:
-    string = PartialString('"')
+    string = PartialString('"', "}")
     text = "a\\nB\\bc\\d"
     assert string.advance(text, 0) == len(text)
     assert string.buffer.prefix().join() == "a\nB"
