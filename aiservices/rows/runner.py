@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -105,6 +106,7 @@ _GENERAL_NAMES = frozenset(
     )
 )
 _MIN_ROWS_FOR_SHARE = 50
+_SHARED_BUDGET = re.compile(r"raise SharedBudget\((\w+)=…\)")
 _PROGRESS_SECONDS = 0.1
 
 
@@ -484,7 +486,8 @@ class Runner:
         if failure.kind == "fatal":
             return failure.error
         if failure.kind == "budget":
-            return None if self._spent.exceeded() is None else failure.error
+            budgets = (self._spent, *active_accounts.get())
+            return None if all(one.exceeded() is None for one in budgets) else failure.error
         self._errors["all"] += 1
         limit = self._settings.max_failures
         if limit >= 1:
@@ -497,7 +500,11 @@ class Runner:
         share = self._errors["all"] / self._rows_sent
         if self._rows_sent < _MIN_ROWS_FOR_SHARE or share <= limit:
             return None
-        rule = f"{share:.0%} of {self._rows_sent} rows have an error, more than max_failures={limit:g}"
+        percent = f"{share:.1%}".replace(".0%", "%")
+        rule = (
+            f"{percent} of {self._rows_sent} rows have an error, more than max_failures={limit:g}; "
+            "max_failures=1.0 goes on"
+        )
         return _RuleError(rule, failure.error)
 
     def _count(self, row: Row[Any]) -> None:
@@ -843,7 +850,7 @@ class Job:
                         yield row
             except Exception as error:
                 failure = error
-                raise self._stopped(error, progress.rows) from error
+                raise self._stopped(error, progress.rows, spent) from error
             finally:
                 if trace is not None:
                     trace.end(
@@ -899,19 +906,36 @@ class Job:
                 same = f"rows {first} and {number} have the same key {value!r} in column {key}"
                 raise RowsError(f"{same}; each row needs its own")
 
-    def _stopped(self, error: Exception, rows: int) -> Exception:
-        """Return the error for a run that ended early, with advice on how to continue the run."""
-        self.summary.stopped = str(error)
+    def _stopped(self, error: Exception, rows: int, spent: SharedBudget) -> Exception:
+        """Return the error for a run that ended early, with the rule that ended it and how to continue."""
         if isinstance(error, RowsError):
+            self.summary.stopped = str(error)
             return error
-        stored = f"; their answers are in {self.journal}" if self.journal is not None else ""
-        rule, cause = ("", error) if not isinstance(error, _RuleError) else (f"{error}. ", error.error)
+        rule, cause = (f"{error}. ", error.error) if isinstance(error, _RuleError) else ("", error)
         reason = str(cause) if isinstance(cause, RowError) else f"{type(cause).__name__}: {cause}"
-        again = "When it is removed, the same call asks only for the other rows"
-        if isinstance(error, _RuleError):
-            again += (
-                " and for those whose error may not occur again; retry_failed=True asks for all that failed"
+        again = "the same call asks only for the other rows"
+        if self.journal is None:
+            again = (
+                "another call starts from the beginning, because nothing is stored without to= or journal=; "
+                "iterate over the same object again to ask only for the other rows"
             )
+        if isinstance(error, _RuleError):
+            again = (
+                f"When it is removed, {again} and for those whose error may not occur again; "
+                "retry_failed=True asks for all that failed"
+            )
+        elif "BudgetExceededError" in reason:
+            own = spent.exceeded()
+            if (
+                own is not None and f"SharedBudget({own.limit}=" in reason
+            ):  # its user has not written it as a SharedBudget
+                reason = reason.replace("shared budget exceeded", "the budget of the run is used up")
+                reason = _SHARED_BUDGET.sub(r"raise budget=Budget(\1=…)", reason)
+            again = f"With a new budget, {again}"
+        else:
+            rule, again = "no other row can succeed. ", f"When it is removed, {again}"
+        self.summary.stopped = f"{rule}{reason}"
+        stored = f"; their answers are in {self.journal}" if self.journal is not None else ""
         return RowsError(
             f"{self.method.qualname}: the run stopped after {counted(rows, 'row')}{stored}. "
             f"The reason: {rule}{reason}. {again}"

@@ -45,6 +45,7 @@ from aiservices import (
     RateLimitError,
     Result,
     ScriptedChatModel,
+    SharedBudget,
     Stream,
     TokenLogprob,
     create,
@@ -503,7 +504,8 @@ def test_errors_after_which_no_row_can_succeed_end_the_run(error: Exception, tmp
         map_rows(desk.ticket, table("a", "b", "c", "d"), to=to, max_concurrency=1)
     message = str(caught.value)
     assert message.startswith(
-        f"Desk.ticket: the run stopped after 1 row; their answers are in {to}.journal. The reason: "
+        f"Desk.ticket: the run stopped after 1 row; their answers are in {to}.journal. The reason: no other "
+        f"row can succeed. {type(error).__name__}: "
     )
     assert message.endswith("When it is removed, the same call asks only for the other rows")
     assert model.asked == ["a", "b"]
@@ -539,6 +541,24 @@ def test_the_same_error_of_the_provider_in_all_first_rows_ends_the_run() -> None
     assert map_rows(desk.ticket, table(*map(str, range(60))), max_failures=1.0).run().errors == 60
     # rows that are refused for their content say nothing about the others
     assert map_rows(create(Desk, Model()).ticket, table(*texts), max_concurrency=1).run().errors == 40
+
+
+def test_a_spent_budget_ends_a_run_and_says_how_to_go_on(tmp_path: Path) -> None:
+    desk, to = create(Desk, Model()), tmp_path / "out.jsonl"
+    texts = table(*map(str, range(30)))
+    with pytest.raises(RowsError) as caught:
+        map_rows(desk.ticket, texts, to=to, budget=Budget(requests=10), max_failures=1.0)
+    assert str(caught.value).endswith(
+        "The reason: BudgetExceededError: the budget of the run is used up: 10 of 10 requests sent; raise "
+        "budget=Budget(requests=…). With a new budget, the same call asks only for the other rows"
+    )
+    rows = map_rows(desk.ticket, texts)
+    with (
+        pytest.raises(RowsError, match=r"raise SharedBudget\(requests=…\).*nothing is stored"),
+        SharedBudget(requests=10),
+    ):
+        rows.run()
+    assert 0 < rows.run().cached < 20  # the object keeps what was answered
 
 
 def test_a_run_that_stopped_asks_again_when_the_model_is_repaired(tmp_path: Path) -> None:

@@ -119,7 +119,9 @@ def test_a_second_run_asks_only_for_what_is_missing(engine: Any, tmp_path: Path)
 def test_workers_share_limits_and_a_budget(engine: Any, tmp_path: Path) -> None:
     prices = {"scripted": Price(1e6, 1e6)}
     settings = {"limits": Limits(max_concurrency=2), "budget": Budget(money=7 * 12, prices=prices)}
-    with pytest.raises(RowsError, match=r"shared budget exceeded: .* raise SharedBudget\(money=…\)"):
+    with pytest.raises(
+        RowsError, match=r"the budget of the run is used up: .* raise budget=Budget\(money=…\)"
+    ):
         run(engine, tmp_path / "log", **settings).run()
     answered = [number for _, number in asked(tmp_path / "log") if not number.endswith("9")]
     assert 12 <= len(answered) <= 13  # 12 rows at 7 each; another one may be in flight
