@@ -35,6 +35,7 @@ class Faults:
         lost_answers: How often the connection ends after a batch was created.
         busy: How often a request for a batch is refused with 503.
         shuffled: Responses come in any order.
+        keeps: Nothing can be deleted.
     """
 
     polls: int = 1
@@ -47,6 +48,7 @@ class Faults:
     lost_answers: int = 0
     busy: int = 0
     shuffled: bool = True
+    keeps: bool = False
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Batch:
     polls: int = 0
     state: str = "running"
     responses: dict[str, Any] = field(default_factory=dict)
+    file: str = ""
 
 
 class BatchServer:
@@ -77,6 +80,8 @@ class BatchServer:
         self.paid: Counter[str] = Counter()
         self.direct: list[str] = []
         self.cancelled: list[str] = []
+        self.deleted: list[str] = []
+        self.uploads = 0
         self.requests = 0
         outer = self
 
@@ -219,6 +224,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer(b"")
 
+    def do_DELETE(self) -> None:
+        self._answer(b"")
+
     def do_POST(self) -> None:
         self._answer(self.rfile.read(int(self.headers["content-length"] or 0)))
 
@@ -244,6 +252,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "batch" in path.lower() and server.faults.busy:
             server.faults.busy -= 1
             return 503, {"error": {"message": "busy", "type": "server_error"}}
+        if self.command == "DELETE":
+            return self._delete(path.rpartition("/v1/")[2].removeprefix("messages/"))
         if path == "/v1/files":
             return self._upload(body)
         if found := re.fullmatch(r"/v1/files/(.+)/content", path):
@@ -262,6 +272,16 @@ class _Handler(BaseHTTPRequestHandler):
         server.direct.append(prompt_of(data))
         return 200, reply_body(data, server.answer(prompt_of(data)))
 
+    def _delete(self, path: str) -> tuple[int, Any]:
+        server, name = self.owner, path.rpartition("/")[2]
+        if server.faults.keeps:
+            return 500, {"error": {"message": "cannot be deleted", "type": "server_error"}}
+        server.deleted.append(name)
+        is_known = server.files.pop(name, None) is not None or name in {
+            id.rpartition("/")[2] for id in server.batches
+        }
+        return (200, {"deleted": True}) if is_known else (404, {"error": {"message": "no such file"}})
+
     def _created(self, batch: Batch, data: Any) -> tuple[int, Any] | None:
         if self.owner.faults.lost_answers:
             self.owner.faults.lost_answers -= 1
@@ -275,7 +295,8 @@ class _Handler(BaseHTTPRequestHandler):
         parts = body.split(border)
         (content,) = [part.split(b"\r\n\r\n", 1)[1] for part in parts if b'name="file"' in part]
         assert any(b'name="purpose"\r\n\r\nbatch' in part for part in parts)
-        file = f"file-{len(self.owner.files)}"
+        file = f"file-{self.owner.uploads}"
+        self.owner.uploads += 1
         self.owner.files[file] = content.removesuffix(b"\r\n").decode()
         return 200, {"id": file, "object": "file", "bytes": len(content), "created_at": 0, "filename": "x",
                      "purpose": "batch", "status": "processed"}  # fmt: skip
@@ -294,6 +315,7 @@ class _Handler(BaseHTTPRequestHandler):
             requests = {line["custom_id"]: line["body"] for line in lines}
             assert len(requests) == len(lines)
             batch = server.create("batch", data["metadata"]["aiservices"], requests)
+            batch.file = file
             return self._created(batch, self._openai_batch(batch, data["endpoint"]))
         if not rest:
             ids = sorted(own, key=lambda id: own[id].created, reverse=True)
@@ -323,9 +345,9 @@ class _Handler(BaseHTTPRequestHandler):
         answered = sum(status == 200 for status, _ in batch.responses.values())
         data: dict[str, Any] = {
             "id": batch.id,
+            "input_file_id": batch.file,
             "object": "batch",
             "endpoint": endpoint,
-            "input_file_id": "file-0",
             "completion_window": "24h",
             "status": {"running": "in_progress", "full": "failed", "ended": "completed"}.get(state, state),
             "created_at": int(batch.created),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Iterator
@@ -48,6 +49,7 @@ from .batch_services import (
     may_send_again,
 )
 
+_LOGGER = logging.getLogger(__name__)
 State = Literal["written", "submitting", "submitted"]
 _OUTPUT_TOKENS = 500  # the assumed length of a reply before the first one arrives
 _MAX_FAILURES = 10  # the maximum number of failed attempts to submit a batch
@@ -574,6 +576,7 @@ class BatchFolder:
         if status.state == "running":
             return
         if status.state == "failed":
+            await _delete(service, record.id)
             if not status.is_queue_full:
                 batch_id, record.id = record.id, ""
                 self.save(record, "written")
@@ -593,6 +596,7 @@ class BatchFolder:
                     self._store(response, digest, record, service.model)
                 else:  # not stored, so that the next run sends the request again
                     self.stopped = error
+        await _delete(service, record.id)
         self.remove(record)
         for one in self.records:
             one.refused = False
@@ -615,6 +619,16 @@ class BatchFolder:
             elif record.id not in cancelled:
                 cancelled.add(record.id)
                 await self.service(record).cancel(record.id)
+
+
+async def _delete(service: BatchService, batch_id: str) -> None:
+    """Delete what the provider keeps of a batch; if that fails, it is deleted after the usual time."""
+    try:
+        await service.delete(batch_id)
+    except ModelNotFoundError:
+        pass
+    except (ModelError, LookupError, TypeError, ValueError, AttributeError) as error:
+        _LOGGER.warning("the batch %s could not be deleted at the provider: %s", batch_id, error)
 
 
 def _fatal_error(model: HttpChatModel, response: BatchResponse) -> ModelError | None:

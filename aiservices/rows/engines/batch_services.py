@@ -6,7 +6,7 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -123,6 +123,13 @@ class BatchService(ABC):
     @abstractmethod
     async def cancel(self, batch_id: str) -> None:
         """Cancel a batch; responses to requests that are already finished remain available."""
+
+    @abstractmethod
+    async def delete(self, batch_id: str) -> None:
+        """Delete what the provider keeps of a batch that has ended: its requests and responses."""
+
+    async def _delete(self, path: str) -> None:
+        await _content(self.model, HttpRequest(path, b"", self._headers, "DELETE"))
 
     async def _get(self, path: str) -> Any:
         """Return the JSON at a URL, retrying if the service is temporarily unavailable."""
@@ -268,6 +275,13 @@ class OpenAiBatches(BatchService):
     async def cancel(self, batch_id: str) -> None:
         await self._post(f"batches/{quote(batch_id)}/cancel", {})
 
+    async def delete(self, batch_id: str) -> None:
+        batch = await self._get(f"batches/{quote(batch_id)}")
+        for name in ("input_file_id", "output_file_id", "error_file_id"):
+            if batch.get(name):
+                with suppress(ModelNotFoundError):
+                    await self._delete(f"files/{quote(batch[name])}")
+
 
 def _openai_response(line: Mapping[str, Any]) -> BatchResponse:
     response, error = line.get("response"), line.get("error")
@@ -346,6 +360,9 @@ class AnthropicBatches(BatchService):
     async def cancel(self, batch_id: str) -> None:
         await self._post(f"{self._path}/batches/{quote(batch_id)}/cancel", {})
 
+    async def delete(self, batch_id: str) -> None:
+        await self._delete(f"{self._path}/batches/{quote(batch_id)}")
+
 
 class GeminiBatches(BatchService):
     """Client for Gemini's batch service, which takes a whole batch in a single HTTP request."""
@@ -411,6 +428,9 @@ class GeminiBatches(BatchService):
 
     async def cancel(self, batch_id: str) -> None:
         await self._post(f"{self._path_of(batch_id)}:cancel", {})
+
+    async def delete(self, batch_id: str) -> None:
+        await self._delete(self._path_of(batch_id))
 
 
 # The HTTP status of a code of google.rpc.Status; the codes of HTTP stand for themselves.

@@ -36,6 +36,8 @@ def test_rows_are_answered_by_batches(make_model: MakeModel, tmp_path: Path) -> 
         assert server.direct == []
         assert (len(server.batches), set(server.paid.values())) == (1, {1})
         assert (rows.summary.rows, rows.summary.requests, rows.summary.usage.input_tokens) == (20, 20, 200)
+        assert server.files == {}
+        assert len(server.deleted) == (2 if server.uploads else 1)  # of OpenAI: requests and responses
     assert list((tmp_path / "journal.batches").iterdir()) == []
 
 
@@ -53,6 +55,7 @@ FAULTS = {
     "too many requests in all batches": Faults(max_waiting=7),
     "a connection that ends after a batch was created": Faults(lost_answers=1),
     "a busy service": Faults(busy=3),
+    "files that cannot be deleted": Faults(keeps=True),
 }
 
 
