@@ -559,7 +559,9 @@ class Endpoints:
         """Return the GET endpoint of a service method, which reads the arguments from the query string."""
 
         async def endpoint(request: Request, service: object, **others: object) -> Response:
-            arguments = _query_arguments(request, self._method)
+            is_large = len(request.url.query) > LARGE_ARGUMENTS
+            read, method = _query_arguments, self._method
+            arguments = await run_sync(read, request, method) if is_large else read(request, method)
             values = {**arguments, **_without_prefix(others)}
             return await self._respond(ServiceCall(request, service, values))
 

@@ -9,11 +9,12 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from itertools import count
-from typing import Any, Protocol, cast
+from typing import Annotated, Any, Protocol, cast
 
 import httpx2
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import AfterValidator
 
 from aiservices import (
     AiServiceError,
@@ -277,3 +278,26 @@ def test_a_silent_stream_sends_pings(serve: Callable[[Any], str], monkeypatch: p
     with httpx2.Client().stream("POST", f"{url}/atell", json={"it": "x"}, timeout=LONGEST_WAIT) as response:
         lines = response.iter_lines()
         assert ": ping" in [next(lines) for _ in range(6)]
+
+
+def test_arguments_beyond_four_kilobytes_are_read_outside_of_the_event_loop() -> None:
+    readers: list[str] = []
+
+    def note(values: list[int]) -> list[int]:
+        readers.append(threading.current_thread().name)
+        return values
+
+    class Adder(Protocol):
+        @user_message("{{numbers}}")
+        async def total(self, numbers: Annotated[list[int], AfterValidator(note)]) -> int: ...
+
+    adder = create(Adder, ScriptedChatModel(["1"] * 4))
+    with TestClient(app(adder, allow_get=True)) as web:
+        loop = web.portal.call(threading.current_thread).name  # type: ignore[union-attr]
+        for count_, is_outside in ((10, False), (1500, True)):
+            readers.clear()
+            numbers = [5] * count_
+            assert web.post("/total", json={"numbers": numbers}).json() == 1
+            assert web.get("/total", params={"numbers": numbers}).json() == 1
+            assert len(readers) == 2
+            assert [reader != loop for reader in readers] == [is_outside] * 2
