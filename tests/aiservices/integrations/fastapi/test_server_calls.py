@@ -296,7 +296,7 @@ def test_arguments_beyond_four_kilobytes_are_read_outside_of_the_event_loop() ->
         loop = web.portal.call(threading.current_thread).name  # type: ignore[union-attr]
         for count_, is_outside in ((10, False), (1500, True)):
             readers.clear()
-            numbers = [5] * count_
+            numbers = [500] * count_
             assert web.post("/total", json={"numbers": numbers}).json() == 1
             assert web.get("/total", params={"numbers": numbers}).json() == 1
             assert len(readers) == 2
