@@ -45,7 +45,7 @@ __all__ = ["ScriptSettings", "Skill", "Skills"]
 
 _FILE_NAMES = ("SKILL.md", "skill.md")
 _NAME = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-_TOOL = re.compile(r"[^\s,(]+(?:\([^)]*\))?")  # such as Read and Bash(git add:*)
+_TOOL = re.compile(r"[^\s,(]++(?:\([^)]*+(?:\)|\Z))?")  # such as Read and Bash(git add:*)
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LONGEST_COMPATIBILITY = 64, 1024, 500
 _LARGEST_FILE = 10_000_000  # bytes
 

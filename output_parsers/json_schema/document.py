@@ -482,7 +482,7 @@ class SchemaDocument:
             return schema | resolved
         if not isinstance(schema.get("required", []), list):  # draft 3 has a boolean in the property itself
             del schema["required"]
-        return _modernize_arrays(_modernize_bounds(schema))
+        return _modernize_arrays(with_numeric_bounds(schema))
 
     def _modernize_value(self, key: str, value: object, base: str) -> Any:
         if key in MAPS and isinstance(value, dict):
@@ -508,7 +508,7 @@ def draft_of(raw: object) -> int:
     return 2020
 
 
-def _modernize_bounds(schema: JsonSchema) -> JsonSchema:
+def with_numeric_bounds(schema: JsonSchema) -> JsonSchema:
     """Rewrite the boolean ``exclusiveMinimum`` of JSON Schema draft 4 as a number.
 
     For example, ``{"minimum": 3, "exclusiveMinimum": true}`` becomes ``{"exclusiveMinimum": 3}``. The same

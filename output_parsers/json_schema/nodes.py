@@ -121,6 +121,7 @@ class SchemaCheck:
         self._in_place = set(map(id, all_schemas(bare)))
         self._id_keyword = "id" if draft_of(schema) <= 4 else "$id"
         self._walked: set[int] = set()
+        self._resolvers: dict[int, Any] = {}  # with the base address of each part, by its id
         self._conflicting: set[str] = set()
         self._targets: dict[int, list[object]] = {}  # the reference targets of each part, by its id
         self._is_dynamic = False  # a reference may lead to different parts, depending on those before it
@@ -140,10 +141,13 @@ class SchemaCheck:
         self._exact: Any = strict(bare, registry=registry)
         self._validator: Any = linear(bare, registry=registry)
 
-    def _resolve_references(self, part: object, pointer: str, resolver: Any) -> None:
+    def _resolve_references(
+        self, part: object, pointer: str, resolver: Any, *, is_target: bool = False
+    ) -> None:
         """Check that each ``$ref`` in a part of the JSON Schema leads to an existing definition.
 
-        Raises InvalidSchemaError if a reference does not.
+        ``resolver`` is that of the target if a reference leads to the part, and else that of the part around
+        it. Raises InvalidSchemaError if a reference does not lead to a definition.
         """
         if isinstance(part, list):
             for index, item in enumerate(part):
@@ -157,7 +161,8 @@ class SchemaCheck:
             subresource = self._specification.create_resource(part)
             if subresource.id():
                 self.has_ids = True
-                resolver = resolver.in_subresource(subresource)
+                resolver = resolver if is_target else resolver.in_subresource(subresource)
+        self._resolvers[id(part)] = resolver
         for key in ("$ref", "$dynamicRef"):
             if isinstance(part.get(key), str):
                 target = self._resolve(part[key], f"{pointer}/{key}", resolver)
@@ -181,10 +186,11 @@ class SchemaCheck:
 
         self.references.append(reference)
         try:
-            data = resolver.lookup(reference).contents
+            resolved = resolver.lookup(reference)
         except (Unresolvable, ValueError, *USER_CODE_ERRORS) as error:
             reason = f"{shorten(reference)!r} is not in the schema, and other documents are not downloaded"
             raise InvalidSchemaError(self.name, pointer, reason) from error
+        data = resolved.contents
         if not isinstance(data, (dict, bool)):
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
         if "://json-schema.org/" in reference:
@@ -193,7 +199,7 @@ class SchemaCheck:
             if id(data) not in self._in_place:  # the check of the whole has not seen it as a schema
                 self._in_place.update(map(id, all_schemas(data)))
                 self._check_syntax(data, pointer)
-            self._resolve_references(data, pointer, resolver)
+            self._resolve_references(data, pointer, resolved.resolver, is_target=True)
         return data
 
     def _check_parts_of_same_value(self, root: JsonSchema) -> None:
@@ -337,9 +343,10 @@ class SchemaCheck:
 
         References are still resolved in the whole schema.
         """
+        resolver = self._resolvers.get(id(part), self._validator._resolver)
         other = copy(self)
-        other._validator = self._validator.evolve(schema=part)
-        other._exact = self._exact.evolve(schema=part)
+        other._validator = self._validator.evolve(schema=part, _resolver=resolver)
+        other._exact = self._exact.evolve(schema=part, _resolver=resolver)
         return other
 
     def is_valid(self, value: object) -> bool:
@@ -352,10 +359,13 @@ class SchemaCheck:
 
     @staticmethod
     def _accepts(validator: Any, value: object) -> bool:
+        from jsonschema.exceptions import UnknownType
+
         try:
             with _one_validation():
                 return bool(validator.is_valid(value))
-        except (ValueError, *USER_CODE_ERRORS):  # jsonschema fails on numbers beyond a float
+        # jsonschema fails on numbers beyond a float, and on parts that are under no keyword that it knows
+        except (ValueError, UnknownType, *USER_CODE_ERRORS):
             return False
 
     def problems(self, value: object, cursor: Cursor) -> list[Problem]:

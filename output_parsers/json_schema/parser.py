@@ -15,7 +15,16 @@ from ..result.reading import Ambiguity, Cursor, Json, JsonSyntaxError, Validatio
 from ..types.constraints import ConstrainedNode
 from ..types.node import Definitions, JsonNodes, JsonSchema, Node
 from ..types.target import Target
-from .document import ASSERTIONS, DATA, MAPS, InvalidSchemaError, followed, moved_references, plain_document
+from .document import (
+    ASSERTIONS,
+    DATA,
+    MAPS,
+    InvalidSchemaError,
+    followed,
+    moved_references,
+    plain_document,
+    with_numeric_bounds,
+)
 from .nodes import (
     SchemaCheck,
     SchemaTree,
@@ -50,7 +59,7 @@ class SchemaNode(ConstrainedNode):
         replies with further properties are valid if the user's schema allows them. A property that may
         be null or missing has the default null, so that a model may write null for it.
         """
-        prepared = _with_null_defaults(close_objects(self._schema), self._check)
+        prepared = _prepared(close_objects(self._schema), self._check)
         inside = {key: value for key, value in prepared.items() if key != "$schema"}
         references = self._check.references
         if not references or self._check.has_ids or "$id" in inside:
@@ -308,31 +317,32 @@ def _undeclared(schema: JsonSchema) -> JsonSchema:
     return {name: {} for name in required if isinstance(name, str) and name not in properties}
 
 
-def _with_null_defaults(part: object, check: SchemaCheck) -> Any:
-    """Copy a JSON Schema, and give the default null to optional properties that accept null.
+def _prepared(part: object, check: SchemaCheck) -> Any:
+    """Copy a JSON Schema with the bounds of new drafts, and the default null of properties that accept null.
 
     Strict modes require every property, so a model writes null for a missing property. With this default,
     the null is kept.
     """
     if isinstance(part, list):
-        return [_with_null_defaults(item, check) for item in part]
+        return [_prepared(item, check) for item in part]
     if not isinstance(part, dict):
         return part
     changed = {
-        key: {name: _with_null_defaults(item, check) for name, item in value.items()}
+        key: {name: _prepared(item, check) for name, item in value.items()}
         if key in MAPS and isinstance(value, dict)
         else value
         if key in DATA
-        else _with_null_defaults(value, check)
+        else _prepared(value, check)
         for key, value in part.items()
     }
     properties, required = part.get("properties", {}), part.get("required")
     for key, value in properties.items():
         is_required = isinstance(required, list) and key in required
         lacks_default = isinstance(value, dict) and "default" not in value and value.keys() & ASSERTIONS
-        if lacks_default and not is_required and check.of(value).is_valid(None):
+        # a copy has no address, to which the references in it may be relative
+        if lacks_default and not is_required and not check.has_ids and check.of(value).is_valid(None):
             changed["properties"][key]["default"] = None
-    return changed
+    return with_numeric_bounds(changed)
 
 
 def _closed_part(part: object) -> Any:

@@ -521,10 +521,12 @@ class EncodedNode(Node[T]):
             if is_same or _has_pairs(data, self.encoding.pair_names):
                 raise
             return self._read_unencoded(data, cursor, failure)
-        partly_plain = result.of_kind(DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM)
+        is_plain = missing_field is not None or result.of_kind(
+            DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM
+        )
         is_encoded = _has_pairs(data, self.encoding.pair_names)
-        if partly_plain and not is_encoded and not json_equal(result.value, data):
-            self._check_unambiguous(result.value, data, cursor)
+        if is_plain and not is_encoded and not json_equal(result.value, wrapped):
+            self._check_unambiguous(result.value, wrapped, describe_value(data), cursor)
         if missing_field is not None:
             cursor.record("envelope left out", data, value)
         return value
@@ -566,7 +568,7 @@ class EncodedNode(Node[T]):
             raise failure from None
         return value
 
-    def _check_unambiguous(self, decoded: Json, reply: Json, cursor: Cursor) -> None:
+    def _check_unambiguous(self, decoded: Json, reply: Json, found: str, cursor: Cursor) -> None:
         """Raise Ambiguity if the reply, read without the strict-mode encoding, gives a different value."""
         try:
             values = [
@@ -576,7 +578,7 @@ class EncodedNode(Node[T]):
             return
         if not strict_equal(*values):
             message = "it can be read in more than one way: with its encoding and without"
-            raise Ambiguity(Problem(cursor.path, message, describe_value(reply)))
+            raise Ambiguity(Problem(cursor.path, message, found))
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         return EncodedNode(json_node_of(self.inner, built), self.encoding)

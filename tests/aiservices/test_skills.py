@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from growth import MAX_GROWTH, growth
 
 from aiservices import DefinitionError, ToolException
 from aiservices.skills import Skill
@@ -57,6 +58,14 @@ def test_the_fields_of_the_front_matter_are_read(tmp_path: Path) -> None:
 def test_allowed_tools_may_be_a_text_or_a_list(tmp_path: Path, tools: str, read: tuple[str, ...]) -> None:
     text = f"---\nname: a\ndescription: b\nallowed-tools: {tools}\n---\nc"
     assert Skill.read(written(tmp_path / "a", text)).allowed_tools == read
+
+
+def test_allowed_tools_without_closing_parentheses_are_read_in_linear_time(tmp_path: Path) -> None:
+    def read(tools: str) -> None:
+        text = f"---\nname: a\ndescription: b\nallowed-tools: {tools}\n---\nc"
+        assert len(Skill.read(written(tmp_path / "a", text)).allowed_tools) == 1
+
+    assert growth(read, "a(") <= MAX_GROWTH
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

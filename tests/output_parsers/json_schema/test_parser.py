@@ -17,6 +17,9 @@ from jsonschema import Draft202012Validator
 from output_parsers import Leniency, OutputParsingError, PartialReader, TypeParser, UnsupportedTypeError
 from output_parsers.json_schema.document import InvalidSchemaError
 from output_parsers.json_schema.parser import close_objects, named_schema, schema_parser
+from output_parsers.profiles import ANTHROPIC, GEMINI, OPENAI
+from output_parsers.strict import encode_parser
+from output_parsers.types.node import schema_of
 
 PERSON: dict[str, Any] = {
     "title": "Person",
@@ -799,3 +802,61 @@ def test_the_value_of_a_schema_is_written_as_the_same_json(text: str) -> None:
     }
     parser = schema_parser(schema, name="pick")
     assert json.loads(parser.write(parser.parse(text))) == json.loads(text)
+
+
+DRAFTS = {
+    "http://json-schema.org/draft-04/schema#": ("id", "definitions"),
+    "http://json-schema.org/draft-07/schema#": ("$id", "definitions"),
+    "https://json-schema.org/draft/2020-12/schema": ("$id", "$defs"),
+}
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize(
+    "reference", ["sub/item.json#/{}/word", "sub/item.json#/{}/alias", "http://e.com/sub/item.json#/{}/alias"]
+)
+def test_references_are_relative_to_the_address_of_the_part_around_them(draft: str, reference: str) -> None:
+    key, definitions = DRAFTS[draft]
+    item = {
+        key: "sub/item.json",
+        definitions: {"word": {"type": "string"}, "alias": {"$ref": f"#/{definitions}/word"}},
+        "type": "object",
+        "properties": {
+            "name": {"$ref": f"#/{definitions}/word"},
+            "size": {"anyOf": [{"$ref": f"#/{definitions}/alias"}, {"type": "integer"}]},
+        },
+    }
+    schema = {
+        "$schema": draft,
+        key: "http://e.com/root.json",
+        "type": "object",
+        "properties": {"a": {"$ref": reference.format(definitions)}, "b": {"$ref": "sub/item.json"}},
+        definitions: {"item": item},
+    }
+    parser = schema_parser(schema, name="Thing")
+    for encoded in (parser, *(encode_parser(parser, profile)[0] for profile in (OPENAI, ANTHROPIC, GEMINI))):
+        value = {"a": "x", "b": {"name": "y", "size": 3}}
+        assert encoded.parse(json.dumps(value)) == value
+        for wrong in ({"a": 1}, {"b": {"name": [1]}}):
+            with pytest.raises(OutputParsingError):
+                encoded.parse(json.dumps(wrong), Leniency.NONE)
+
+
+def test_types_under_a_keyword_that_is_not_known_do_not_matter() -> None:
+    part = {"properties": {"on": {"type": "date"}}}
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "links": [{"targetSchema": part}]}
+    parser = encode_parser(schema_parser(schema, name="Linked"), OPENAI)[0]
+    assert parser.parse('{"a": 1}') == {"a": 1}
+
+
+@pytest.mark.parametrize(("exclusive", "sent"), [(True, {"exclusiveMinimum": 3}), (False, {"minimum": 3})])
+def test_bounds_of_draft_4_are_sent_as_those_of_new_drafts(exclusive: bool, sent: dict[str, int]) -> None:
+    part = {"type": "number", "minimum": 3, "exclusiveMinimum": exclusive}
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", **_object(n=part)}
+    parser = schema_parser(schema, name="Bound")
+    for one in (schema_of(parser.node), encode_parser(parser, OPENAI)[0].schema or {}):
+        assert one["properties"]["n"] == {"type": "number", **sent}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties]}

@@ -168,3 +168,22 @@ def test_an_object_of_an_enum_may_have_its_keys_in_any_order() -> None:
     parser, encoding = encode_parser(schema_parser(schema, name="t"), OPENAI)
     assert parser.parse('{"a": "{\\"y\\": 2, \\"x\\": 1}"}') == {"a": {"x": 1, "y": 2}}
     assert encoding.encode({"a": {"y": 2, "x": 1}}) == encoding.encode({"a": {"x": 1, "y": 2}})
+
+
+@pytest.mark.parametrize(
+    ("schema", "reply"),
+    [
+        ({"minLength": 2}, '"12345"'),
+        (
+            {"anyOf": [{"type": "object", "properties": {"version": {}}}, {"type": "null"}]},
+            '{"version": "1.0"}',
+        ),
+    ],
+)
+def test_json_text_in_a_reply_without_the_requested_envelope_is_ambiguous(
+    schema: dict[str, Any], reply: str
+) -> None:
+    parser = encode_parser(schema_parser(schema, name="t"), OPENAI)[0]
+    with pytest.raises(OutputParsingError, match="in more than one way: with its encoding and without"):
+        parser.parse(reply)
+    assert parser.parse(parser.write(json.loads(reply))) == json.loads(reply)
