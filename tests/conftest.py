@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pycurl
@@ -125,6 +126,7 @@ def campaign(pytestconfig: pytest.Config) -> Campaign:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign-seconds", type=float, default=45.0, help="the time of each campaign")
+    parser.addoption("--exchanges", type=Path, help="recorded exchanges with providers, for campaigns")
 
 
 @pytest.hookimpl(tryfirst=True)

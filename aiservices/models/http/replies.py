@@ -311,6 +311,9 @@ class EventStreamReader(StreamReader):
             data = parse_object(event, "one of its events", self._join_surrogates)
             try:
                 delta = self._read_event(data) if data else None
+                if delta is not None:
+                    _check_types(delta)
+                    self._texts.append(delta.text)
             except (AttributeError, KeyError, TypeError):
                 raise UnreadableReplyError("one of its events has an unexpected shape") from None
             if self.keeps_events:
@@ -331,6 +334,16 @@ class EventStreamReader(StreamReader):
             return event
         self._high_surrogate = match[1]
         return event[: match.start(1)] + event[match.end(1) :]
+
+
+def _check_types(delta: ReplyDelta) -> None:
+    """Raise TypeError for a part of a reply that is not text: a server may send any JSON."""
+    texts = [delta.text, delta.reasoning]
+    for call in delta.tool_calls:
+        texts += [call.name, call.arguments]
+    for text in texts:
+        if type(text) is not str:
+            raise TypeError
 
 
 class WholeReplyReader(StreamReader):

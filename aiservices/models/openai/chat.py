@@ -510,7 +510,6 @@ class ChatStreamReader(EventStreamReader):
         text, reasoning = _text_and_reasoning(delta)
         if not text and not reasoning and not call_deltas:
             return None
-        self._texts.append(text)
         self._thoughts.append(reasoning)
         return ReplyDelta(text, reasoning, tool_calls=call_deltas)
 

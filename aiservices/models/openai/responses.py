@@ -422,7 +422,6 @@ class ResponseStreamReader(EventStreamReader):
             return self._read_reasoning(data)
         if not data["delta"]:
             return None
-        self._texts.append(data["delta"])
         self._pieces.setdefault(data.get("output_index", 0), []).append(data["delta"])
         return ReplyDelta(data["delta"])
 

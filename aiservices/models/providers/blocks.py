@@ -254,5 +254,4 @@ class BlockStreamReader(EventStreamReader):
         return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], call.name, "", call),))
 
     def _add_text(self, text: str) -> ReplyDelta | None:
-        self._texts.append(text)
         return ReplyDelta(text) if text else None

@@ -626,7 +626,6 @@ class GeminiStreamReader(EventStreamReader):
                 calls.append(ToolCallDelta(self._calls, call["name"], tool_call.arguments, tool_call))
                 self._calls += 1
         delta = ReplyDelta("".join(texts), "".join(thoughts), tool_calls=tuple(calls))
-        self._texts.append(delta.text)
         return None if delta == ReplyDelta() else delta
 
     def _add(self, part: JsonObject) -> None:
