@@ -29,6 +29,7 @@ from ..result.reading import (
     surrogate_error,
     truncation_error,
 )
+from . import grammar
 from .strings import (
     OPENING_QUOTES,
     UNQUOTED_RULE,
@@ -47,12 +48,10 @@ _CONTAINER_NAMES = {"}": "object", "]": "array", ")": "tuple"}
 
 # ASCII characters that begin neither white space nor a comment.
 _SOLID = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"/", "#"}
-_SPACE = lazy_regex(r"[ \t\r\n]*+")
-_ODD_SPACE = lazy_regex(r"[\s\ufeff\u200b-\u200d\u2060]++")
+_SPACE = lazy_regex(grammar.SPACE)
+_ODD_SPACE = lazy_regex(f"{grammar.ANY_SPACE}++")
 _COMMENT = lazy_regex(r"//[^\r\n]*+|#(?=\s|\Z)[^\r\n]*+|/\*.*?\*/", re.DOTALL)
 _EXACT_KEY = lazy_regex(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
-_KEY_WORD = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
-_BARE_KEY = lazy_regex(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")
 _SEPARATOR = lazy_regex(r":|=>|=(?!=)")
 _KEY_AHEAD = lazy_regex(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
 # The text that must follow after a missing bracket was added, by that bracket.
@@ -303,7 +302,7 @@ class Scanner:
         if self.text[position] in OPENING_QUOTES:
             frame.key, position = self.strings.read_one(position, "")
         else:
-            bare = _BARE_KEY.match(self.text, position)
+            bare = grammar.BARE_KEY.match(self.text, position)
             if bare is None:
                 raise JsonSyntaxError("a key is missing", position)
             self.repairs.setdefault("unquoted key", position)
@@ -345,13 +344,12 @@ class Scanner:
 # Most fields and items of a broken reply are exact JSON. One regular expression matches a whole field or
 # item, which is faster than reading it step by step. Each match must end before a comma and the next key or
 # value, or before a closing bracket, so that a string cannot end at a quote inside it.
-_ANY_SPACE = r"[ \t\r\n]*+"
-_SCALAR = r"(?:(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|(true|false|null))"
-_LITERALS = {"true": True, "false": False, "null": None}
+_ANY_SPACE = grammar.SPACE
+_SCALAR = rf"(?:({grammar.NUMBER})|({grammar.LITERAL}))"
 
 
 def _string_pattern(quote: str) -> str:
-    plain = rf"[^{quote}\\\x00-\x1f\ud800-\udfff]*+"
+    plain = grammar.plain_text(quote)
     return rf"{quote}({plain}(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{{4}}){plain})*+){quote}"
 
 
@@ -390,7 +388,7 @@ def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tupl
         elif number is not None:
             value = parse_number(number, match.start(3))
         else:
-            value = _LITERALS[literal]
+            value = grammar.LITERALS[literal]
         if "\\" in key:
             key = decode_string(key, match.start(1), {})
         if key in fields:
@@ -415,7 +413,7 @@ def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, 
         elif number is not None:
             items.append(parse_number(number, match.start(3)))
         else:
-            items.append(_LITERALS[literal])
+            items.append(grammar.LITERALS[literal])
         position, comma = match.end(), max(match.start(2), match.start(5))
     return position, comma
 

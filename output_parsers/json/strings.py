@@ -22,6 +22,7 @@ from ..result.reading import (
     surrogate_error,
     truncation_error,
 )
+from . import grammar
 
 _CLOSING_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "”": "”", "‘": "’", "’": "’", "„": "“”"}
 OPENING_QUOTES = frozenset(_CLOSING_QUOTES)
@@ -117,20 +118,19 @@ class StringReader:
 _QUOTED_KEY = r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"\s*+[:=]|"?\s*+\Z|\\\Z)
     |'[^'\\]*+(?:\\.[^'\\]*+)*+'\s*+[:=] | `[^`\\]*+(?:\\.[^`\\]*+)*+`\s*+: | [“”][^”\n]{0,200}”\s*+:)"""
 _BARE_KEY = r"[\w$][\w$.-]*+(?:[ ][\w$-]++){0,3}\s*+(?::(?!//)|=)"
-_COMMENT = r"(?:/\*|//|\#\s)"
 _SCALAR = r"(?:-?[0-9][0-9.eE+-]*+|true|false|null|True|False|None|-?\Z)"
 
 
 def _after_string(always: str, if_paired: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     flags = re.VERBOSE | re.DOTALL
-    comment_or_plus = rf"\s*+/\*|\s++{_COMMENT}|\s*+\+\s*+[\"'`]"
+    comment_or_plus = rf"\s*+/\*|\s++{grammar.COMMENT_START}|\s*+\+\s*+[\"'`]"
     return lazy_regex(rf"\s*+(?:\Z|{always})", flags), lazy_regex(rf"{comment_or_plus}|{if_paired}", flags)
 
 
 def _after_string_in_list(closer: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     value = rf"[\"'“‘„`{{\[(]|{_SCALAR}\s*+(?:[,\{closer}]|\Z)"
     return _after_string(
-        rf"\{closer}|,\s*+(?:\Z|\{closer}|{_COMMENT}|{value})",
+        rf"\{closer}|,\s*+(?:\Z|\{closer}|{grammar.COMMENT_START}|{value})",
         rf"\s*+,[^\"'`\n{{}}\[\],]*+(?:[,\{closer}\n]|\Z)|\s++[\"'“„`{{\[]",
     )
 
@@ -140,7 +140,7 @@ def _after_string_in_list(closer: str) -> tuple[re.Pattern[str], re.Pattern[str]
 # quotes.
 _AFTER_STRING = {
     "}": _after_string(
-        rf"}}|,[\s,]*+(?:\Z|}}|{_COMMENT}|{_QUOTED_KEY})",
+        rf"}}|,[\s,]*+(?:\Z|}}|{grammar.COMMENT_START}|{_QUOTED_KEY})",
         rf"\s*+,[\s,]*+{_BARE_KEY}|\s*+{_QUOTED_KEY}|[ \t]*+[\r\n]\s*+{_BARE_KEY}",
     ),
     "]": _after_string_in_list("]"),
@@ -379,7 +379,7 @@ def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> 
 UNQUOTED_RULE = "unquoted string"
 
 # A number or literal as JSON writes it, unless what follows on its line makes it the start of a longer word.
-_TOKEN = r"(?:(true|false|null)|(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?))"
+_TOKEN = rf"(?:({grammar.LITERAL})|({grammar.NUMBER}))"
 _EXACT = lazy_regex(_TOKEN + r'(?=[ \t]*+(?:[,}\])\r\n"]|//|/\*|\Z)|[ \t]++#\s)')
 _EXACT_ALONE = lazy_regex(_TOKEN + r"(?=[\s,;)\]}]|\Z)")
 # In an object a comma must be followed by a key, so "1,000" is one number; in an array it may be two.
@@ -396,8 +396,7 @@ _BROKEN_NUMBER = lazy_regex(
     r"[+-]?0[0-9]+(?:\.[0-9]*)?|[+-]?[0-9.]+['`\"\\xe ][0-9]*|[xe]\s*[0-9]+"
     r"|[0-9.]+(?:[/\\]|\s[xe]|:[0-9]?)|[/\\]\s*[0-9.]+|[0-9]*\.\.[0-9]*|[^\w\s]+"
 )
-_EXACT_LITERALS = {"true": True, "false": False, "null": None}
-_LETTERS_OF_LITERALS = [sorted(literal) for literal in _EXACT_LITERALS]
+_LETTERS_OF_LITERALS = [sorted(literal) for literal in grammar.LITERALS]
 _OTHER_LITERALS = {
     **{"True": True, "TRUE": True, "False": False, "FALSE": False},
     **dict.fromkeys(("None", "Null", "NULL")),
@@ -439,18 +438,18 @@ def read_bare_value(text: str, position: int, closer: str) -> BareValue:
     exact = (_EXACT if closer else _EXACT_ALONE).match(text, position)
     if exact is None:
         return _read_unquoted(text, position, closer)
-    literal, integer, rest = exact.groups()
+    literal, number = exact.groups()
     end = exact.end()
     if literal:
-        return BareValue(_EXACT_LITERALS[literal], end, "")
+        return BareValue(grammar.LITERALS[literal], end, "")
     if text.startswith(",", end) and text[end + 1 : end + 2].isdigit():
         grouped = _THOUSANDS.match(text, position) if closer == "}" else None
         if grouped:
-            number = parse_number(grouped[0].replace(",", ""), position)
-            return BareValue(number, grouped.end(), "thousands separators")
+            value = parse_number(grouped[0].replace(",", ""), position)
+            return BareValue(value, grouped.end(), "thousands separators")
         if _LOOKS_LIKE_THOUSANDS.match(text, end):
             raise JsonSyntaxError("a comma in or between numbers can be read in two ways", end)
-    return BareValue(parse_number(integer + rest, position), end, "")
+    return BareValue(parse_number(number, position), end, "")
 
 
 def parse_number(digits: str, position: int) -> int | Decimal:
@@ -497,7 +496,7 @@ def _is_broken_literal(words: str) -> bool:
     if _BROKEN_NUMBER.fullmatch(words):
         return True
     letters = "".join(filter(str.isalnum, words.casefold()))
-    return len(letters) > 1 and any(_is_similar(letters, literal) for literal in _EXACT_LITERALS)
+    return len(letters) > 1 and any(_is_similar(letters, literal) for literal in grammar.LITERALS)
 
 
 def _is_similar(word: str, literal: str) -> bool:

@@ -22,6 +22,7 @@ from enum import Enum
 from json import JSONDecoder
 
 from ..backslashes import with_lost_backslashes
+from ..json import grammar
 from ..json.strings import QUOTE_WINDOW, QuoteRole, QuoteRule, decode_string
 from ..result.reading import Json, JsonSyntaxError, RepairLog
 from .builders import Container, Member, ScanState
@@ -412,13 +413,9 @@ class RootFinder:
 
 # --- Strings ---
 
-_NO_ESCAPES = r"[^{quote}\\\x00\ud800-\udfff]*+"
-_ESCAPE = (
-    r"\\(?:[\"'\\/nrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{{4}}"
-    r"|u[dD][89abAB][0-9a-fA-F]{{2}}\\u[dD][c-fC-F][0-9a-fA-F]{{2}})"
-)
-# Text whose meaning does not depend on what follows: no escapes but those on which all readers agree.
-_CERTAIN = {q: re.compile(f"{_NO_ESCAPES}(?:{_ESCAPE}{_NO_ESCAPES})*+".format(quote=q)) for q in "\"'"}
+# Text whose meaning does not depend on what follows.
+_ESCAPE = rf"(?:{grammar.CERTAIN_ESCAPE}|\\')"
+_CERTAIN = {q: re.compile(rf"(?:[^{q}\\\x00\ud800-\udfff]++|{_ESCAPE})*+") for q in "\"'"}
 _UP_TO_QUOTE = {q: re.compile(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.DOTALL) for q in "\"'"}
 _DECODER = JSONDecoder(strict=False)
 _CUT_ESCAPE = re.compile(

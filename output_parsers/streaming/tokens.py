@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..json import grammar
 from ..json.strings import decode_string, read_bare_value
 from ..lazy_regex import lazy_regex
 from ..result.reading import Json, JsonSyntaxError, RepairLog
@@ -60,17 +61,13 @@ class StringPrefix:
         return self._buffer.join(self._count)
 
 
-_SPACE = r"[ \t\r\n]*+"
-_PLAIN = r"[^\"\\\x00-\x1f\ud800-\udfff]*+"
-_ESCAPE = (
-    r"\\(?:[\"\\/nrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}"
-    r"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-)
-_STRING = f"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*+"
+_SPACE = grammar.SPACE
+_PLAIN = grammar.plain_text('"')
+_STRING = f"{_PLAIN}(?:{grammar.CERTAIN_ESCAPE}{_PLAIN})*+"
 _CUT_ESCAPE = r"(?:\\(?:u[0-9a-fA-F]{0,4}(?:\\u?[0-9a-fA-F]{0,3})?)?)?"
 # The numbers of digits are limited, so that a longer number is left to the slower functions below.
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,400}+)(?:\.[0-9]{1,400}+)?(?:[eE][+-]?[0-9]{1,4}+)?"
-_SCALAR = rf"(?:{_NUMBER}|true|false|null)"
+_SCALAR = rf"(?:{_NUMBER}|{grammar.LITERAL})"
 _CUT_SCALAR = r"[-+.0-9a-zA-Z]*+"
 
 # Matches all complete members of exact JSON, up to the beginning of the next member. Most of a reply is read
@@ -109,12 +106,10 @@ PARTIAL_MEMBER = {
     "[": re.compile(rf"{_SPACE}()(?:{_CUT_STRING}|{_CUT_SCALAR})?\Z"),
 }
 
-_BLANK = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*+")
+_BLANK = re.compile(f"{grammar.ANY_SPACE}*+")
 _QUOTED = re.compile(r""""((?:[^"\\]++|\\.)*+)"|'((?:[^'\\]++|\\.)*+)'""", re.DOTALL)
-_BARE = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
-_BARE_KEY = re.compile(rf"{_BARE}(?:[ \t]++{_BARE})*+")
 _BARE_VALUE = re.compile(r'[^,{}\[\]"\r\n]*+')
-_COMMENT_AFTER_SPACE = re.compile(r"[ \t](?://|/\*|#\s)")
+_COMMENT_AFTER_SPACE = re.compile(rf"[ \t]{grammar.COMMENT_START}")
 _SCALAR_BEFORE_COMMENT = re.compile(rf"{_SCALAR}(?=//|/\*)")
 _SCALAR_AND_SPACE = re.compile(rf"{_SCALAR}[ \t]++")
 _MAYBE_GROUPED = re.compile(r"-?[1-9][0-9]{0,2}")
@@ -190,7 +185,7 @@ def scan_key(text: str, position: int) -> ScannedToken:
         except JsonSyntaxError:
             raise UnreadableToken(needs_more=False) from None
     else:
-        match = _BARE_KEY.match(text, position)
+        match = grammar.BARE_KEY.match(text, position)
         if match is None:
             raise UnreadableToken(needs_more=False)
         key = match[0]
