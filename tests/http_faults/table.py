@@ -376,7 +376,7 @@ FAULTS = [
     Fault("a length of 0", Http(length=lambda size: 0), BROKEN),
     Fault("a negative length", Http(length=lambda size: -1, end="close"), BROKEN),
     Fault("a length that is not a number", Http(length=lambda size: "five", end="close"), BROKEN),
-    Fault("a length beyond all numbers", Http(length=lambda size: 2**64 + 1, end="close"), BROKEN),
+    Fault("a length beyond all numbers", Http(length=lambda size: 2**64 + 1, end="close"), INVALID),
     Fault("the same length twice", Http(length=lambda size: f"{size}\r\nContent-Length: {size}"), VALUE),
     Fault(
         "two lengths",
@@ -415,7 +415,7 @@ FAULTS = [
     Fault("a cookie", Http(headers=["Set-Cookie: a=b"]), VALUE),
     Fault("100 Continue for ever", raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000), BROKEN),
     Fault("only blank lines", raw(b"\r\n\r\n"), BROKEN),
-    Fault("a blank line first", Http(before=b"\r\n"), VALUE),
+    Fault("a blank line first", Http(before=b"\r\n", end="close"), BROKEN),
     Fault("a close in the blank line", raw(b"HTTP/1.1 200 OK\r\nX-A: b\r\n\r"), BROKEN),
     Fault("a header over two lines", Http(headers=["X-Folded: a\r\n b"]), VALUE),
     Fault("a header without a colon", Http(headers=["X-Odd\r\nX-A: b"]), BROKEN),

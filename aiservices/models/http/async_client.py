@@ -1,143 +1,130 @@
-"""The asynchronous HTTP client for model requests, which uses aiohttp."""
+"""The asynchronous HTTP client, based on libcurl (pycurl), with connections for one event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
-from aiohttp import (
-    ClientConnectorCertificateError,
-    ClientError,
-    ClientHttpProxyError,
-    ClientProxyConnectionError,
-    ClientResponse,
-    ClientSession,
-    ClientTimeout,
-    DummyCookieJar,
-    TCPConnector,
-    hdrs,
-)
-from yarl import URL
+import pycurl
 
 from .base import (
-    CONNECT_SECONDS,
     DRAIN_SECONDS,
-    IDLE_SECONDS,
-    MAX_CACHED_PATHS,
     MAX_CONNECTIONS,
     MAX_ERROR_BYTES,
-    MAX_REPLY_BYTES,
     READ_SECONDS,
     AsyncSigner,
     Attempts,
-    BaseHttpClient,
     BodyDecoder,
     Credentials,
+    CurlError,
+    DeadlineError,
     Headers,
     HttpRequest,
-    ProxyError,
-    ReplyTooLargeError,
     Signer,
-    StatusError,
-    decode_body,
-    find_proxy,
-    ssl_context,
-    validate_headers,
 )
+from .curl import FAILURES, CurlClient, Multi, Transfer, WholeResponse, header_lines, readable_sockets
 
-_MAX_HEADER_LINE = 65536  # as in http.client; aiohttp itself accepts 8190 bytes
-_PIECE = 65536
-_FAILURES: Final = (StatusError, ReplyTooLargeError, ClientError, OSError, EOFError)
+_MAX_SELECTED = 240  # Python's select takes 512 sockets on Windows, and a new connection may need two
+_CHECK_SECONDS = 0.001  # calls that start at the same time need not all look for closed connections
+_PRUNE_SECONDS = 2.0  # libcurl closes connections that the server closed once a second, when a request starts
 
 
-class AiohttpResponse:
-    """An aiohttp response whose body is either complete or still arriving.
-
-    ``aiter_bytes`` reads an unread body in pieces.
+@dataclass(slots=True, eq=False)
+class AsyncStreamedResponse:
+    """An HTTP response of the asynchronous client, whose body is read while it arrives.
 
     Attributes:
-        content: The whole body; b"" if it was left unread.
         status_code: The HTTP status.
         headers: The headers; their names are case-insensitive.
+        content: Always b"", because the body is unread.
     """
 
-    __slots__ = ("_on_close", "_raw", "content", "headers", "status_code")
+    status_code: int
+    headers: Headers
+    _client: AsyncHttpClient
+    _transfer: _AsyncTransfer | None
+    content: bytes = b""
 
-    def __init__(
-        self, raw: ClientResponse, content: bytes, on_close: Callable[[], Awaitable[None]] | None = None
-    ) -> None:
-        self._raw = raw
-        self._on_close = on_close
-        self.content = content
-        self.status_code = raw.status
-        self.headers: Mapping[str, str] = raw.headers
-        if raw.status >= 300:  # errors are read from all values of a header
-            self.headers = Headers(b"%b:%b" % header for header in raw.raw_headers)
-
-    @property
-    def text(self) -> str:
-        """The whole body of the HTTP response, decoded as UTF-8; invalid bytes are replaced."""
-        return self.content.decode(errors="replace")
-
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
         """Yield the pieces of the HTTP response body as they arrive."""
-        pieces = self._raw.content.iter_any()
-        codings = _codings(self._raw)
-        return _decoded(pieces, BodyDecoder(codings)) if codings else pieces
+        codings = self.headers.codings
+        decoder = BodyDecoder(codings) if codings else None
+        while (transfer := self._transfer) is not None:
+            if piece := transfer.take():
+                yield piece if decoder is None else decoder.decode(piece)
+            elif not transfer.done:
+                await transfer.wait()
+            else:
+                await self.aclose()
+                if decoder is not None:
+                    decoder.end()
 
     async def aclose(self) -> None:
-        """Keep the HTTP connection open for other requests if the whole body was read, else close it."""
-        rest = self._raw.content
+        """Release the HTTP connection: keep it for reuse if the response has ended, else close it.
+
+        The end of the response may still arrive within a few milliseconds; this method waits that long.
+        """
+        transfer, self._transfer = self._transfer, None
+        if transfer is None:
+            return
         try:
-            if not rest.at_eof():
-                async with asyncio.timeout(DRAIN_SECONDS):
-                    await rest.readany()
-        except _FAILURES:
+            # a stream is left at its last event, before the empty chunk that ends the body
+            transfer.deadline = time.monotonic() + DRAIN_SECONDS
+            while not transfer.has_ended:
+                transfer.take()
+                await transfer.wait()
+        except FAILURES:
             pass
         finally:
-            self._raw.release()  # closes the connection unless the body was read to its end
-            if self._on_close is not None:
-                on_close, self._on_close = self._on_close, None
-                await on_close()
+            self._client._release(transfer)
+            self._client._leave()
 
 
-class AsyncHttpClient(BaseHttpClient):
+class AsyncHttpClient(CurlClient):
     """An asynchronous HTTP client for one base URL and one event loop.
 
-    Raises TransportError if the environment sets a proxy that cannot be used, or if HTTP does not allow a
-    header.
-
-    Attributes:
-        headers: Sent with every request.
-        failures: The types of the exceptions that ``post`` and the reading of a response raise.
+    Its transfers run in the event loop, which watches their sockets. Raises TransportError if the environment
+    sets a proxy that cannot be used, or if HTTP does not allow a header.
     """
 
     def __init__(self, base_url: str, credentials: Credentials) -> None:
         super().__init__(base_url, credentials)
-        self.failures: tuple[type[Exception], ...] = _FAILURES
         self._sign = credentials.async_sign or _in_thread(credentials.sign)
-        self._proxy = find_proxy(self._base.url(""))
-        self._session = ClientSession(
-            connector=TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=ssl_context()),
-            cookie_jar=DummyCookieJar(),  # a cookie of one conversation must not be sent with another
-            timeout=_DEFAULT_TIMEOUT,
-            auto_decompress=False,  # it does not know all that servers send
-            max_line_size=_MAX_HEADER_LINE,
-            max_field_size=_MAX_HEADER_LINE,
-        )
-        self._urls: dict[str, URL] = {}
+        self._loop = asyncio.get_running_loop()
+        # the event loop that is the default on Windows does not watch sockets for others
+        self._needs_thread = type(self._loop).add_reader is asyncio.AbstractEventLoop.add_reader
+        self._is_closing = self._is_closed = False
+        self._open()
+
+    def _open(self) -> None:
         self._active = 0  # requests whose response is not read to its end
-        self._closing = False
+        limit = min(MAX_CONNECTIONS, _MAX_SELECTED) if self._needs_thread else MAX_CONNECTIONS
+        self._places = asyncio.Semaphore(limit)
+        self._multi: Multi[_AsyncTransfer] = Multi(MAX_CONNECTIONS)
+        self._sockets: _Sockets = (_ThreadSockets if self._needs_thread else _LoopSockets)(
+            self._loop, self._act
+        )
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None  # when libcurl wants to act, in the time of the loop
+        self._idle: list[_AsyncTransfer] = []
+        self._idle_streams: list[_AsyncTransfer] = []
+        # the sockets of idle connections, and when it was noticed that the server had closed them
+        self._kept: dict[int, float | None] = {}
+        self._checked_at = 0.0
+        self._has_closed_connection = False
 
     async def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
-    ) -> AiohttpResponse:
-        """Send an HTTP request, usually POST; return the response, or raise an error for an error status.
+    ) -> WholeResponse | AsyncStreamedResponse:
+        """Send an HTTP request and return the response, or raise StatusError for an error status.
 
-        The body is read completely unless ``unread`` is set. Redirects of 307 and 308 to the same server are
-        followed. Raises one of ``failures``.
+        Redirects of 307 and 308 to the same server are followed. Raises one of ``failures``.
 
         Args:
             request: The request.
@@ -145,93 +132,415 @@ class AsyncHttpClient(BaseHttpClient):
             unread: Return before the body is read, as a stream needs.
             deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
         """
-        self._active += 1
+        url, headers, lines = self._target(request)
+        send = self._start_stream if unread else self._send
+        attempts = Attempts()
+        seconds = READ_SECONDS if timeout is None else timeout
+        await self._enter(seconds, deadline)
         try:
-            # a loop that was busy has not noticed yet which servers closed their connections meanwhile
-            await asyncio.sleep(0)  # the loop collects the events of the sockets
-            await asyncio.sleep(0)  # and runs their callbacks
-            url = self._urls.get(request.path)
-            if url is None:
-                if len(self._urls) >= MAX_CACHED_PATHS:
-                    self._urls = {}
-                url = self._urls[request.path] = URL(self._base.url(request.path), encoded=True)
-            headers: Mapping[str, str] = self._base.headers
-            if request.headers:
-                headers = {**headers, **validate_headers(request.headers)}
-            timeouts = _DEFAULT_TIMEOUT
-            if not (timeout is None and deadline is None):
-                timeouts = _timeout(timeout, deadline, unread=unread)
-            attempts, signed = Attempts(), headers
             while True:
                 if self._sign is not None:  # last, since a signature may cover the URL and the other headers
-                    signature = await self._sign(str(url), request.body, headers)
-                    signed = self._sign_headers(attempts, headers, signature)
-                response = await self._send(url, request, signed, timeouts, unread=unread)
+                    try:
+                        signature = await self._sign(url, request.body, headers)
+                    except OSError as failure:  # it may ask another server for a token
+                        raise CurlError(str(failure)) from failure
+                    lines = header_lines(self._sign_headers(attempts, headers, signature))
+                idle = self._idle_streams if unread else self._idle
+                transfer = idle.pop() if idle else _AsyncTransfer(self, is_stream=unread)
+                transfer.timeout, transfer.deadline = seconds, deadline
+                try:
+                    transfer.prepare(url, lines, request, timeout)
+                    response = await send(transfer)
+                except BaseException:
+                    self._release(transfer)
+                    raise
                 if response.status_code < 300:
                     break
-                next_url = attempts.next_url(str(url), response, signs=self._sign is not None)
-                url = URL(next_url, encoded=True)
+                url = attempts.next_url(url, response, signs=self._sign is not None)
         except BaseException:
-            await self._end_request()
+            self._leave()
             raise
         if not unread:
-            await self._end_request()
+            self._leave()
         return response
 
     async def close(self) -> None:
         """Close all HTTP connections after the running requests have ended."""
-        self._closing = True
+        self._is_closing = True
         if not self._active:
-            await self._session.close()
-
-    async def _end_request(self) -> None:
-        self._active -= 1
-        if self._closing and not self._active:
-            await self._session.close()
+            self.abandon()
 
     def abandon(self) -> None:
-        """Release the HTTP connections when their event loop is already closed and cannot await anything."""
-        try:
-            self._session.close().send(None)
-        except StopIteration:
-            pass
+        """Close all HTTP connections now; the event loop may already be closed."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._sockets.close()
+        self._multi.close()
+        for transfer in (*self._idle, *self._idle_streams):
+            transfer.close()
 
-    async def _send(
-        self,
-        url: URL,
-        request: HttpRequest,
-        headers: Mapping[str, str],
-        timeouts: ClientTimeout,
-        *,
-        unread: bool,
-    ) -> AiohttpResponse:
-        body = request.body
-        async with asyncio.timeout(None) as limit:
-            data: bytes | AsyncIterator[bytes] = body
-            if len(body) > _PIECE:  # the socket accepts a smaller body at once
-                data = _pieces(body, limit, timeouts.sock_read or READ_SECONDS)
-                headers = {**headers, "content-length": str(len(body))}
-            try:
-                raw = await self._session.request(
-                    request.method,
-                    url,
-                    data=data,
-                    headers=headers,
-                    allow_redirects=False,
-                    proxy=self._proxy,
-                    timeout=timeouts,
-                )
-            except ClientConnectorCertificateError as error:
-                raise error.certificate_error from error.certificate_error.__cause__
-            except ClientProxyConnectionError as error:
-                raise ProxyError(f"Cannot connect to proxy: {error.os_error}") from None
-            except ClientHttpProxyError as error:
-                # without its text, which contains the URL of the proxy with the password
-                raise ProxyError(f"Tunnel connection failed: {error.status} {error.message}") from None
-        if unread and raw.status < 300:
-            return AiohttpResponse(raw, b"", self._end_request)
-        async with raw:
-            return AiohttpResponse(raw, await _body(raw))
+    async def _enter(self, seconds: float, deadline: float | None) -> None:
+        """Wait until a request may be sent, because there are not too many at the same time."""
+        self._active += 1
+        try:
+            if not self._places.locked():
+                await self._places.acquire()
+                return
+            if deadline is not None:
+                seconds = min(seconds, deadline - time.monotonic())
+            async with asyncio.timeout(seconds):
+                await self._places.acquire()
+        except BaseException as error:
+            self._active -= 1
+            if isinstance(error, TimeoutError):
+                late = deadline is not None and time.monotonic() >= deadline
+                raise (DeadlineError() if late else CurlError("too many requests")) from error
+            raise
+
+    def _leave(self) -> None:
+        self._places.release()
+        self._active -= 1
+        if self._is_closing and not self._active:
+            self.abandon()
+
+    async def _send(self, transfer: _AsyncTransfer) -> WholeResponse:
+        transfer.limit(transfer.timeout, transfer.deadline)
+        waiter = transfer.waiter = self._loop.create_future()
+        self._begin(transfer)
+        await waiter
+        response = transfer.response(transfer.deadline)
+        self._release(transfer)
+        return response
+
+    async def _start_stream(self, transfer: _AsyncTransfer) -> WholeResponse | AsyncStreamedResponse:
+        self._begin(transfer)
+        while (head := transfer.head()) is None:
+            if transfer.done:
+                raise transfer.error()
+            await transfer.wait()
+        if head[0] < 300:
+            return AsyncStreamedResponse(*head, self, transfer)
+        try:
+            while not transfer.has_ended and transfer.arrived() < MAX_ERROR_BYTES:
+                await transfer.wait()
+        except FAILURES:
+            pass  # an error has its status, whatever happens to its body
+        response = transfer.response(transfer.deadline)
+        self._release(transfer)
+        return response
+
+    def _begin(self, transfer: _AsyncTransfer) -> None:
+        self._multi.add(transfer)
+        self._watch()
+
+    def _release(self, transfer: _AsyncTransfer) -> None:
+        """Keep a transfer for other requests if its response has ended, else close its connection."""
+        if self._is_closed or transfer.is_closed:
+            return
+        self._multi.remove(transfer)
+        self._watch()
+        transfer.stop_timer()
+        if transfer.done:
+            (self._idle_streams if transfer.is_stream else self._idle).append(transfer)
+        else:
+            transfer.close()
+
+    def _act(self, descriptor: int, events: int) -> None:
+        """Let libcurl act on the events of a socket, or on those of its timer."""
+        if self._is_closed:
+            return
+        try:
+            self._multi.act(descriptor, events)
+            self._watch()
+        except BaseException as error:  # of the handler of a signal
+            transfers = tuple(self._multi.transfers.values())
+            for transfer in transfers:
+                self._multi.remove(transfer)
+                transfer.interrupt(error)
+            if not (transfers and isinstance(error, Exception)):
+                raise
+
+    def _watch(self) -> None:
+        """Watch what libcurl wants to be watched now."""
+        for descriptor, action in self._multi.sockets():
+            self._sockets.watch(descriptor, action)
+            if action:
+                self._kept.pop(descriptor, None)
+            else:
+                self._kept[descriptor] = None
+        milliseconds = self._multi.timer()
+        if milliseconds is None:
+            return
+        if milliseconds < 0:
+            self._timer_at = None
+            return
+        self._timer_at = when = self._loop.time() + milliseconds / 1000
+        # a timer that is too early is cheaper than one that is replaced for each request
+        if self._timer is None or self._timer.when() > when:
+            self._set_timer(when)
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._timer_at is None:
+            return
+        if self._loop.time() < self._timer_at - 0.001:
+            self._set_timer(self._timer_at)
+        else:
+            self._timer_at = None
+            self._act(pycurl.SOCKET_TIMEOUT, 0)
+
+    def must_connect(self) -> bool:
+        """Return True if libcurl could choose a connection that was closed or has unrequested data."""
+        if not self._kept:
+            return False
+        now = self._loop.time()
+        if now - self._checked_at > _CHECK_SECONDS:
+            self._checked_at = now
+            self._has_closed_connection = False
+            for descriptor, is_open in readable_sockets(self._kept):
+                since = self._kept[descriptor] or now
+                if is_open and now - since < _PRUNE_SECONDS:
+                    self._kept[descriptor] = since
+                    self._has_closed_connection = True
+                else:  # libcurl has closed it, and the number may now belong to another file
+                    del self._kept[descriptor]
+        return self._has_closed_connection
+
+    def _forget(self) -> list[object]:
+        connections = [self._multi, *self._multi.transfers.values(), *self._idle, *self._idle_streams]
+        self._open()
+        return [self._sockets, *connections]
+
+
+def _receive(data: list[bytes], transfer: _AsyncTransfer, limit: float) -> Generator[int | None, bytes, None]:
+    """Add what arrives to a list, wake the reader, and pause the transfer at a number of bytes.
+
+    A generator continues within its ``try`` block, so it can keep the exception of a signal handler.
+    """
+    answer: int | None = None
+    while True:
+        try:
+            while True:
+                piece = yield answer
+                answer = None
+                if transfer.buffered >= limit:
+                    transfer.is_paused = True
+                    answer = pycurl.WRITEFUNC_PAUSE
+                else:
+                    data.append(piece)
+                    transfer.buffered += len(piece)
+                transfer.wake()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            transfer.interrupts.append(error)
+            answer = 0  # which ends the transfer
+
+
+class _AsyncTransfer(Transfer):
+    """A libcurl handle whose user waits in an event loop.
+
+    Attributes:
+        is_stream: True if the response is read while it arrives.
+        timeout: The seconds for the whole response; for a stream, for each wait.
+        deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
+        waiter: Done when the transfer has ended or, in a stream, when something has arrived.
+        buffered: The number of bytes that have arrived and have not been taken.
+        is_paused: True if too many bytes have not been taken.
+    """
+
+    def __init__(self, client: AsyncHttpClient, *, is_stream: bool) -> None:
+        super().__init__(client._options, is_stream=is_stream)
+        self.is_stream = is_stream
+        self.timeout = READ_SECONDS
+        self.deadline: float | None = None
+        self.waiter: asyncio.Future[None] | None = None
+        self.buffered = 0
+        self.is_paused = False
+        self._client = client
+        self._timer: asyncio.TimerHandle | None = None
+        self._until = self._timer_at = 0.0  # in the time of time.monotonic()
+        if is_stream:
+            receive_head = _receive(self._head, self, float("inf"))
+            receive_body = _receive(self._pieces, self, MAX_ERROR_BYTES)
+            next(receive_head)
+            next(receive_body)
+            self.curl.setopt(pycurl.HEADERFUNCTION, receive_head.send)
+            self.curl.setopt(pycurl.WRITEFUNCTION, receive_body.send)
+
+    def _must_connect(self) -> bool:
+        return self._client.must_connect()
+
+    def end(self, failure: tuple[int, str] | None) -> None:
+        super().end(failure)
+        self.wake()
+
+    def wake(self) -> None:
+        """Continue the task that waits for the transfer."""
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+    def interrupt(self, error: BaseException) -> None:
+        """Let the transfer fail with the exception of a signal handler."""
+        self.interrupts.append(error)
+        self.end((pycurl.E_ABORTED_BY_CALLBACK, "interrupted"))
+
+    def take(self) -> bytes:
+        data = super().take()
+        self.buffered = 0
+        if self.is_paused:
+            self.is_paused = False
+            self.curl.pause(pycurl.PAUSE_CONT)
+            self._client._act(pycurl.SOCKET_TIMEOUT, 0)
+        return data
+
+    async def wait(self) -> None:
+        """Wait until something arrives or the transfer ends.
+
+        Raises one of the failures of the client, such as DeadlineError.
+        """
+        if self.failure is not None:  # only now, when the pieces that arrived before it have been taken
+            raise self.error(self.deadline)
+        loop = self._client._loop
+        now = time.monotonic()
+        until = now + self.timeout
+        if self.deadline is not None:
+            if now >= self.deadline:
+                raise DeadlineError
+            until = min(until, self.deadline)
+        self._until = until
+        if self._timer is None or self._timer_at > until:
+            self._set_timer(until)
+        self.waiter = loop.create_future()
+        await self.waiter
+
+    def _set_timer(self, when: float) -> None:
+        self.stop_timer()
+        self._timer_at = when
+        self._timer = self._client._loop.call_later(when - time.monotonic(), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self.waiter is None or self.waiter.done():
+            return
+        if time.monotonic() < self._until:
+            self._set_timer(self._until)
+            return
+        self.failure = pycurl.E_OPERATION_TIMEDOUT, "no data arrived"
+        self.wake()
+
+    def stop_timer(self) -> None:
+        """Cancel the timer of the waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _Sockets(Protocol):
+    """The interface of objects that watch the sockets of transfers."""
+
+    def watch(self, descriptor: int, action: int) -> None:
+        """Change what a socket is watched for: POLL_IN, POLL_OUT or both; 0 ends it."""
+
+    def close(self) -> None: ...
+
+
+class _LoopSockets:
+    """Sockets that the event loop watches."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, act: Callable[[int, int], None]) -> None:
+        self._loop = loop
+        self._act = act
+        self._actions: dict[int, int] = {}
+
+    def watch(self, descriptor: int, action: int) -> None:
+        before = self._actions.pop(descriptor, 0)
+        ended, begun = before & ~action, action & ~before
+        if ended & pycurl.POLL_IN:
+            self._loop.remove_reader(descriptor)
+        if ended & pycurl.POLL_OUT:
+            self._loop.remove_writer(descriptor)
+        if begun & pycurl.POLL_IN:
+            self._loop.add_reader(descriptor, self._act, descriptor, pycurl.CSELECT_IN)
+        if begun & pycurl.POLL_OUT:
+            self._loop.add_writer(descriptor, self._act, descriptor, pycurl.CSELECT_OUT)
+        if action:
+            self._actions[descriptor] = action
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            for descriptor in tuple(self._actions):
+                self.watch(descriptor, 0)
+
+
+class _ThreadSockets:
+    """Sockets that a thread watches, for event loops that do not watch sockets."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, act: Callable[[int, int], None]) -> None:
+        self._loop = loop
+        self._act = act
+        self._actions: dict[int, int] = {}
+        self._wakes, self._wakened = socket.socketpair()
+        self._wakes.setblocking(False)
+        self._reported = threading.Event()  # the loop has acted on all events
+        self._is_closed = False
+        threading.Thread(target=self._run, name="aiservices-sockets", daemon=True).start()
+
+    def watch(self, descriptor: int, action: int) -> None:
+        if action:
+            self._actions[descriptor] = action
+        else:
+            self._actions.pop(descriptor, None)
+        try:
+            self._wakes.send(b".")
+        except BlockingIOError:
+            pass  # the thread has not read the bytes before it
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._reported.set()
+        self._wakes.close()  # the thread closes the other one
+
+    def _run(self) -> None:
+        with self._wakened:
+            while not self._is_closed:
+                actions = tuple(self._actions.items())
+                reading = [descriptor for descriptor, action in actions if action & pycurl.POLL_IN]
+                writing = [descriptor for descriptor, action in actions if action & pycurl.POLL_OUT]
+                reading.append(self._wakened.fileno())
+                try:
+                    readable, writable, failed = select.select(reading, writing, writing)
+                except (OSError, ValueError):  # a socket was closed meanwhile
+                    time.sleep(0.001)
+                    continue
+                if readable and readable[-1] == reading[-1]:
+                    self._wakened.recv(4096)
+                    readable.pop()
+                events = [(descriptor, pycurl.CSELECT_IN) for descriptor in readable]
+                events += [(descriptor, pycurl.CSELECT_OUT) for descriptor in {*writable, *failed}]
+                if events:
+                    try:
+                        self._loop.call_soon_threadsafe(self._report, events)
+                    except RuntimeError:  # the loop is closed
+                        return
+                    self._reported.wait()
+                    self._reported.clear()
+
+    def _report(self, events: list[tuple[int, int]]) -> None:
+        try:
+            for descriptor, event in events:
+                if self._actions.get(descriptor, 0) & event:
+                    self._act(descriptor, event)
+        finally:
+            self._reported.set()
 
 
 def _in_thread(sign: Signer | None) -> AsyncSigner | None:
@@ -243,68 +552,3 @@ def _in_thread(sign: Signer | None) -> AsyncSigner | None:
         return await asyncio.to_thread(sign, url, body, headers)
 
     return async_sign
-
-
-async def _body(response: ClientResponse) -> bytes:
-    """Read the body of an HTTP response, but only the beginning of a long error response."""
-    length, codings, is_error = response.content_length, _codings(response), response.status >= 300
-    if length is not None and length <= MAX_ERROR_BYTES and not (codings or is_error):
-        return await response.read()  # which is faster
-    pieces, size = [], 0
-    try:
-        async for piece in response.content.iter_any():
-            pieces.append(piece)
-            size += len(piece)
-            if size > MAX_ERROR_BYTES and is_error:
-                break
-            if size > MAX_REPLY_BYTES:
-                raise ReplyTooLargeError
-    except (ClientError, OSError):
-        if not is_error:
-            raise  # an error has its status, whatever happens to its body
-    body = b"".join(pieces)
-    return decode_body(response.status, codings, body) if codings else body
-
-
-def _codings(response: ClientResponse) -> str:
-    return ",".join(response.headers.getall(hdrs.CONTENT_ENCODING, ()))
-
-
-async def _decoded(pieces: AsyncIterator[bytes], decoder: BodyDecoder) -> AsyncIterator[bytes]:
-    async for piece in pieces:
-        yield decoder.decode(piece)
-    decoder.end()
-
-
-async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:
-    """Yield the body of a large HTTP request in pieces; each piece restarts the timeout.
-
-    The timeout after the last piece limits the wait for the headers of the response.
-
-    aiohttp starts its own limit when the whole body has been sent, so it would wait forever for a server that
-    does not read.
-    """
-    loop = asyncio.get_running_loop()
-    for start in range(0, len(body), _PIECE):
-        try:
-            limit.reschedule(loop.time() + seconds)
-        except RuntimeError:
-            pass  # the response arrived before the body was sent
-        yield body[start : start + _PIECE]
-
-
-def _timeout(seconds: float | None, deadline: float | None, *, unread: bool) -> ClientTimeout:
-    """Return aiohttp's timeout settings for a request with a timeout in seconds and a deadline.
-
-    For a streamed body, only each wait is limited.
-    """
-    wait = READ_SECONDS if seconds is None else seconds
-    total = None if unread else seconds
-    if deadline is not None:
-        remaining = max(deadline - time.monotonic(), 0.001)
-        total = remaining if total is None else min(total, remaining)
-    connect = CONNECT_SECONDS if seconds is None else seconds
-    return ClientTimeout(total, connect=wait, sock_connect=connect, sock_read=wait)
-
-
-_DEFAULT_TIMEOUT: Final = _timeout(None, None, unread=True)

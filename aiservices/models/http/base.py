@@ -37,7 +37,7 @@ from ..errors import AuthenticationError, DefinitionError, DefinitionProblem
 # these limits are those of OpenAI's own SDK
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 600.0
-IDLE_SECONDS = 15.0  # routers drop connections that are idle for minutes without telling either end
+IDLE_SECONDS = 15  # routers drop connections that are idle for minutes without telling either end
 MAX_CONNECTIONS = 1000
 MAX_REDIRECTS = 5
 MAX_REPLY_BYTES = 64 * 2**20  # unpacked; a server, or a proxy on the way, must not fill the memory
@@ -68,7 +68,7 @@ class HttpRequest(NamedTuple):
         path: The path below the base URL, percent-encoded, with a query if the API needs one.
         body: The bytes to send.
         headers: Headers of this request only. They replace constant headers of the same names.
-        method: The HTTP method. Blocking clients send POST requests only.
+        method: "POST" or "GET".
     """
 
     path: str
@@ -285,7 +285,7 @@ class TransportError(OSError):
 
 
 class CurlError(OSError):
-    """Raised when an HTTP request or response of the blocking client fails; the cause may be more specific.
+    """Raised when an HTTP request or response fails; the cause may be more specific.
 
     A class of its own, because the handler of a signal may raise any OSError during a request.
     """
@@ -635,20 +635,6 @@ def certificates() -> Certificates:
 
     # certifi completes the store of the system, which the libraries do not read on all of its versions
     return Certificates(certifi.where(), system=sys.platform in ("darwin", "win32"))
-
-
-@cache
-def ssl_context() -> ssl.SSLContext:
-    """Return the TLS context that the HTTP clients of all event loops share.
-
-    Making one reads hundreds of certificates, so there is only one. Raises TransportError.
-    """
-    trusted = certificates()
-    if trusted.system:
-        import truststore
-
-        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return ssl.create_default_context(cafile=trusted.file, capath=trusted.folder)
 
 
 T = TypeVar("T")

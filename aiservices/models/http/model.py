@@ -119,7 +119,7 @@ class ClientSource(Protocol):
 class HttpClients:
     """The HTTP clients of one chat model: one for all blocking calls, and one for each event loop.
 
-    They use libcurl and aiohttp and not the SDK of a provider.
+    They use libcurl and not the SDK of a provider.
 
     Args:
         model_name: The name of the model in error messages.
@@ -203,7 +203,7 @@ class HttpClients:
             raise ModelConnectionError(f"{self.model_name}: {error}") from error
 
     def _make_async(self) -> AsyncHttpClient:
-        from .async_client import AsyncHttpClient  # late, because aiohttp is not needed either
+        from .async_client import AsyncHttpClient  # late, because libcurl is not needed to declare a service
 
         try:
             return AsyncHttpClient(self._base_url, self._credentials())

@@ -411,12 +411,8 @@ _MIN_SECRET_LENGTH = 8  # a shorter key ("ollama") protects nothing and may be a
 _MAX_QUOTED = 300
 _ERROR_STATUS = re.compile(r"[45][0-9][0-9]")
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # they could forge lines of a log
-# the texts of our blocking client, aiohttp and httpx2 for a body that ends too early
-_CUT_SHORT = (
-    ENDED_EARLY,
-    "payload is not completed",
-    "without sending complete message body",
-)
+# the texts of our clients and of httpx2 for a body that ends too early
+_CUT_SHORT = (ENDED_EARLY, "without sending complete message body")
 # for errors that arrive within a stream, when the HTTP status was already a success
 _STATUS_OF_CODE = {
     "authentication_error": 401,
@@ -580,7 +576,7 @@ class ErrorMapper:
             return InvalidReplyError(
                 self._message(f"the reply is larger than {MAX_REPLY_BYTES >> 20} MB; {self._check_address}")
             )
-        # By name, because the classes belong to four HTTP libraries, most of which are not imported.
+        # By name, because the classes belong to several HTTP libraries, most of which are not imported.
         if any("Timeout" in type(link).__name__ for link in chain):
             limit = "in time" if self.timeout is None else f"within {self.timeout:g} s"
             return ModelTimeoutError(

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from faulty_server import CONTENT_LENGTH, FaultyServer
 from loopback import MAX_WAIT
 
-from aiservices.models.http.base import certificates, ssl_context
+from aiservices.models.http.base import certificates
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
@@ -192,10 +192,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
     """Return the authority, which models trust while the test runs."""
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    ssl_context.cache_clear()
     certificates.cache_clear()
     yield authority
-    ssl_context.cache_clear()
     certificates.cache_clear()
 
 

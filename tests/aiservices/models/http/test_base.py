@@ -16,9 +16,8 @@ from growth import growing
 from loopback import MAX_WAIT
 
 from aiservices.models.errors import InvalidReplyError, ModelConnectionError, ModelTimeoutError
-from aiservices.models.http import sync_client
+from aiservices.models.http import curl
 from aiservices.models.http.base import decode_body
-from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 MakeCaller = Callable[[str], Any]
@@ -179,7 +178,9 @@ def test_a_large_body_is_sent_again_to_the_address_of_a_redirect(make_caller: Ma
         assert first == second
 
 
-def test_sending_may_take_longer_than_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sending_may_take_longer_than_connecting(
+    make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def read_late(connection: socket.socket) -> None:
         time.sleep(0.3)
         size = 0
@@ -187,12 +188,10 @@ def test_sending_may_take_longer_than_connecting(monkeypatch: pytest.MonkeyPatch
             size += len(connection.recv(65536))
         connection.sendall(http_response())
 
-    monkeypatch.setattr(sync_client, "CONNECT_SECONDS", 0.1)
-    with (
-        EagerServer(read_late) as server,
-        OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
-    ):
-        assert model.complete(ChatRequest.of("x" * 16_000_000)).text == "Hi"
+    monkeypatch.setattr(curl, "CONNECT_SECONDS", 0.1)
+    with EagerServer(read_late) as server:
+        patient = ChatRequest.of("x" * 16_000_000, options=ChatOptions())
+        assert make_caller(server.base_url).ask(patient) == "Hi"
 
 
 def test_the_time_to_decompress_grows_with_the_number_of_members() -> None:

@@ -19,7 +19,7 @@ from faulty_server import (
 )
 
 from aiservices.models.errors import ModelConnectionError, ModelTimeoutError
-from aiservices.models.http.base import certificates, ssl_context
+from aiservices.models.http.base import certificates
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 MakeCaller = Callable[[str], Any]
@@ -89,14 +89,12 @@ def test_certificates_that_cannot_be_read_are_an_error_that_names_the_setting(
     for file in ("/no/such/file.pem", str(empty)):
         monkeypatch.setenv("SSL_CERT_FILE", file)
         certificates.cache_clear()
-        ssl_context.cache_clear()
         with pytest.raises(ModelConnectionError) as caught:
             make_caller("https://127.0.0.1:1/v1").ask()
         assert str(caught.value).startswith(
             "openai:m: the certificates that SSL_CERT_FILE and SSL_CERT_DIR name cannot be read: "
         )
     certificates.cache_clear()
-    ssl_context.cache_clear()
 
 
 def test_plain_http_where_tls_was_requested_is_a_clear_error(make_caller: MakeCaller) -> None:

@@ -1,0 +1,495 @@
+"""Requests and responses of libcurl (pycurl), as the blocking and the asynchronous HTTP client use them."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import socket
+import ssl
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from functools import partial
+from io import BytesIO
+from itertools import count
+from math import ceil
+from struct import Struct
+from typing import Final, Generic, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakSet
+
+import pycurl
+
+from .base import (
+    CONNECT_SECONDS,
+    ENDED_EARLY,
+    IDLE_SECONDS,
+    MAX_CACHED_PATHS,
+    MAX_ERROR_BYTES,
+    MAX_REPLY_BYTES,
+    BaseHttpClient,
+    ContentCodingError,
+    Credentials,
+    CurlError,
+    DeadlineError,
+    Headers,
+    HttpRequest,
+    ProxyError,
+    ReplyTooLargeError,
+    StatusError,
+    TransportError,
+    certificates,
+    decode_body,
+    find_proxy,
+    validate_headers,
+)
+
+# not all of OSError: the handler of a signal may raise a TimeoutError of its own
+FAILURES: Final = (
+    StatusError,
+    ReplyTooLargeError,
+    CurlError,
+    DeadlineError,
+    TransportError,
+    ContentCodingError,
+)
+_ENDLESS = (
+    2**63 - 1
+)  # bytes of a stream; libcurl ignores a length that no number can hold if there is no limit
+# depending on the version, "SSL certificate problem: X" or "SSL certificate OpenSSL verify result: X (18)"
+_VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
+_CHANGE: Final = Struct("=ii??")  # the arguments of the callback for sockets; only the first two are numbers
+_SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for this option of libcurl
+
+
+class WholeResponse(NamedTuple):
+    """An HTTP response whose body has been read completely.
+
+    Attributes:
+        status_code: The HTTP status.
+        headers: The headers; their names are case-insensitive.
+        content: The body, which is cut off for an error at a length that no message needs.
+    """
+
+    status_code: int
+    headers: Headers
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """The body of the HTTP response as text; bytes that are not UTF-8 are replaced."""
+        return self.content.decode(errors="replace")
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """Yield the whole body of the HTTP response as one piece."""
+        yield self.content
+
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Yield the whole body of the HTTP response as one piece."""
+        yield self.content
+
+    def close(self) -> None:
+        """Do nothing, because the connection of a complete response is already free for other requests."""
+
+    async def aclose(self) -> None:
+        """Do nothing, as ``close``."""
+
+
+class Transfer:
+    """A reusable handle of libcurl, and the state of its current HTTP request.
+
+    pycurl prints and drops the exceptions of callbacks, and the handler of a signal may raise one at the
+    start of any Python function. So the callbacks are methods of built-in types, in which no handler runs.
+
+    Args:
+        options: The options of libcurl that are the same for all requests.
+        is_stream: True if the body is read while it arrives, so that its size is not limited.
+
+    Attributes:
+        curl: The handle.
+        url: The URL of the request.
+        has_proxy: True if the connection goes through a proxy.
+        failure: The code and the message of libcurl if the request failed.
+        done: True if the whole response has arrived.
+        interrupts: The exception of a signal handler that ended the transfer, if there was one.
+        is_closed: True if the handle cannot be used any more.
+    """
+
+    def __init__(self, options: Mapping[int, object], *, is_stream: bool) -> None:
+        self.url = ""
+        self.has_proxy = bool(options[pycurl.PROXY])
+        self.failure: tuple[int, str] | None = None
+        self.done = self.is_closed = False
+        self.interrupts: list[BaseException] = []
+        self._head: list[bytes] = []
+        self._pieces: list[bytes] = []
+        self._lines: list[bytes] | None = None
+        self._method = "POST"
+        self._socket = -1  # of the last request, if its connection is kept
+        self.curl = pycurl.Curl()
+        for option, value in options.items():
+            self.curl.setopt(option, value)
+        self.curl.setopt(pycurl.MAXFILESIZE_LARGE, _ENDLESS if is_stream else MAX_REPLY_BYTES)
+        self.curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
+        self.curl.setopt(pycurl.WRITEFUNCTION, self._pieces.append)
+
+    def prepare(self, url: str, lines: list[bytes], request: HttpRequest, timeout: float | None) -> None:
+        """Set the URL, header lines, body and connection timeout of the next HTTP request."""
+        curl = self.curl
+        curl.setopt(pycurl.FRESH_CONNECT, self._must_connect())
+        self.failure, self.done = None, False
+        self._head.clear()
+        self._pieces.clear()
+        if url != self.url:
+            self.url = url
+            curl.setopt(pycurl.URL, url)
+        if lines is not self._lines:
+            self._lines = lines
+            curl.setopt(pycurl.HTTPHEADER, lines)
+        if request.method != self._method:
+            self._method = request.method
+            curl.setopt(pycurl.HTTPGET if request.method == "GET" else pycurl.POST, 1)
+        # libcurl takes 0 for no limit
+        connect_timeout = max(1, ceil(1000 * (CONNECT_SECONDS if timeout is None else timeout)))
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, connect_timeout)
+        # libcurl repeats a request when a reused connection breaks, so the model may be billed twice. It
+        # cannot repeat a body that it reads from a function.
+        curl.setopt(pycurl.READFUNCTION, BytesIO(request.body).read)
+        curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(request.body))
+
+    def limit(self, timeout: float, deadline: float | None) -> None:
+        """Limit the seconds of the whole transfer; raise DeadlineError if the deadline has passed."""
+        if deadline is not None:
+            timeout = min(timeout, deadline - time.monotonic())
+            if timeout <= 0:
+                raise DeadlineError
+        self.curl.setopt(pycurl.TIMEOUT_MS, max(1, ceil(1000 * timeout)))
+
+    def head(self) -> tuple[int, Headers] | None:
+        """Return the status and the headers of the HTTP response, or None if they have not all arrived."""
+        lines, start = self._head, 0
+        while (end := _blank_line(lines, start)) is not None:
+            if lines[start].startswith(b"HTTP/"):
+                status = int(lines[start].split(None, 2)[1])
+                if status >= 200:  # the lines after the blank one are trailers
+                    return status, Headers(lines[start + 1 : end])
+            start = end + 1  # an interim response, such as 100 Continue, precedes the final one
+        return None
+
+    def take(self) -> bytes:
+        """Return the bytes of the response body that have arrived, and remove them from the buffer."""
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        return data
+
+    def arrived(self) -> int:
+        """Return the number of bytes of the response body that have arrived and have not been taken."""
+        data = Transfer.take(self)
+        self._pieces.append(data)
+        return len(data)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the whole response has arrived, or the request has failed."""
+        return self.done or self.failure is not None
+
+    def response(self, deadline: float | None) -> WholeResponse:
+        """Return the response after the transfer has ended, or raise the error with which it failed."""
+        if self.interrupts:
+            raise self.interrupts.pop()
+        head = self.head()
+        if self.failure is not None and (head is None or head[0] < 300):
+            raise self.error(deadline)
+        if head is None:
+            raise CurlError("the response has no headers")
+        status, headers = head  # an error has its status, whatever happens to its body
+        content = self.take()
+        if status >= 300:
+            content = content[:MAX_ERROR_BYTES]
+        if headers.codings:
+            content = decode_body(status, headers.codings, content)
+        return WholeResponse(status, headers, content)
+
+    def error(self, deadline: float | None = None) -> BaseException:
+        """Return the exception for a transfer that failed, or that ended without a response."""
+        if self.interrupts:
+            return self.interrupts.pop()
+        if deadline is not None and time.monotonic() >= deadline:
+            return DeadlineError()
+        if self.failure is None:
+            return CurlError("the response has no headers")
+        return _error(*self.failure, self)
+
+    def end(self, failure: tuple[int, str] | None) -> None:
+        """Note that the whole response has arrived, or how the request failed."""
+        self.failure, self.done = failure, failure is None
+        self._socket = self.curl.getinfo(pycurl.ACTIVESOCKET)
+
+    def _must_connect(self) -> bool:
+        """Return True if the kept connection was closed or has unrequested data.
+
+        libcurl itself looks for closed connections only once a second.
+        """
+        return self.done and (self._socket < 0 or bool(readable_sockets((self._socket,))))
+
+    def info(self, key: int) -> int:
+        """Return a number that libcurl reports about the last HTTP request, such as a proxy's status code."""
+        value: int = self.curl.getinfo(key)
+        return value
+
+    def close(self) -> None:
+        """Release the handle, even in the middle of a request."""
+        self.is_closed = True
+        self.curl.close()
+
+
+class ComputedInt:
+    """An integer that a function returns, for parameters of built-in functions."""
+
+    __slots__ = ("__index__",)
+
+    __index__: Callable[[], int]
+
+
+T = TypeVar("T", bound=Transfer)
+
+
+class Multi(Generic[T]):
+    """Transfers that run at the same time, whose sockets and timer their user watches.
+
+    The callbacks of libcurl only record what is to be watched, with functions that are written in C; see
+    ``Transfer`` for the reason.
+
+    Args:
+        connections: How many idle connections are kept.
+
+    Attributes:
+        transfers: The running transfers by their handles.
+    """
+
+    def __init__(self, connections: int) -> None:
+        self.transfers: dict[pycurl.Curl, T] = {}
+        self._changes = bytearray(_CHANGE.size * (4 * connections + 64))
+        self._offset = ComputedInt()
+        self._restart()
+        self._timer: deque[int] = deque(maxlen=1)
+        self._multi = pycurl.CurlMulti()
+        record = partial(_CHANGE.pack_into, self._changes, self._offset)
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, record)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._timer.append)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, connections)
+
+    def add(self, transfer: T) -> None:
+        """Begin a transfer that was prepared."""
+        self.transfers[transfer.curl] = transfer
+        self._multi.add_handle(transfer.curl)
+        self.act(pycurl.SOCKET_TIMEOUT, 0)
+
+    def remove(self, transfer: T) -> None:
+        """End a transfer, and close its connection unless the response is complete."""
+        if self.transfers.pop(transfer.curl, None) is not None:
+            self._multi.remove_handle(transfer.curl)
+
+    def act(self, descriptor: int, events: int) -> None:
+        """Let libcurl act on the events of a socket, or on those of its timer."""
+        _, running = self._multi.socket_action(descriptor, events)
+        if running != len(self.transfers):
+            _, done, failures = self._multi.info_read()
+            for curl in done:
+                self._end(curl, None)
+            for curl, code, message in failures:
+                self._end(curl, (code, message))
+
+    def sockets(self) -> list[tuple[int, int]]:
+        """Return the sockets that are to be watched differently now, each with what for: 0, POLL_IN, …"""
+        start, end = self._start, next(self._offsets)
+        if end > len(self._changes) // 2:
+            self._restart()
+        else:
+            self._start = end + _CHANGE.size
+        if start == end:
+            return []
+        changes = _CHANGE.iter_unpack(self._changes[start:end])
+        return [(descriptor, action % pycurl.POLL_REMOVE) for action, descriptor, _, _ in changes]
+
+    def timer(self) -> int | None:
+        """Return the milliseconds after which libcurl wants to act, -1 for never, None if nothing changed."""
+        return self._timer.pop() if self._timer else None
+
+    def close(self) -> None:
+        """End all transfers and close all connections."""
+        for transfer in tuple(self.transfers.values()):
+            self.remove(transfer)
+        self._multi.close()
+
+    def _restart(self) -> None:
+        self._start = 0
+        self._offsets = count(0, _CHANGE.size)
+        self._offset.__index__ = self._offsets.__next__
+
+    def _end(self, curl: pycurl.Curl, failure: tuple[int, str] | None) -> None:
+        transfer = self.transfers.pop(curl)
+        transfer.end(failure)
+        self._multi.remove_handle(curl)
+
+
+class CurlClient(BaseHttpClient):
+    """The parts of the HTTP clients that do not depend on how a caller waits.
+
+    Attributes:
+        headers: Sent with every request.
+        failures: The types of the exceptions that ``post`` and the reading of a response raise.
+    """
+
+    def __init__(self, base_url: str, credentials: Credentials) -> None:
+        super().__init__(base_url, credentials)
+        self.failures: tuple[type[Exception], ...] = FAILURES
+        self._lines = header_lines(self._base.headers)
+        self._options = _connection_options(self._base.url(""))
+        self._urls: dict[str, str] = {}
+        _CLIENTS.add(self)
+
+    def _target(self, request: HttpRequest) -> tuple[str, Mapping[str, str], list[bytes]]:
+        """Return the URL of a request, its headers, and the same as the lines that libcurl expects."""
+        url = self._urls.get(request.path)
+        if url is None:
+            if len(self._urls) >= MAX_CACHED_PATHS:
+                self._urls = {}
+            url = self._urls[request.path] = self._base.url(request.path)
+        if not request.headers:
+            return url, self._base.headers, self._lines
+        headers = {**self._base.headers, **validate_headers(request.headers)}
+        return url, headers, header_lines(headers)
+
+    def _forget(self) -> list[object]:
+        """Forget all connections without closing them, and return what holds them."""
+        raise NotImplementedError
+
+
+_CLIENTS: WeakSet[CurlClient] = WeakSet()
+
+
+def _forget_connections() -> None:
+    """Drop the HTTP connections in a forked process; they stay open for the parent process."""
+    import ctypes  # late, because few processes fork
+
+    for client in tuple(_CLIENTS):
+        for connection in client._forget():
+            # closing it, even at the exit of this process, would end the TLS connection of the parent
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_connections)
+
+
+def _blank_line(lines: list[bytes], start: int) -> int | None:
+    """Return the index of the blank line that ends the headers; None if it has not arrived."""
+    for line_end in (b"\r\n", b"\n"):
+        try:
+            return lines.index(line_end, start)
+        except ValueError:
+            pass
+    return None
+
+
+def readable_sockets(descriptors: Collection[int]) -> list[tuple[int, bool]]:
+    """Return the sockets of idle connections that have data to read or are closed.
+
+    The second part is False if the socket is closed at this end.
+    """
+    if sys.platform == "win32":
+        return [state for state in map(_readable, descriptors) if state is not None]
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [(descriptor, not events & select.POLLNVAL) for descriptor, events in poll.poll(0)]
+
+
+def _readable(descriptor: int) -> tuple[int, bool] | None:
+    try:
+        return (descriptor, True) if select.select([descriptor], [], [], 0)[0] else None
+    except (OSError, ValueError):
+        return descriptor, False
+
+
+def header_lines(headers: Mapping[str, str]) -> list[bytes]:
+    """Convert HTTP headers to the list of lines that libcurl expects."""
+    lines = [
+        # libcurl removes a header without a value, unless a semicolon stands for the colon
+        (f"{name}: {value}" if value else f"{name};").encode("latin-1")
+        for name, value in headers.items()
+    ]
+    return [*lines, b"expect:"]  # it would wait for the status 100 before a large body
+
+
+def _connection_options(url: str) -> dict[int, object]:
+    """Return the libcurl options that are the same for all connections of an HTTP client."""
+    trusted = certificates()
+    options: dict[int, object] = {
+        pycurl.POST: 1,
+        pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
+        pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
+        pycurl.HTTP_CONTENT_DECODING: 0,
+        pycurl.PROXY: find_proxy(url) or "",  # not None: libcurl would read the environment itself
+        pycurl.NOSIGNAL: 1,
+        pycurl.PATH_AS_IS: 1,
+        # a model may think for minutes, in which a connection that broke would not be noticed
+        pycurl.TCP_KEEPALIVE: 1,
+        pycurl.MAXAGE_CONN: IDLE_SECONDS,
+        _SUPPRESS_CONNECT_HEADERS: 1,
+    }
+    if trusted.file:
+        options[pycurl.CAINFO] = options[pycurl.PROXY_CAINFO] = trusted.file
+    if trusted.folder:
+        options[pycurl.CAPATH] = options[pycurl.PROXY_CAPATH] = trusted.folder
+    if trusted.system:
+        options[pycurl.SSL_OPTIONS] = options[pycurl.PROXY_SSL_OPTIONS] = pycurl.SSLOPT_NATIVE_CA
+    return options
+
+
+def _error(code: int, message: str, transfer: Transfer) -> Exception:
+    """Convert a libcurl error to one of the failures of the client, with its cause."""
+    cause = _cause(code, message, transfer)
+    if isinstance(cause, FAILURES):
+        return cause
+    error = CurlError(message)
+    error.__cause__ = cause
+    return error
+
+
+def _cause(code: int, message: str, transfer: Transfer) -> Exception:
+    """Convert a libcurl error to a Python exception, such as TimeoutError or ``ssl.SSLError``."""
+    if code == pycurl.E_FILESIZE_EXCEEDED:
+        return ReplyTooLargeError()
+    tunnel_status = transfer.info(pycurl.HTTP_CONNECTCODE)
+    if tunnel_status >= 300:
+        return ProxyError(f"Tunnel connection failed: {tunnel_status}")
+    if code == pycurl.E_COULDNT_RESOLVE_PROXY or (code == pycurl.E_COULDNT_CONNECT and transfer.has_proxy):
+        return ProxyError(message)
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        return TimeoutError(message)
+    if code == pycurl.E_PARTIAL_FILE:
+        return CurlError(f"the response {ENDED_EARLY}: {message}")
+    if code == pycurl.E_COULDNT_RESOLVE_HOST:
+        return socket.gaierror(message)
+    number = transfer.info(pycurl.OS_ERRNO)
+    if number and code in (pycurl.E_COULDNT_CONNECT, pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR):
+        return OSError(number, message)  # Python makes it a ConnectionRefusedError, for example
+    if code == pycurl.E_PEER_FAILED_VERIFICATION:
+        untrusted = ssl.SSLCertVerificationError(message)
+        reason = _VERIFY_RESULT.search(message)
+        host = urlsplit(transfer.url).hostname
+        # a certificate that is valid itself is one of another host
+        untrusted.verify_message = reason[1] if reason else f"certificate is not valid for '{host}'."
+        return untrusted
+    if "wrong version number" in message:
+        not_tls = ssl.SSLError(message)
+        not_tls.reason = "WRONG_VERSION_NUMBER"
+        return not_tls
+    if code == pycurl.E_SSL_CACERT_BADFILE:
+        return TransportError(f"the certificates cannot be read: {message}")
+    return CurlError(message)
