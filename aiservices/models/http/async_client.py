@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakMethod
 
 import pycurl
 
@@ -486,7 +487,7 @@ class _ThreadSockets:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, act: Callable[[int, int], None]) -> None:
         self._loop = loop
-        self._act = act
+        self._act = WeakMethod(act)  # the thread must not keep the transfers of a closed loop
         self._actions: dict[int, int] = {}
         self._wakes, self._wakened = socket.socketpair()
         self._wakes.setblocking(False)
@@ -535,10 +536,11 @@ class _ThreadSockets:
                     self._reported.clear()
 
     def _report(self, events: list[tuple[int, int]]) -> None:
+        act = self._act()
         try:
             for descriptor, event in events:
-                if self._actions.get(descriptor, 0) & event:
-                    self._act(descriptor, event)
+                if act is not None and self._actions.get(descriptor, 0) & event:
+                    act(descriptor, event)
         finally:
             self._reported.set()
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from faulty_server import FaultyServer, http_response, send
 from loopback import MAX_WAIT
 
 from aiservices.models.openai import OpenAiChatModel
@@ -147,6 +148,57 @@ def test_closing_a_model_lets_a_stream_finish(echo: Any) -> None:
         assert first.text + "".join(delta.text for delta in deltas) == "streamed"
 
 
+class UnwatchingLoop(asyncio.SelectorEventLoop):
+    """An event loop that does not watch sockets for others, as the one that is the default on Windows."""
+
+    add_reader = asyncio.AbstractEventLoop.add_reader
+    remove_reader = asyncio.AbstractEventLoop.remove_reader
+    add_writer = asyncio.AbstractEventLoop.add_writer
+    remove_writer = asyncio.AbstractEventLoop.remove_writer
+
+
+@needs_proc
+@pytest.mark.usefixtures("leaves_nothing")
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+def test_a_loop_that_does_not_watch_sockets_makes_the_same_calls(
+    echo: Any, secure_echo: Any, secure: bool
+) -> None:
+    async def ask_all() -> list[str]:
+        async with model_at(secure_echo if secure else echo) as model:
+
+            async def ask(call: int) -> str:
+                if call % 3 == 0:
+                    return (await model.acomplete(ChatRequest.of(f"{call}"))).text
+                if call % 3 == 1:
+                    deltas = model.astream(ChatRequest.of(f"{call}"))
+                    return "".join([delta.text async for delta in deltas])
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(model.acomplete(ChatRequest.of("cancelled")), 0)
+                return f"{call}"
+
+            return [await ask(call) for call in range(30)] + await asyncio.gather(*map(ask, range(30, 300)))
+
+    with asyncio.Runner(loop_factory=UnwatchingLoop) as runner:
+        assert runner.run(ask_all()) == [f"{call}" for call in range(300)]
+
+
+@needs_proc
+@pytest.mark.usefixtures("leaves_nothing")
+def test_calls_in_the_middle_of_which_a_loop_was_closed_are_dropped_by_the_next_loop() -> None:
+    for make_loop in (asyncio.SelectorEventLoop, UnwatchingLoop):
+        with FaultyServer(send(http_response()[:-5]), send(http_response())) as server:
+            model = model_at(server)
+            loop = make_loop()
+            call = loop.create_task(model.acomplete(ChatRequest.of("x")))
+            loop.run_until_complete(asyncio.sleep(0.05))
+            loop.close()
+            with asyncio.Runner(loop_factory=make_loop) as runner:
+                assert runner.run(model.acomplete(ChatRequest.of("x"))).text == "Hi"
+            assert server.settled(0)
+            call._log_destroy_pending = False  # type: ignore[attr-defined]
+            del call
+
+
 FORK = """
 import json, os, sys
 from aiservices.models.openai import OpenAiChatModel
@@ -248,12 +300,45 @@ print(json.dumps(replies))
 """
 
 
+TLS_FORK_IN_A_LOOP = """
+import asyncio, json, os, sys
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.requests import ChatRequest
+
+model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
+
+async def ask(text):
+    return (await model.acomplete(ChatRequest.of(text))).text
+
+async def ask_all():
+    replies = [await ask("before")]
+    for n in range(5):
+        running = asyncio.create_task(ask(f"running {n}"))
+        await asyncio.sleep(0)
+        child = os.fork()
+        if not child:
+            sys.exit()  # with all that Python does at its end
+        assert os.waitpid(child, 0)[1] == 0
+        replies += [await running, await ask(f"parent {n}")]
+    return replies
+
+replies = asyncio.run(ask_all())
+print(json.dumps(replies))
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
 def test_the_end_of_a_forked_process_leaves_the_connections_of_its_parent_open(
-    secure_echo: Any, run: Any
+    secure_echo: Any, run: Any, is_async: bool
 ) -> None:
-    assert run(TLS_FORK, secure_echo.base_url) == ["before", *(f"parent {n}" for n in range(5))]
-    assert secure_echo.opened == 6
+    if is_async:
+        replies = run(TLS_FORK_IN_A_LOOP, secure_echo.base_url)
+        assert replies == ["before", *(f"{who} {n}" for n in range(5) for who in ("running", "parent"))]
+        assert secure_echo.opened == 1
+    else:
+        assert run(TLS_FORK, secure_echo.base_url) == ["before", *(f"parent {n}" for n in range(5))]
+        assert secure_echo.opened == 6
 
 
 ASYNC_FORK = """

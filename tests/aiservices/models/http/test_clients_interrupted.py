@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -28,12 +29,34 @@ class Desk(Protocol):
 
     def tell(self, question: str) -> Iterator[str]: ...
 
+    async def ask_async(self, question: str) -> str: ...
+
+    def tell_async(self, question: str) -> AsyncIterator[str]: ...
+
+
+def ask(desk: Desk) -> str:
+    return desk.ask("Hello")
+
 
 def tell(desk: Desk) -> str:
     return "".join(desk.tell("Hello"))
 
 
-CALLS: list[Callable[[Desk], str]] = [lambda desk: desk.ask("Hello"), tell]
+def ask_async(desk: Desk) -> str:
+    async def wait() -> str:
+        return await desk.ask_async("Hello")
+
+    return asyncio.run(wait())
+
+
+def tell_async(desk: Desk) -> str:
+    async def read() -> str:
+        return "".join([piece async for piece in desk.tell_async("Hello")])
+
+    return asyncio.run(read())
+
+
+Call = Callable[[Desk], str]
 
 
 @contextmanager
@@ -61,6 +84,11 @@ def hang(connection: socket.socket) -> None:
         pass
 
 
+def hang_in_the_body(connection: socket.socket) -> None:
+    connection.sendall(chunked_response(b" ", end=b""))
+    hang(connection)
+
+
 def send_without_end(connection: socket.socket) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     connection.sendall(chunked_response(end=b""))
@@ -72,10 +100,16 @@ def send_without_end(connection: socket.socket) -> None:
 @pytest.mark.parametrize(
     "error", [Interruption(), TimeoutError("late"), OSError("late"), KeyboardInterrupt()]
 )
-@pytest.mark.parametrize("call", CALLS, ids=["blocking", "iterator"])
-@pytest.mark.parametrize("action", [hang, send_without_end])
+@pytest.mark.parametrize(
+    ("call", "action"),
+    [
+        *[(call, action) for call in (ask, tell) for action in (hang, hang_in_the_body, send_without_end)],
+        # asyncio itself may lose an exception, or a task, while it is busy
+        *[(call, action) for call in (ask_async, tell_async) for action in (hang, hang_in_the_body)],
+    ],
+)
 def test_an_exception_of_a_signal_handler_is_raised_at_once(
-    action: Action, call: Callable[[Desk], str], error: BaseException, capfd: pytest.CaptureFixture[str]
+    call: Call, action: Action, error: BaseException, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with FaultyServer(action) as server:
         desk = desk_at(server)
@@ -86,3 +120,15 @@ def test_an_exception_of_a_signal_handler_is_raised_at_once(
         assert time.monotonic() - start < MAX_WAIT / 4
         assert len(server.requests) == 1
     assert capfd.readouterr().err == ""  # pycurl prints the exceptions of callbacks
+
+
+@pytest.mark.parametrize("call", [ask, tell, ask_async, tell_async])
+def test_an_exception_of_a_function_for_the_key_is_raised_without_a_request(call: Call) -> None:
+    def key() -> str:
+        raise Interruption
+
+    with FaultyServer(hang) as server:
+        desk = create(Desk, OpenAiChatModel("m", base_url=server.base_url, api_key=key))
+        with pytest.raises(Interruption):
+            call(desk)
+        assert server.requests == []

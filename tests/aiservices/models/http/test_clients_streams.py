@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -121,6 +123,37 @@ def test_a_stream_that_is_garbage_collected_closes_its_connection() -> None:
         deltas.append(deltas)  # a cycle, which only the collector finds
         del deltas
         gc.collect()
+        assert server.settled(0)
+
+
+def test_a_stream_that_is_read_slowly_is_not_kept_in_memory(make_caller: MakeCaller) -> None:
+    sent = 0
+    events = piece("x" * 1000) * 64
+
+    def send_much(connection: socket.socket) -> None:
+        nonlocal sent
+        connection.sendall(chunked_response(end=b"", content_type="text/event-stream"))
+        connection.settimeout(0.2)
+        try:
+            while sent < 500:
+                connection.sendall(b"%x\r\n%b\r\n" % (len(events), events))
+                sent += 1
+        except TimeoutError:
+            connection.settimeout(MAX_WAIT)
+            connection.recv(1)
+
+    with FaultyServer(send_much) as server:
+
+        async def read_slowly() -> None:
+            async with (
+                OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
+                aclosing(model.astream(ChatRequest.of("Hello"))) as deltas,
+            ):
+                await anext(deltas)
+                await asyncio.sleep(1)
+
+        asyncio.run(read_slowly())
+        assert 0 < sent < 400
         assert server.settled(0)
 
 
