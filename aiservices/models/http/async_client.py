@@ -57,8 +57,9 @@ class AsyncStreamedResponse:
         codings = self.headers.codings
         decoder = BodyDecoder(codings) if codings else None
         while (transfer := self._transfer) is not None:
-            if piece := transfer.take():
-                yield piece if decoder is None else decoder.decode(piece)
+            if pieces := transfer.take():
+                for piece in pieces if decoder is None else map(decoder.decode, pieces):
+                    yield piece
             elif not transfer.done:
                 await transfer.wait()
             else:
@@ -394,14 +395,14 @@ class _AsyncTransfer(Transfer):
         self.interrupts.append(error)
         self.end((pycurl.E_ABORTED_BY_CALLBACK, "interrupted"))
 
-    def take(self) -> bytes:
-        data = super().take()
+    def take(self) -> list[bytes]:
+        pieces = super().take()
         self.buffered = 0
         if self.is_paused:
             self.is_paused = False
             self.curl.pause(pycurl.PAUSE_CONT)
             self._client._act(pycurl.SOCKET_TIMEOUT, 0)
-        return data
+        return pieces
 
     async def wait(self) -> None:
         """Wait until something arrives or the transfer ends.

@@ -178,18 +178,16 @@ class Transfer:
             start = end + 1  # an interim response, such as 100 Continue, precedes the final one
         return None
 
-    def take(self) -> bytes:
-        """Return the bytes of the response body that have arrived, and remove them from the buffer."""
-        pieces = self._pieces
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        return data
+    def take(self) -> list[bytes]:
+        """Return the pieces of the response body that have arrived, and remove them from the buffer."""
+        pieces = self._pieces.copy()
+        self._pieces.clear()
+        return pieces
 
     def arrived(self) -> int:
         """Return the number of bytes of the response body that have arrived and have not been taken."""
-        data = Transfer.take(self)
-        self._pieces.append(data)
-        return len(data)
+        self._pieces[:] = [b"".join(self._pieces)]
+        return len(self._pieces[0])
 
     @property
     def has_ended(self) -> bool:
@@ -206,7 +204,7 @@ class Transfer:
         if head is None:
             raise CurlError("the response has no headers")
         status, headers = head  # an error has its status, whatever happens to its body
-        content = self.take()
+        content = b"".join(self.take())
         if status >= 300:
             content = content[:MAX_ERROR_BYTES]
         if headers.codings:

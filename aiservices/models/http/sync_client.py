@@ -69,9 +69,8 @@ class StreamedResponse:
         transfer, codings = self._transfer, self.headers.codings
         decoder = BodyDecoder(codings) if codings else None
         while transfer is not None:
-            piece = transfer.take()
-            if piece:
-                yield piece if decoder is None else decoder.decode(piece)
+            pieces = transfer.take()
+            yield from pieces if decoder is None else map(decoder.decode, pieces)
             if transfer.done:
                 self.close()
                 if decoder is not None:
