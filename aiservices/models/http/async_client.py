@@ -211,14 +211,16 @@ class AsyncHttpClient(CurlClient):
     async def _send(self, transfer: _AsyncTransfer) -> WholeResponse:
         transfer.limit(transfer.timeout, transfer.deadline)
         waiter = transfer.waiter = self._loop.create_future()
-        self._begin(transfer)
+        self._multi.add(transfer)
+        self._act(pycurl.SOCKET_TIMEOUT, 0)
         await waiter
         response = transfer.response(transfer.deadline)
         self._release(transfer)
         return response
 
     async def _start_stream(self, transfer: _AsyncTransfer) -> WholeResponse | AsyncStreamedResponse:
-        self._begin(transfer)
+        self._multi.add(transfer)
+        self._act(pycurl.SOCKET_TIMEOUT, 0)
         while (head := transfer.head()) is None:
             if transfer.done:
                 raise transfer.error()
@@ -234,21 +236,17 @@ class AsyncHttpClient(CurlClient):
         self._release(transfer)
         return response
 
-    def _begin(self, transfer: _AsyncTransfer) -> None:
-        self._multi.add(transfer)
-        self._watch()
-
     def _release(self, transfer: _AsyncTransfer) -> None:
         """Keep a transfer for other requests if its response has ended, else close its connection."""
         if self._is_closed or transfer.is_closed:
             return
-        self._multi.remove(transfer)
-        self._watch()
         transfer.stop_timer()
         if transfer.done:
             (self._idle_streams if transfer.is_stream else self._idle).append(transfer)
-        else:
-            transfer.close()
+            return
+        self._multi.remove(transfer)
+        self._act(pycurl.SOCKET_TIMEOUT, 0)
+        transfer.close()
 
     def _act(self, descriptor: int, events: int) -> None:
         """Let libcurl act on the events of a socket, or on those of its timer."""
@@ -382,7 +380,7 @@ class _AsyncTransfer(Transfer):
         return self._client.must_connect()
 
     def end(self, failure: tuple[int, str] | None) -> None:
-        super().end(failure)
+        self.failure, self.done = failure, failure is None
         self.wake()
 
     def wake(self) -> None:

@@ -16,7 +16,7 @@ from io import BytesIO
 from itertools import count
 from math import ceil
 from struct import Struct
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -271,20 +271,20 @@ class Multi(Generic[T]):
     def __init__(self, connections: int) -> None:
         self.transfers: dict[pycurl.Curl, T] = {}
         self._changes = bytearray(_CHANGE.size * (4 * connections + 64))
-        self._offset = ComputedInt()
+        self._start = 0
+        self._offset, self._offsets = ComputedInt(), count()
         self._restart()
         self._timer: deque[int] = deque(maxlen=1)
         self._multi = pycurl.CurlMulti()
-        record = partial(_CHANGE.pack_into, self._changes, self._offset)
+        record = partial(_CHANGE.pack_into, self._changes, cast("int", self._offset))
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, record)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._timer.append)
         self._multi.setopt(pycurl.M_MAXCONNECTS, connections)
 
     def add(self, transfer: T) -> None:
-        """Begin a transfer that was prepared."""
+        """Add a transfer that was prepared. It begins with the next call of ``act`` for the timer."""
         self.transfers[transfer.curl] = transfer
         self._multi.add_handle(transfer.curl)
-        self.act(pycurl.SOCKET_TIMEOUT, 0)
 
     def remove(self, transfer: T) -> None:
         """End a transfer, and close its connection unless the response is complete."""

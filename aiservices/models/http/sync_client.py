@@ -277,7 +277,7 @@ class _StreamTransfer(Transfer):
         self.timeout = timeout
         self.deadline = deadline
         self._multi.add(self)
-        self._watch()
+        self._act(pycurl.SOCKET_TIMEOUT, 0)
         while (head := self.head()) is None:
             if self.done:
                 raise self.error()
@@ -326,9 +326,6 @@ class _StreamTransfer(Transfer):
         if descriptor == pycurl.SOCKET_TIMEOUT:
             self._timer_at = None
         self._multi.act(descriptor, events)
-        self._watch()
-
-    def _watch(self) -> None:
         for descriptor, action in self._multi.sockets():
             self._poll.watch(descriptor, action)
         milliseconds = self._multi.timer()
