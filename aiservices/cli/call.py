@@ -21,7 +21,7 @@ from collections.abc import (
 from itertools import islice
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rich.live import Live
 from rich.text import Text
@@ -40,19 +40,20 @@ from ..models.registry import find_model
 from ..prices import Prices, PublishedPrices
 from ..remote.codec import codec_for, write_result
 from ..remote.contract import Method, contract_of
-from ..rows import BatchEngine, Progress, RayEngine, Rows, SparkEngine, estimate, map_rows
+from ..rows import BatchEngine, RayEngine, Rows, SparkEngine, estimate, map_rows
 from ..rows.engines.batch import BatchRecord, batch_folder, fetch_responses, read_records
 from ..rows.engines.batch_services import BatchService, batch_model, batch_service
 from ..rows.mapping import RowSettings, job_for
+from ..rows.progress import ProgressLine
 from ..rows.runner import Engine
 from ..service.methods import plan_of, preview, result_of
 from ..service.signatures import ReturnShape
 from .console import print_text, stdout_console
 from .errors import UsageError
+from .map_options import EngineName, MapOptions
 from .services import find_target, make_service, selected_methods
 from .values import display_text, read_arguments
 
-EngineName: TypeAlias = Literal["direct", "batch", "ray", "spark"]
 _ENGINES: Mapping[EngineName, Callable[[], Engine | None]] = {
     "direct": lambda: None,
     "batch": BatchEngine,
@@ -61,51 +62,12 @@ _ENGINES: Mapping[EngineName, Callable[[], Engine | None]] = {
 }
 
 
-class MapSettings(NamedTuple):
-    """The options of the command ``map``.
-
-    Attributes:
-        key: The column that identifies a row.
-        columns: ``PARAMETER=COLUMN`` for parameters whose column has another name.
-        limit: The maximum number of rows to process.
-        max_money: The highest cost of the run, in US dollars.
-        max_requests: The highest number of requests.
-        rpm: Requests per minute.
-        tpm: Tokens per minute.
-        max_concurrency: How many rows are processed at the same time.
-        restart: Discard the results of an earlier run.
-        retry_failed: Process all rows that failed again, also those that the model refused.
-        review: A file for the rows with uncertain answers.
-        unsure_below: The probability below which an answer is uncertain.
-        reviewed: A review file that people have completed.
-        cache: The file of a response cache.
-        engine: "direct", "batch" for the batch service of the provider, or "ray" or "spark" for their workers
-            on this machine.
-    """
-
-    key: str | None
-    columns: Sequence[str]
-    limit: int | None
-    max_money: float | None
-    max_requests: int | None
-    rpm: float | None
-    tpm: float | None
-    max_concurrency: int | None
-    restart: bool
-    retry_failed: bool
-    review: str | None
-    unsure_below: float | None
-    reviewed: str | None
-    cache: str | None = None
-    engine: EngineName = "direct"
-
-
 def map_table(
     target_name: str,
     model: str | None,
     source: str,
     output: str,
-    settings: MapSettings,
+    options: MapOptions,
     *,
     sample: int | None,
     dry_run: bool,
@@ -121,17 +83,18 @@ def map_table(
     if len(names) > 1:
         raise UsageError(f"{target_name} has several methods; name one of them: {', '.join(names)}")
     method = getattr(service, names[0])
-    options = _row_settings(method, output, settings)
+    settings = _row_settings(method, output, options)
     if dry_run:
-        _show_plan(method, source, options)
+        _show_plan(method, source, settings)
         return
     if sample is not None:
-        print(estimate(method, source, sample=sample, **options))
+        print(estimate(method, source, sample=sample, **settings))
         return
-    line = _ProgressLine()
-    options["progress"] = line
+    line = ProgressLine()
+    if options.progress:
+        settings["progress"] = line
     try:
-        rows: Rows[object] = map_rows(method, source, **options)
+        rows: Rows[object] = map_rows(method, source, **settings)
     except KeyboardInterrupt:
         line.close()
         message = "finished rows are stored: the same command continues with the others"
@@ -142,31 +105,49 @@ def map_table(
     print(rows.summary)
 
 
-def _row_settings(method: object, output: str, settings: MapSettings) -> RowSettings:
+def _row_settings(method: object, output: str, options: MapOptions) -> RowSettings:
     columns = {}
-    for text in settings.columns:
+    for text in options.column:
         name, equals, column = text.partition("=")
         if not (name and equals and column):
             raise UsageError(f"--column {text} must be PARAMETER=COLUMN, such as text=body")
         columns[name] = column
-    prices = _prices(method, required=settings.max_money is not None)
-    return RowSettings(
-        key=settings.key,
+    prices = _prices(method, required=options.max_money is not None)
+    settings = RowSettings(
+        key=options.key,
         columns=columns,
+        delimiter=options.delimiter,
+        encoding=options.encoding,
         to=output,
-        limit=settings.limit,
+        prefix=options.prefix,
+        error_column=options.error_column,
+        usage=options.usage,
+        explode=options.explode,
+        journal=options.journal,
+        limit=options.limit,
+        nulls=options.nulls,
         budget=Budget(
-            money=settings.max_money, requests=settings.max_requests, prices={} if prices is None else prices
+            money=options.max_money,
+            requests=options.max_requests,
+            tokens=options.max_tokens,
+            seconds=options.max_seconds,
+            prices={} if prices is None else prices,
         ),
-        limits=Limits(settings.rpm, settings.tpm, settings.max_concurrency),
-        restart=settings.restart,
-        retry_failed=True if settings.retry_failed else None,
-        review=settings.review,
-        unsure_below=settings.unsure_below,
-        reviewed=settings.reviewed,
-        cache=None if settings.cache is None else ResponseCache(settings.cache),
-        engine=_ENGINES[settings.engine](),
+        limits=Limits(options.rpm, options.tpm, options.max_concurrency),
+        restart=options.restart,
+        retry_failed=options.retry_failed,
+        dedupe=options.dedupe,
+        review=options.review,
+        unsure_below=options.unsure_below,
+        reviewed=options.reviewed,
+        cache=None if options.cache is None else ResponseCache(options.cache),
+        engine=_ENGINES[options.engine](),
     )
+    if options.row_timeout is not None:
+        settings["row_timeout"] = options.row_timeout
+    if options.max_failures is not None:
+        settings["max_failures"] = options.max_failures
+    return settings
 
 
 def _prices(method: object, *, required: bool) -> Prices | None:
@@ -190,25 +171,6 @@ def _show_plan(method: Any, source: str, options: RowSettings) -> None:
     first = next(iter(job.rows()), None)
     if first is not None:
         print_text(str(preview(method, **job.method.arguments(first))))
-
-
-class _ProgressLine:
-    """Shows a run's progress on one line of the terminal; prints nothing if there is no terminal."""
-
-    def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._is_open = False
-
-    def __call__(self, progress: Progress) -> None:
-        if self._is_terminal:
-            self._is_open = True
-            print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """End the progress line with a line break."""
-        if self._is_open:
-            self._is_open = False
-            print(file=sys.stderr)
 
 
 # --- The commands for batches ---

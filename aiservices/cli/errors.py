@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import IntEnum
@@ -42,10 +42,13 @@ class CommandFailedError(Exception):
 
 
 @contextmanager
-def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
+def report_errors(
+    *, debug: bool, as_json: bool = False, wording: Callable[[str], str] = str
+) -> Iterator[None]:
     """Context manager that prints errors to standard error and ends the command with an exit code.
 
     ``debug`` also prints the traceback. ``as_json`` also writes the error as JSON to standard output.
+    ``wording`` changes the message, for example from the names of Python parameters to those of options.
     """
     try:
         yield
@@ -64,7 +67,7 @@ def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
         # Imported late, because it imports rich and the library.
         from .console import print_text
 
-        print_text(f"error: {_message_of(error)}", file=sys.stderr)
+        print_text(f"error: {wording(_message_of(error))}", file=sys.stderr)
         raise typer.Exit(_exit_code_of(error)) from None
 
 

@@ -114,6 +114,13 @@ class Engine(Enum):
     SPARK = "spark"
 
 
+class Nulls(Enum):
+    """What an empty cell gives whose parameter is not optional: an error, or null as the answer."""
+
+    ERROR = "error"
+    NULL = "null"
+
+
 Output = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output of the command map.")]
 
 _TARGET = "A service as MODULE:NAME or FILE.py:NAME: an interface, a service, or a function that creates one."
@@ -252,7 +259,10 @@ def check(
 def map_(
     target: Target,
     table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="A CSV, JSONL, JSON, Parquet or Arrow file, or a folder.")
+        str,
+        typer.Argument(
+            metavar="TABLE", help="A CSV, JSONL, JSON, Parquet or Arrow file, a folder, or a URL."
+        ),
     ],
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file for the table with the answers.")],
     model: Model = None,
@@ -261,20 +271,59 @@ def map_(
         list[str] | None,
         typer.Option(metavar="PARAMETER=COLUMN", help="The column of a parameter. Repeatable."),
     ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="The delimiter of CSV files; recognized by default.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="The encoding of CSV files; recognized by default.")
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(help="The beginning of the names of new columns.")] = None,
+    error_column: Annotated[
+        str | None, typer.Option(help='The name of the column with errors; by default "error".')
+    ] = None,
+    usage: Annotated[
+        bool, typer.Option("--usage", help="Add the columns tokens, cost, attempts and seconds.")
+    ] = False,
+    explode: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Write a row for each item of this list.")
+    ] = None,
+    nulls: Annotated[
+        Nulls, typer.Option(help="What an empty cell gives whose parameter is not optional.")
+    ] = Nulls.ERROR,
     limit: Annotated[int | None, typer.Option(help="Process only the first rows.", min=1)] = None,
     max_money: Annotated[
         float | None, typer.Option(help="The highest cost of the run, in US dollars.")
     ] = None,
     max_requests: Annotated[int | None, typer.Option(help="The highest number of requests.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="The highest number of tokens.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="The longest duration of the run.")] = None,
     rpm: Annotated[float | None, typer.Option(help="Requests per minute.")] = None,
     tpm: Annotated[float | None, typer.Option(help="Tokens per minute.")] = None,
     max_concurrency: Annotated[int | None, typer.Option(help="Rows at the same time; 64 by default.")] = None,
+    row_timeout: Annotated[
+        float | None, typer.Option(help="The seconds after which a row has an error; 600 by default.")
+    ] = None,
+    max_failures: Annotated[
+        float | None,
+        typer.Option(help="The share of failed rows that ends the run; 0.5 by default, 1 for never."),
+    ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The file for finished rows; OUTPUT.journal by default."),
+    ] = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Discard the results of an earlier run.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Process all rows again that had an error.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--retry-failed/--no-retry-failed",
+            help="Process all rows with an error again, or none; by default those whose error may pass.",
+        ),
+    ] = None,
+    dedupe: Annotated[
+        bool, typer.Option("--dedupe/--no-dedupe", help="Ask about equal rows once, or about each.")
+    ] = True,
     review: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write rows with unsure answers to a CSV file.")
     ] = None,
@@ -291,6 +340,10 @@ def map_(
     engine: Annotated[
         Engine, typer.Option(help="batch: half the price, hours; ray, spark: more processors.")
     ] = Engine.DIRECT,
+    progress: Annotated[
+        bool,
+        typer.Option("--progress/--no-progress", help="Show the progress; each 30 seconds in a log."),
+    ] = True,
     sample: Annotated[
         int | None,
         typer.Option(help="Process only this many rows, and estimate tokens, cost and time of all.", min=1),
@@ -303,29 +356,46 @@ def map_(
     """Call a method for each row of a table.
 
     The columns are the method's arguments, by name. To continue a stopped run, use the same command again:
-    finished rows are in OUTPUT.journal. Needs the extra tables for Parquet and Arrow files.
+    finished rows are in OUTPUT.journal. Needs the extra tables for Parquet and Arrow files and for URLs.
     """
-    with report_errors(debug=debug):
-        from .call import MapSettings, map_table
+    from .map_options import in_options
 
-        settings = MapSettings(
-            key,
-            column or [],
-            limit,
-            max_money,
-            max_requests,
-            rpm,
-            tpm,
-            max_concurrency,
-            restart,
-            retry_failed,
-            review,
-            unsure_below,
-            reviewed,
-            cache,
-            engine.value,
+    with report_errors(debug=debug, wording=in_options):
+        from .call import map_table
+        from .map_options import MapOptions
+
+        options = MapOptions(
+            key=key,
+            column=column or [],
+            delimiter=delimiter,
+            encoding=encoding,
+            prefix=prefix,
+            error_column=error_column,
+            usage=usage,
+            explode=explode,
+            nulls=nulls.value,
+            limit=limit,
+            max_money=max_money,
+            max_requests=max_requests,
+            max_tokens=max_tokens,
+            max_seconds=max_seconds,
+            rpm=rpm,
+            tpm=tpm,
+            max_concurrency=max_concurrency,
+            row_timeout=row_timeout,
+            max_failures=max_failures,
+            journal=journal,
+            restart=restart,
+            retry_failed=retry_failed,
+            dedupe=dedupe,
+            review=review,
+            unsure_below=unsure_below,
+            reviewed=reviewed,
+            cache=cache,
+            engine=engine.value,
+            progress=progress,
         )
-        map_table(target, model, table, output, settings, sample=sample, dry_run=dry_run)
+        map_table(target, model, table, output, options, sample=sample, dry_run=dry_run)
 
 
 @application.command()

@@ -29,7 +29,7 @@ from os import PathLike
 from pathlib import Path
 from queue import SimpleQueue
 from statistics import fmean, stdev
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from output_parsers.result.reading import dump_json
 
@@ -41,7 +41,6 @@ from ..models.errors import (
     DefinitionError,
     DefinitionProblem,
     counted,
-    import_extra,
     is_at_least,
     is_positive,
 )
@@ -49,10 +48,10 @@ from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords
 from .fields import Fields, answer_columns, json_value, output_fields
 from .outputs import check_output, to_dataframe
+from .progress import ProgressSetting, progress_callback
 from .review import Review, read_reviewed
 from .row import (
     MappedMethod,
-    Progress,
     Row,
     Summary,
     content_id,
@@ -64,48 +63,12 @@ from .row import (
 from .runner import Engine, Job, RunSettings
 from .tables import Table, is_series, open_table
 
-# --- Progress bars ---
-
-
-def progress_callback(setting: bool | Callable[[Progress], object]) -> Callable[[Progress], object] | None:
-    """Convert the setting ``progress`` to a callback: True to a progress bar, and False to None."""
-    if setting is True:
-        return ProgressBar()
-    if setting is False or setting is None:
-        return None
-    if not callable(setting):
-        message = f"progress is {setting!r}; pass True, False or a function that receives the progress"
-        raise DefinitionError([DefinitionProblem("map_rows", message)])
-    return setting
-
-
-class ProgressBar:
-    """A tqdm progress bar, in a terminal or a notebook."""
-
-    def __init__(self) -> None:
-        self._tqdm = import_extra("tqdm.auto", "tables", "progress=True")
-        self._bar: Any = None
-
-    def __call__(self, progress: Progress) -> None:
-        if self._bar is None:
-            self._bar = self._tqdm.tqdm(total=progress.total, unit=" rows")
-        self._bar.n = progress.rows
-        parts = [counted(progress.errors, "error")] if progress.errors else []
-        if progress.cost:
-            expected = progress.expected_cost
-            parts.append(f"cost {progress.cost:.4g}" + ("" if expected is None else f" of {expected:.4g}"))
-        self._bar.set_postfix_str(", ".join(parts), refresh=False)
-        self._bar.refresh()
-
-    def close(self) -> None:
-        """Stop updating the progress bar, and leave it on the screen."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-
 T = TypeVar("T")
+<<<<<<< HEAD
 ProgressSetting: TypeAlias = bool | Callable[[Progress], object]
+=======
+_DEFAULT_CONCURRENCY = 64
+>>>>>>> 39def02c (The command map has each setting of map_rows and names options in its messages; progress without a terminal is a line each 30 seconds)
 _MAX_WAITING = 256  # rows that wait for a slow consumer
 _END = object()
 _PAGE_ROWS = 1000  # so many rows are read for an index
@@ -317,7 +280,8 @@ class RowSettings(TypedDict, total=False):
         limit: Process only the first rows.
         nulls: What a null cell of a parameter that is not optional gives, without a request: "error" is an
             error of the row, the default, and "null" is null as its answer.
-        progress: True for a progress bar, or a function that receives the progress.
+        progress: True for a progress bar, or a line each 30 seconds if there is no terminal; or a function
+            that receives the progress.
         review: A CSV file for the rows with uncertain answers, with a column for a person's answer.
         unsure_below: The probability below which an answer is uncertain; by default the threshold of its
             calibration.

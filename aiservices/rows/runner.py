@@ -107,7 +107,8 @@ _GENERAL_NAMES = frozenset(
 )
 _MIN_ROWS_FOR_SHARE = 50
 _SHARED_BUDGET = re.compile(r"raise SharedBudget\((\w+)=…\)")
-_PROGRESS_SECONDS = 0.1
+_PROGRESS_SECONDS = 0.1  # at least so long between two reports
+_REPORT_SECONDS = 5.0  # and so long if no row is finished
 
 
 class RunTrace(Protocol):
@@ -307,6 +308,7 @@ class Runner:
         shared = self._spent if self._settings.collect is None else using_accounts(())
         with shared, context:  # the tasks copy the context, so that all calls share the budget
             workers = [asyncio.create_task(self._work()) for _ in range(self._settings.max_concurrency)]
+        ticking = asyncio.create_task(self._report_regularly())
         early: dict[int, Row[Any]] = {}
         expected, running = 0, len(workers)
         try:
@@ -328,9 +330,9 @@ class Runner:
             for number in sorted(early):  # a stopped run leaves gaps
                 yield early[number]
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            for task in (ticking, *workers):
+                task.cancel()
+            await asyncio.gather(ticking, *workers, return_exceptions=True)
             self._report(at_end=True)
             close = getattr(self._settings.progress, "close", None)
             if close is not None:
@@ -515,6 +517,12 @@ class Runner:
         if self._trace is not None:
             self._trace.count("error" if row.error else "cached" if row.cached else "answered")
         self._report()
+
+    async def _report_regularly(self) -> None:
+        """Report the progress also while no row is finished."""
+        while self._settings.progress is not None:
+            await asyncio.sleep(_REPORT_SECONDS)
+            self._report()
 
     def _report(self, *, at_end: bool = False) -> None:
         now = time.monotonic()
