@@ -82,6 +82,7 @@ class Journal:
         self._reader: BinaryIO | None = None
         self.damaged_lines = 0
         self.people: dict[str, str] = {}
+        self._has_replies = self._has_keys = False  # so that a new journal needs fewer look-ups
         # a database without a name is in a file that SQLite deletes by itself
         self._index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._index.executescript(_TABLES)
@@ -217,15 +218,23 @@ class Journal:
         if "done" in entry:
             row = entry["done"]
             run("INSERT OR REPLACE INTO done VALUES (?, ?)", (row, offset))
-            run("DELETE FROM reply WHERE id = ?", (row,))
-            if "key" in entry:
-                run("INSERT OR REPLACE INTO known_key VALUES (?, ?)", (_text(entry["key"]), row))
+            if self._has_replies:
+                run("DELETE FROM reply WHERE id = ?", (row,))
+            self._remember_key(entry, row)
         elif "same" in entry:
-            run("INSERT OR REPLACE INTO known_key VALUES (?, ?)", (_text(entry["key"]), entry["same"]))
+            self._remember_key(entry, entry["same"])
         elif "reply" in entry:
+            self._has_replies = True
             run("INSERT OR REPLACE INTO reply VALUES (?, ?, ?)", (entry["reply"], entry["call"], offset))
         elif "person" in entry:
             self.people[str(entry["person"])] = str(entry["value"])
+
+    def _remember_key(self, entry: Mapping[str, object], row: object) -> None:
+        # those of this run are not needed, because a run has each key once
+        if self._reader is None and "key" in entry:
+            self._has_keys = True
+            sql = "INSERT OR REPLACE INTO known_key VALUES (?, ?)"
+            self._index.execute(sql, (_text(entry["key"]), row))
 
     def find(self, row: str) -> StoredEntry | None:
         """Return a finished row's journal entry, or None if the row is not finished."""
@@ -234,6 +243,8 @@ class Journal:
 
     def replies_of(self, row: str) -> dict[int, dict[str, Any]]:
         """Return a dict from request numbers to the stored replies for an unfinished row."""
+        if not self._has_replies:
+            return {}
         entries = self._index.execute("SELECT call, offset FROM reply WHERE id = ?", (row,)).fetchall()
         return {call: self._entry_at(offset) for call, offset in entries}
 
@@ -242,7 +253,9 @@ class Journal:
         return self._row_with(key) not in (None, row)
 
     def _row_with(self, key: object) -> str | None:
-        """Return the id of the row that had a key last, or None for a new key."""
+        """Return the id of the row that had a key in an earlier run, or None for a new key."""
+        if not self._has_keys:
+            return None
         entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
         return None if entry is None else str(entry[0])
 
@@ -301,9 +314,10 @@ class Journal:
 
     def first_with_key(self, key: Any, number: int) -> int:
         """Remember a row's key, and return the number of the first row with this key."""
-        run = self._index.execute
-        run("INSERT OR IGNORE INTO seen_key VALUES (?, ?)", (_text(key), number))
-        first: int = run("SELECT number FROM seen_key WHERE key = ?", (_text(key),)).fetchone()[0]
+        run, text = self._index.execute, _text(key)
+        if run("INSERT OR IGNORE INTO seen_key VALUES (?, ?)", (text, number)).rowcount:
+            return number
+        first: int = run("SELECT number FROM seen_key WHERE key = ?", (text,)).fetchone()[0]
         return first
 
     def forget_counts(self) -> None:
@@ -436,7 +450,7 @@ def decode_line(line: bytes) -> dict[str, Any] | None:
 
 
 def _text(key: object) -> str:
-    return json.dumps(key, ensure_ascii=False, default=str)
+    return _encode(key)
 
 
 def _short(value: object) -> str:

@@ -577,7 +577,11 @@ async def answer_row(
     """
     calls = _RecordedCalls(replies, row_id, store, settings)
     outcome = await _answer_row(method, arguments, calls, settings, prices)
-    if outcome is None or outcome.failure is None or outcome.failure.kind or not calls.only_recorded:
+    if outcome is None or outcome.failure is None:
+        return outcome
+    if outcome.failure.kind in ("fatal", "budget"):  # the row is not finished
+        calls.store_replies()
+    if outcome.failure.kind or not calls.only_recorded:
         return outcome
     # the recorded replies cannot be read; the model is asked from the start
     calls = _RecordedCalls({}, row_id, store, settings)
@@ -651,6 +655,8 @@ class _RecordedCalls:
         self._model_for = settings.model_for
         self._collect = settings.collect
         self.batch_replies: set[int] = set()
+        # The replies since the last step. The answer of a row that is finished replaces them.
+        self._unstored: list[tuple[int, CallModel, ChatReply]] = []
         self._count = 0
         self._sent = 0
 
@@ -661,6 +667,8 @@ class _RecordedCalls:
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
         """Perform one step of a service call, taking a model reply from the journal if possible."""
+        if self._unstored:
+            self.store_replies()
         if isinstance(effect, CallModel):
             number, digest = self._identify(effect)
             reply = self._stored(number, digest, effect)
@@ -670,7 +678,7 @@ class _RecordedCalls:
                     raise _Suspended
                 self._sent += 1
                 reply = yield self._with_model(effect)
-                self._store(number, digest, reply)
+                self._unstored.append((number, effect, reply))
             elif effect.checks and not all((yield Gather(effect.checks))):
                 raise ReplyBlocked(reply)
             return reply
@@ -701,15 +709,15 @@ class _RecordedCalls:
             sent = tuple([self._with_model(one) if isinstance(one, CallModel) else one for one in effects])
             for index, outcome in zip(missing, (yield effect._replace(effects=sent)), strict=True):
                 outcomes[index] = outcome
-                identity = identities[index]
-                if identity is not None:
-                    self._store(*identity, outcome)
+                identity, one = identities[index], effect.effects[index]
+                if identity is not None and isinstance(one, CallModel):
+                    self._unstored.append((identity[0], one, outcome))
         return outcomes
 
     def _identify(self, effect: CallModel) -> tuple[int, str]:
+        """Return the number of a request in its row, and its hash if that is compared with anything."""
         number, self._count = self._count, self._count + 1
-        address = getattr(effect.model, "endpoint", "")
-        return number, request_hash(effect.model.name, str(address), effect.request)
+        return number, _digest(effect) if self._replies or self._collect is not None else ""
 
     def _stored(self, number: int, digest: str, effect: CallModel | Run) -> ChatReply | None:
         """Return the stored reply to a model request, or None if there is no stored reply.
@@ -734,11 +742,18 @@ class _RecordedCalls:
         except (KeyError, TypeError, ValueError):  # another version wrote it
             return None
 
-    def _store(self, number: int, digest: str, reply: ChatReply) -> None:
-        self._reply_store.add_reply(self._row_id, number, digest, reply_to_json(reply))
+    def store_replies(self) -> None:
+        """Store the replies since the last step in the journal."""
+        for number, effect, reply in self._unstored:
+            self._reply_store.add_reply(self._row_id, number, _digest(effect), reply_to_json(reply))
+        self._unstored = []
 
     def _with_model(self, effect: CallModel) -> CallModel:
         return effect if self._model_for is None else effect._replace(model=self._model_for(effect.model))
+
+
+def _digest(effect: CallModel) -> str:
+    return request_hash(effect.model.name, str(getattr(effect.model, "endpoint", "")), effect.request)
 
 
 # --- A whole run ---

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from json.encoder import encode_basestring
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ..backslashes import with_clear_escapes
@@ -235,14 +236,18 @@ def _format_step(key: str | int) -> str:
 def dump_json(value: Json) -> str:
     """Write a parsed JSON value as JSON text, without rounding its numbers."""
     # json.dumps cannot write a Decimal, and its hook for other types cannot return a number's own text.
+    if type(value) is str:
+        text = encode_basestring(value)
+        return with_clear_escapes(text) if "\\" in text else text
     if isinstance(value, dict):
-        fields = (f"{with_clear_escapes(json.dumps(key))}: {dump_json(item)}" for key, item in value.items())
+        fields = [f"{with_clear_escapes(json.dumps(key))}: {dump_json(item)}" for key, item in value.items()]
         return "{" + ", ".join(fields) + "}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(dump_json, value))}]"
     if isinstance(value, Decimal):
         return str(value)
-    return with_clear_escapes(json.dumps(value, ensure_ascii=False))
+    # without arguments, dumps makes no encoder; a text that is not ASCII is of a subclass of str
+    return with_clear_escapes(json.dumps(value, ensure_ascii=not isinstance(value, str)))
 
 
 def describe_value(value: object, limit: int = 60) -> str:
