@@ -32,7 +32,7 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 from typing_extensions import TypedDict, is_typeddict
 
 from output_parsers.json.scanner import read_exact
@@ -100,6 +100,7 @@ class JsonCodec(Generic[T]):
         # quotes.
         self._enveloped = parser.with_envelope(_FIELD)
         self._context = decisions_with_probabilities if parser.has_decisions else nullcontext
+        self._writes_with_pydantic = not parser.has_decisions
 
     @cached_property
     def _validator(self) -> JsonValidator | None:
@@ -150,6 +151,22 @@ class JsonCodec(Generic[T]):
         """
         with self._context():
             return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
+
+    def write_any(self, value: T) -> str:
+        """Convert a value to any JSON text that ``read`` converts back to the same value.
+
+        Unlike that of ``write``, the form of the text may be another one than that of the schema, which is
+        faster for most types. Raises ValueError as ``write`` does.
+        """
+        if self._writes_with_pydantic and self._validator is None:
+            try:
+                text = to_json(value).decode()
+                if strict_equal(self.read(text), value):
+                    return text
+            except (ValueError, RecursionError):  # of OutputParsingError, too
+                pass
+            self._writes_with_pydantic = False
+        return self.write(value)
 
     def read(self, text: str) -> T:
         """Parse JSON text as a value of the type without repairing mistakes, or raise OutputParsingError."""
@@ -262,6 +279,7 @@ class _MediaCodec(JsonCodec[Any]):
     def __init__(self, parser: TypeParser[object], tp: object) -> None:
         super().__init__(parser, tp)
         self.name = type_name(tp)
+        self._writes_with_pydantic = False
 
     def write(self, value: object) -> str:
         return super().write(to_json_records(value))

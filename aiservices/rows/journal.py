@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
+from tempfile import TemporaryFile
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
@@ -359,32 +359,52 @@ class RowResult(NamedTuple):
 
 
 _RESULT = struct.Struct("<Bqd")
-_RESULTS_IN_MEMORY = 10_000
+_ORIGINS = tuple(Origin)
+_MEMORY_BYTES = 1 << 18  # of 15,000 rows
 
 
 class RowResults:
     """How each row of a run was finished, by the number of the row; in a temporary file if there are many."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(_RESULTS_IN_MEMORY * _RESULT.size)  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
+        self._memory = bytearray()
+        self._file: BinaryIO | None = None
         self._lock = Lock()
         self.count = 0
 
     def add(self, number: int, result: RowResult) -> None:
         """Store the result of a row."""
+        data, place = _RESULT.pack(*result), number * _RESULT.size
         with self._lock:
-            self._file.seek(number * _RESULT.size)
-            self._file.write(_RESULT.pack(*result))
             self.count += 1
+            if self._file is None and place < _MEMORY_BYTES:
+                if place > len(self._memory):
+                    self._memory.extend(bytes(place - len(self._memory)))
+                self._memory[place : place + _RESULT.size] = data
+                return
+            file = self._file or self._move_to_file()
+            file.seek(place)
+            file.write(data)
+
+    def _move_to_file(self) -> BinaryIO:
+        # without a buffer, which each seek would discard
+        self._file = file = TemporaryFile(buffering=0)  # noqa: SIM115
+        weakref.finalize(self, file.close)
+        file.write(self._memory)
+        self._memory = bytearray()
+        return file
 
     def at(self, number: int) -> RowResult:
         """Return the result of a row."""
+        place = number * _RESULT.size
         with self._lock:
-            self._file.seek(number * _RESULT.size)
-            data = self._file.read(_RESULT.size)
+            if self._file is None:
+                data = bytes(self._memory[place : place + _RESULT.size])
+            else:
+                self._file.seek(place)
+                data = self._file.read(_RESULT.size)
         origin, offset, seconds = _RESULT.unpack(data.ljust(_RESULT.size, b"\0"))
-        return RowResult(Origin(origin), offset, seconds)
+        return RowResult(_ORIGINS[origin], offset, seconds)
 
 
 def _free_path(path: Path) -> Path:

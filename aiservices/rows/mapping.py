@@ -64,11 +64,6 @@ from .runner import Engine, Job, RunSettings
 from .tables import Table, is_series, open_table
 
 T = TypeVar("T")
-<<<<<<< HEAD
-ProgressSetting: TypeAlias = bool | Callable[[Progress], object]
-=======
-_DEFAULT_CONCURRENCY = 64
->>>>>>> 39def02c (The command map has each setting of map_rows and names options in its messages; progress without a terminal is a line each 30 seconds)
 _MAX_WAITING = 256  # rows that wait for a slow consumer
 _END = object()
 _PAGE_ROWS = 1000  # so many rows are read for an index

@@ -693,7 +693,10 @@ def done_entry(
 ) -> dict[str, Any]:
     """Return the journal entry for a row that has been answered."""
     # The JSON of the value is stored as a text, so that numbers keep all their digits.
-    entry: dict[str, object] = {"value": method.codec.write(result.value), **_counts(usage, cost, attempts)}
+    entry: dict[str, object] = {
+        "value": method.codec.write_any(result.value),
+        **_counts(usage, cost, attempts),
+    }
     if result.probabilities:
         entry["probabilities"] = {
             path: [[_label(value), share] for value, share in shares.items()]

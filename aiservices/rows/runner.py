@@ -10,7 +10,7 @@ import asyncio
 import pickle
 import re
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +24,7 @@ from ..engine.budget import Budget, SharedBudget, active_accounts, using_account
 from ..engine.effects import (
     CallModel,
     Effect,
+    Emit,
     Flow,
     Gather,
     Outcome,
@@ -257,6 +258,35 @@ class RowInput(NamedTuple):
     inputs: Mapping[str, Any]
 
 
+class _Window:
+    """So many rows may be in work. Like a semaphore, whose ``release`` is linear in the number of waiters."""
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def acquire(self) -> None:
+        if self._places > 0:
+            self._places -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it has a place already
+                self.release()
+            raise
+
+    def release(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._places += 1
+
+
 class Runner:
     """Calls a service method for the rows of a table, for several rows at the same time.
 
@@ -290,9 +320,7 @@ class Runner:
         self._in_flight: dict[str, asyncio.Future[StoredEntry | None]] = {}
         self._results: asyncio.Queue[Row[Any] | None] = asyncio.Queue()
         # so many rows may be in work or wait for the caller
-        self._window = asyncio.Semaphore(
-            settings.window if settings.ordered else 2 * settings.max_concurrency
-        )
+        self._window = _Window(settings.window if settings.ordered else 2 * settings.max_concurrency)
         self._failed_now: set[str] = set()  # rows with an error of this run, which equal rows share
         self._errors: Counter[str] = Counter()
         self._rows_sent = 0
@@ -667,7 +695,7 @@ class _RecordedCalls:
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
         """Perform one step of a service call, taking a model reply from the journal if possible."""
-        if self._unstored:
+        if self._unstored and type(effect) is not Emit:
             self.store_replies()
         if isinstance(effect, CallModel):
             number, digest = self._identify(effect)

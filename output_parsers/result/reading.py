@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from json.encoder import encode_basestring
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ..backslashes import with_clear_escapes
@@ -233,21 +233,33 @@ def _format_step(key: str | int) -> str:
     return f".{name}" if name.isidentifier() else f"[{json.dumps(name, ensure_ascii=False)}]"
 
 
+_CONSTANTS = {None: "null", True: "true", False: "false"}
+
+
 def dump_json(value: Json) -> str:
     """Write a parsed JSON value as JSON text, without rounding its numbers."""
-    # json.dumps cannot write a Decimal, and its hook for other types cannot return a number's own text.
-    if type(value) is str:
+    # json.dumps cannot write a Decimal, and its hook for other types cannot return a number's own text. Its
+    # functions for texts are used directly, because it makes an encoder for each call.
+    kind = type(value)
+    if kind is str:
         text = encode_basestring(value)
         return with_clear_escapes(text) if "\\" in text else text
+    if value is None or kind is bool:
+        return _CONSTANTS[value]
+    if kind is int:
+        return repr(value)
     if isinstance(value, dict):
-        fields = [f"{with_clear_escapes(json.dumps(key))}: {dump_json(item)}" for key, item in value.items()]
-        return "{" + ", ".join(fields) + "}"
+        return "{" + ", ".join([f"{_dump_key(key)}: {dump_json(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(dump_json, value))}]"
     if isinstance(value, Decimal):
         return str(value)
-    # without arguments, dumps makes no encoder; a text that is not ASCII is of a subclass of str
-    return with_clear_escapes(json.dumps(value, ensure_ascii=not isinstance(value, str)))
+    return with_clear_escapes(json.dumps(value, ensure_ascii=False))
+
+
+def _dump_key(key: str) -> str:
+    text = encode_basestring_ascii(key) if type(key) is str else json.dumps(key)
+    return with_clear_escapes(text) if "\\" in text else text
 
 
 def describe_value(value: object, limit: int = 60) -> str:

@@ -41,6 +41,7 @@ from aiservices import (
 )
 from aiservices.integrations.fastapi import app, client
 from aiservices.integrations.mcp import mcp_server
+from aiservices.remote.codec import codec_for
 from aiservices.rows import as_udf, map_rows
 from output_parsers import OutputParsingError, parse
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
@@ -190,6 +191,17 @@ def round_trip() -> Callable[[Any, Any], Any]:
 @pytest.mark.parametrize(("form", "value"), VALUES, ids=names())
 def test_a_value_survives_a_round_trip(form: Any, value: Any, round_trip: Callable[[Any, Any], Any]) -> None:
     assert strict_equal(round_trip(form, value), value)
+
+
+def test_the_fast_text_of_a_value_is_read_as_the_same_value() -> None:
+    wrong = []
+    for form, value in VALUES:
+        codec = codec_for(form, DEFAULT_REGISTRY)
+        for _ in range(2):  # the second time, it is known whether pydantic can write the type
+            again = codec.read(codec.write_any(value))
+            if codec.write(again) != codec.write(value):
+                wrong.append((form, value, again))
+    assert wrong == []
 
 
 def test_every_type_survives_a_round_trip_through_a_server(serve: Callable[[Any], str]) -> None:

@@ -128,7 +128,7 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(tmp_path: Path) -> None:
     desk = create(Desk, ScriptedChatModel(answer))
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, old[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, old[1]))
     finished = 0
     try:
         rows = map_rows(desk.team, table, journal=tmp_path / "j", max_concurrency=2)
