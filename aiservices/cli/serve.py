@@ -203,8 +203,11 @@ def serve_mcp(settings: McpSettings) -> None:
 async def _run(server: Server[Any]) -> None:
     from mcp.server.stdio import stdio_server
 
+    from ..integrations.mcp.json_rpc import MessageStream
+
     async with stdio_server() as (read_stream, write_stream):
-        await server.run(read_stream, write_stream, server.create_initialization_options())
+        messages: Any = MessageStream(read_stream, write_stream)
+        await server.run(messages, write_stream, server.create_initialization_options())
 
 
 def server_of(settings: McpSettings) -> Server[Any]:

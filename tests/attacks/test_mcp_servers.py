@@ -21,6 +21,7 @@ from mcp_types import (
 )
 
 from aiservices.integrations.mcp import McpServerError, McpTools
+from aiservices.integrations.mcp.clients import _acceptable_tool
 from aiservices.tools.tool import Tool, ToolException
 
 SCHEMA: dict[str, Any] = {"type": "object"}
@@ -76,6 +77,36 @@ def test_control_characters_of_a_server_are_removed(is_error: bool) -> None:
             assert is_error
             text = str(error)
     assert text == "a[2Jb\n\tc"
+
+
+def test_a_huge_description_is_cut() -> None:
+    tool = ServerTool(name="t", description="x" * 5_000_000, input_schema=SCHEMA)
+    with _tools_of(ListToolsResult(tools=[tool])) as tools:
+        assert _first_tool(tools).description == "x" * 20_000 + "…"
+
+
+# values at the place of a schema, and of each of its keywords
+VALUES: tuple[Any, ...] = (None, True, 5, 1.5, "x", [], [5], ["x"], {}, {"x": 5}, {"x": {}}, [{}])
+KEYWORDS = (
+    "type properties required items prefixItems additionalProperties anyOf oneOf allOf not if then enum "
+    "const default $ref $defs definitions pattern minLength minimum format description title examples "
+    "nullable dependentRequired patternProperties propertyNames additionalItems $schema $id $anchor"
+).split()
+
+
+def test_no_schema_stops_the_other_tools() -> None:
+    parts = [*VALUES, *({keyword: value} for keyword in KEYWORDS for value in VALUES)]
+    schemas = [*parts, *({"type": "object", "properties": {"a": part}} for part in parts)]
+    odd = [
+        _acceptable_tool({"name": f"t{number}", "inputSchema": schema}, number)
+        for number, schema in enumerate(schemas)
+    ]
+    page = ListToolsResult.model_validate({"tools": [*odd, {"name": "good", "inputSchema": SCHEMA}]})
+    with _tools_of(page) as tools:
+        listed = tools.tools()
+        assert isinstance(listed, list)
+        assert listed[-1].name == "good"
+        assert len(listed) + len(tools.problems) == len(schemas) + 1
 
 
 def test_errors_and_contents_of_resources_are_cleaned() -> None:

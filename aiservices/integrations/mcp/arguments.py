@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
+
 from output_parsers.json_schema.document import DATA, MAPS, followed
 from output_parsers.json_schema.parser import close_objects
 from output_parsers.types.node import JsonSchema
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 # The key in _meta under which the client keeps a schema that the package mcp would not accept.
 ORIGINAL_SCHEMA = "aiservices/original-schema"
+_MAX_SCHEMA = 1_000_000  # bytes
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
 _MAX_OPTIONS = 100  # in one anyOf, so that references to references do not take forever
 _MAX_COMBINED = 1  # levels of alternatives inside of alternatives
@@ -33,6 +36,8 @@ def arguments_schema(tool: ServerTool) -> JsonSchema:
         schema = tool.meta[ORIGINAL_SCHEMA]
     if not isinstance(schema, Mapping):
         raise ValueError("it has no name, or no schema of its arguments")
+    if len(to_json(schema)) > _MAX_SCHEMA:
+        raise ValueError(f"the schema of its arguments has more than {_MAX_SCHEMA:,} bytes")
     if tool.execution is not None and tool.execution.task_support == "required":
         raise ValueError("it must be called as a task, which McpTools does not do")
     try:
@@ -48,6 +53,8 @@ def arguments_schema(tool: ServerTool) -> JsonSchema:
         return {"properties": {}, **close_objects({**definitions, **root, "type": "object"})}
     except RecursionError as error:
         raise ValueError("the schema of its arguments is nested too deeply") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("the schema of its arguments is not a valid JSON Schema") from error
 
 
 def _cleaned(part: Any) -> Any:
@@ -62,10 +69,15 @@ def _cleaned(part: Any) -> Any:
             cleaned[key] = value
         elif key in MAPS and isinstance(value, Mapping):
             cleaned[key] = {name: {} if item is None else _cleaned(item) for name, item in value.items()}
-        elif key == "type" and isinstance(value, str):
-            cleaned[key] = value.lower()
+        elif key == "type":
+            kinds = [one.lower() for one in ([value] if isinstance(value, str) else value or ())]
+            cleaned |= {key: kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
         elif value is not None and (key != "required" or isinstance(value, list)):
             cleaned[key] = _cleaned(value)
+    if isinstance(cleaned.get("items"), list):  # a tuple of draft 7, for example of zod
+        cleaned["prefixItems"] = cleaned.pop("items")
+        if "additionalItems" in cleaned:
+            cleaned["items"] = cleaned.pop("additionalItems")
     return cleaned
 
 

@@ -15,7 +15,6 @@ from anyio import CancelScope
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server import MCPServer, Server
-from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
@@ -25,20 +24,18 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCResponse,
-    jsonrpc_message_adapter,
 )
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from ...models.http.replies import UnreadableReplyError, parse_invalid_unicode
 from .arguments import ORIGINAL_SCHEMA
+from .json_rpc import INVALID_ANSWER, MessageStream, json_of, members_of, valid_answer
 
 # Codes of errors that the server did not send. The request did not reach it or its session, or the connection
 # ended before the answer.
 NOT_BEGUN = -31_404
 ENDED = -31_405
-_INVALID_ANSWER = "The server sent an invalid answer."
 _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
 _EXIT_INTERVAL = 0.25  # seconds between two looks at whether a process has ended
 _VERSION = "2025-11-25"  # of the protocol, by which tools and results are checked
@@ -138,37 +135,24 @@ class _Transport(AbstractAsyncContextManager[Any]):
         self.waiting.cancel()
 
 
-class _ReadStream:
-    """Reads the messages of a server."""
+class _ReadStream(MessageStream):
+    """Reads the messages of a server, until the transport has ended."""
 
     def __init__(self, stream: Any, transport: _Transport) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._transport = transport
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    async def __aenter__(self) -> _ReadStream:
-        await self._stream.__aenter__()
-        return self
 
     async def __aexit__(self, *details: Any) -> bool | None:
         self._transport.has_ended = True
-        ended: bool | None = await self._stream.__aexit__(*details)
-        return ended
-
-    def __aiter__(self) -> _ReadStream:
-        return self
+        return await super().__aexit__(*details)
 
     async def __anext__(self) -> Any:
         item: Any = None
         if not self._transport.has_ended:
             with CancelScope() as self._transport.waiting:
-                item = await self._stream.__anext__()
+                item = await super().__anext__()
         if item is None:
             raise StopAsyncIteration
-        if isinstance(item, ValidationError):
-            item = _answer_in(item)
         message = getattr(item, "message", None)
         if isinstance(message, JSONRPCResponse):
             _make_acceptable(message.result)
@@ -177,35 +161,10 @@ class _ReadStream:
         return item
 
 
-def _answer_in(error: ValidationError) -> SessionMessage | ValidationError:
-    """Return the answer in a line that is not a valid message, or the error if it is not an answer."""
-    inputs = [one["input"] for one in error.errors(include_url=False)]
-    body = _json(inputs[0].encode()) if isinstance(inputs[0], str) else inputs[0]
-    members = next((one for one in (body, *inputs) if isinstance(one, Mapping) and "id" in one), {})
-    if "method" in members or not isinstance(members.get("id"), (int, str)):
-        return error
-    return SessionMessage(jsonrpc_message_adapter.validate_python(_valid_answer(members, members["id"])))
-
-
-def _valid_answer(body: object, request_id: object) -> dict[str, Any]:
-    """Return an answer of a server as a valid message: a result or an error."""
-    members = _members(body)
-    answer, result, error = {"jsonrpc": "2.0", "id": request_id}, members.get("result"), members.get("error")
-    if isinstance(result, Mapping) and not error:
-        return {**answer, "result": result}
-    details = {"message": error} if isinstance(error, str) else _members(error)
-    code, message = details.get("code"), details.get("message")
-    valid = {
-        "code": code if isinstance(code, int) else INTERNAL_ERROR,
-        "message": message if isinstance(message, str) else _INVALID_ANSWER,
-    }
-    return {**answer, "error": {**details, **valid}}
-
-
 def _error_of_server(error: ErrorData) -> ErrorData:
     """Return an error with a code by which it is not mistaken for one of the client itself."""
     if error.code == PARSE_ERROR and error.message.startswith("Failed to parse"):
-        return ErrorData(code=PARSE_ERROR, message=_INVALID_ANSWER)
+        return ErrorData(code=PARSE_ERROR, message=INVALID_ANSWER)
     # Only these two are written by the package mcp.
     is_own = error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream ")
     is_mistakable = error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT) and not is_own
@@ -236,7 +195,7 @@ def _acceptable_block(block: Any) -> Any:
         validate_server_result("tools/call", _VERSION, {"content": [block]})
         return block
     except ValidationError:
-        members = _members(block)
+        members = members_of(block)
         text = block if isinstance(block, str) else members.get("text")
         note = f"[{members.get('type', 'content')} left out: {members.get('mimeType')}]"
         return {"type": "text", "text": text if isinstance(text, str) else note}
@@ -253,7 +212,7 @@ def _acceptable_tool(tool: Any, number: int) -> Any:
     except ValidationError:
         members = tool if isinstance(tool, Mapping) else {}
         kept = {key: members[key] for key in ("description", "title") if isinstance(members.get(key), str)}
-        if _members(members.get("execution")).get("taskSupport") == "required":
+        if members_of(members.get("execution")).get("taskSupport") == "required":
             kept["execution"] = {"taskSupport": "required"}
         name, schema = members.get("name"), members.get("inputSchema")
         if not isinstance(name, str):
@@ -344,7 +303,7 @@ async def _has_lost_session(response: httpx2.Response) -> bool:
     body = await response.aread()
     if response.status_code == 400:  # some servers send this instead of 404
         return b"session" in body.lower()
-    return _members(_members(_json(body)).get("error")).get("code") != METHOD_NOT_FOUND
+    return members_of(members_of(json_of(body)).get("error")).get("code") != METHOD_NOT_FOUND
 
 
 async def _answer(response: httpx2.Response, message: Mapping[str, Any]) -> httpx2.Response:
@@ -357,15 +316,15 @@ async def _answer(response: httpx2.Response, message: Mapping[str, Any]) -> http
     ):
         return response
     content = await response.aread()
-    body = _members(_json(content))
+    body = members_of(json_of(content))
     if response.is_success:
         is_valid = body.get("id") == message["id"] and isinstance(body.get("result"), Mapping)
         if is_valid and b"\\ud" not in content:
             return response
         headers = {name: response.headers[name] for name in (_SESSION,) if name in response.headers}
-        answer = _valid_answer(body, message["id"])
+        answer = valid_answer(body, message["id"])
         return httpx2.Response(200, headers=headers, json=answer, request=response.request)
-    error, status = _members(body.get("error")), _status(response)
+    error, status = members_of(body.get("error")), _status(response)
     if not isinstance(error.get("code"), int) or not isinstance(error.get("message"), str):
         code = METHOD_NOT_FOUND if response.status_code == 404 else INTERNAL_ERROR
         error = {"code": code, "message": status}
@@ -383,18 +342,3 @@ def _error_response(
 
 def _status(response: httpx2.Response) -> str:
     return f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
-
-
-def _json(body: bytes) -> object:
-    """Parse JSON; invalid Unicode becomes replacement characters. Returns None for other text."""
-    try:
-        return from_json(body)
-    except ValueError:
-        try:
-            return parse_invalid_unicode(body, "it")
-        except UnreadableReplyError:
-            return None
-
-
-def _members(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -41,6 +41,7 @@ from mcp_types import (
     TextContent,
     Tool,
 )
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -160,9 +161,7 @@ class ServiceTool:
                             input_requests={_APPROVAL: ElicitRequest(params=question)},
                             request_state=json.dumps([ids, error.state.to_json()]),
                         )
-                    decision = await request.session.elicit_form(
-                        question.message, question.requested_schema, request.request_id
-                    )
+                    decision = await self._ask(request, question)
                     call = self._decided_call(error.state, ids, decision, server_values)
         except MCPError:
             raise
@@ -231,6 +230,14 @@ class ServiceTool:
             return _question(error)
         problem = log_problem(error, self.method.qualname, LOGGER)
         raise ProblemError(problem.model_copy(update={"detail": detail}))
+
+    async def _ask(self, request: McpRequest, question: ElicitRequestFormParams) -> ElicitResult:
+        schema = question.requested_schema
+        try:
+            return await request.session.elicit_form(question.message, schema, request.request_id)
+        except ValidationError as error:
+            detail = "the client sent an invalid answer to the question"
+            raise ProblemError(suspended_call_problem(detail, self.method.qualname)) from error
 
     def _resumed_call(self, params: CallToolRequestParams, server_values: Mapping[str, object]) -> MethodCall:
         """Return the suspended call from an MCP request, to resume it with the approvals in the request."""
@@ -703,6 +710,7 @@ class _Handlers:
 
     async def list_tools(self, request: McpRequest, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Return the descriptions of all tools."""
+        _check_cursor(params)
         return ListToolsResult(tools=[tool.specification for tool in self._tools.values()])
 
     async def call_tool(
@@ -717,6 +725,7 @@ class _Handlers:
         self, request: McpRequest, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
         """Return the MCP prompts, one for each service method that has a prompt."""
+        _check_cursor(params)
         prompts = [
             Prompt(name=name, description=tool.method.doc or None, arguments=_prompt_arguments(tool.method))
             for name, tool in self._prompts.items()
@@ -740,6 +749,11 @@ class _Handlers:
             problem = log_problem(error, tool.method.qualname, LOGGER)
             raise MCPError(INTERNAL_ERROR, error_text(problem)) from error
         return GetPromptResult(description=tool.method.doc or None, messages=prompt_messages(prompt.messages))
+
+
+def _check_cursor(params: PaginatedRequestParams | None) -> None:
+    if params is not None and params.cursor is not None:  # lists have one page
+        raise MCPError(INVALID_PARAMS, f"Unknown cursor: {params.cursor}")
 
 
 def _prompt_arguments(method: Method) -> list[PromptArgument]:

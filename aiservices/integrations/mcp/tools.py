@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_TIMEOUT = 60.0  # seconds
 _MAX_NAME = 64  # characters in the name of a tool
+_MAX_DESCRIPTION = 20_000  # characters; each request to the model contains all descriptions
 _LOGGER = logging.getLogger("aiservices.integrations.mcp")
 _UNUSABLE = (ValueError, InvalidSchemaError)  # raised for a tool that no model can call
 _NO_ARGUMENTS = {"type": "object", "properties": {}}
@@ -411,6 +412,8 @@ class _ModelTools:
             return await self._wait_for(lambda server: server.call(name, arguments))
 
         description = without_control_characters(server_tool.description or server_tool.title or name)
+        if len(description) > _MAX_DESCRIPTION:
+            description = f"{description[:_MAX_DESCRIPTION]}…"
         tool = Tool(model_name, description, call, arguments, asynchronous=True)
         self._cache[name] = server_tool, tool
         return tool

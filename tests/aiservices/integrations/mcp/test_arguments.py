@@ -29,6 +29,15 @@ def _schema(schema: object) -> dict[str, Any]:
         ({"properties": A}, OBJECT_A),
         ({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}, OBJECT_A),
         ({"type": ["object", "null"], "properties": A}, OBJECT_A),
+        ({"type": ["OBJECT"], "properties": A}, OBJECT_A),
+        (
+            {"properties": {"a": {"items": [A["a"], B["b"]], "additionalItems": False}}},
+            {
+                "type": "object",
+                "properties": {"a": {"prefixItems": [A["a"], B["b"]], "items": False}},
+                "additionalProperties": False,
+            },
+        ),
         ({"type": "object", "properties": A, "required": None, "title": None}, OBJECT_A),
         ({"type": "object", "properties": {"a": {"type": "string", "required": True}}}, OBJECT_A),
         ({"$ref": "#/$defs/A", "$defs": {"A": OBJECT_A}}, {**OBJECT_A, "$defs": {"A": OBJECT_A}}),

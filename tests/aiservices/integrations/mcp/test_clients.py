@@ -312,6 +312,14 @@ def test_an_odd_tool_can_be_called(server: RawServer, tool: dict[str, Any]) -> N
             "the tool t cannot be used: its arguments are of the type string, not an object",
         ),
         (
+            {"name": "t", "inputSchema": {"type": 5}},
+            "the tool t cannot be used: the schema of its arguments is not a valid JSON Schema",
+        ),
+        (
+            {"name": "t", "inputSchema": {"type": "object", "description": "x" * 1_000_000}},
+            "the tool t cannot be used: the schema of its arguments has more than 1,000,000 bytes",
+        ),
+        (
             {"name": "t", "inputSchema": {}, "execution": {"taskSupport": "required"}},
             "the tool t cannot be used: it must be called as a task, which McpTools does not do",
         ),
@@ -347,7 +355,7 @@ def test_a_killed_process_ends_the_running_call_at_once(before: str) -> None:
 
 
 TEXT = {"content": [{"type": "text", "text": "x"}]}
-INVALID = "The server sent an invalid answer."
+INVALID = "The answer is not valid JSON-RPC."
 # answers to tools/call, without "jsonrpc" and "id", and what the model reads; an error begins with "!"
 ODD_ANSWERS: list[tuple[dict[str, Any], str]] = [
     ({"result": TEXT}, "x"),

@@ -1007,3 +1007,11 @@ def test_media_are_blocks_of_content_and_base64_in_structured_content() -> None:
         "pair": ["text"],  # a number is not content
     }
     assert called(server, "scan", {}).structured_content["data"] == Shelf.pdf.base64
+
+
+def test_a_cursor_that_the_server_did_not_send_is_an_error() -> None:
+    server = mcp_server(Shop().service, prompts=True)
+    with pytest.raises(MCPError, match=r"^Unknown cursor: x$"):
+        use(server, lambda client: client.list_tools(cursor="x"))
+    with pytest.raises(MCPError, match=r"^Unknown cursor: x$"):
+        use(server, lambda client: client.list_prompts(cursor="x"))
