@@ -375,6 +375,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
     """Run a service call, and yield its events and the streamed text of the reply."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
+    is_cancelled = False
     # When the user closes the stream, the cleanup code of the flow must run at once.
     with closing(flow):
         try:
@@ -382,7 +383,8 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                 effect = step(outcome)
                 try:
                     if isinstance(effect, Emit):
-                        if effect.streamed:
+                        # The reader of a cancelled call must get the cancellation, and no more events.
+                        if effect.streamed and not is_cancelled:
                             yield effect.event
                         outcome, step = None, flow.send
                     elif type(effect) is CallModel and (effect.policy.streamed or effect.policy.early):
@@ -398,6 +400,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
                 except GeneratorExit:
                     raise
                 except BaseException as error:
+                    is_cancelled = is_cancelled or not isinstance(error, Exception)
                     outcome, step = error, flow.throw
         except StopIteration:
             return
@@ -407,13 +410,15 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
     """Run a service call in an event loop, and yield its events and the streamed text of the reply."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
+    is_cancelled = False
     with closing(flow):
         try:
             while True:
                 effect = step(outcome)
                 try:
                     if isinstance(effect, Emit):
-                        if effect.streamed:
+                        # The reader of a cancelled call must get the cancellation, and no more events.
+                        if effect.streamed and not is_cancelled:
                             yield effect.event
                         outcome, step = None, flow.send
                     elif type(effect) is CallModel and (effect.policy.streamed or effect.policy.early):
@@ -444,6 +449,7 @@ async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
                 except GeneratorExit:
                     raise
                 except BaseException as error:
+                    is_cancelled = is_cancelled or not isinstance(error, Exception)
                     outcome, step = error, flow.throw
         except StopIteration:
             return

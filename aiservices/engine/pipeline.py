@@ -361,25 +361,27 @@ def _has_return_type(result: object, invocation: Invocation) -> bool:
 
 def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Listener]) -> Flow[Answer]:
     """Run a service call, and report each of its events to all listeners in order."""
-    yield from _notify_all(CallStarted(invocation), listeners)
+    events: list[object] = [CallStarted(invocation)]
+    yield from _notify_all(events[0], listeners)
 
     def perform(effect: Effect) -> Flow[object]:
         if isinstance(effect, Emit):
             event = effect.event
             if getattr(event, "invocation", event) is None:
                 event = replace(event, invocation=invocation)
+            events.append(event)
             yield from _notify_all(event, listeners)
         return (yield effect)
 
     try:
         answer = yield from map_effects(flow, perform)
     except GeneratorExit:  # the consumer is gone, so nothing can be awaited for listeners any more
-        _notify_now(CallClosed(invocation), listeners)
+        _notify_now(CallClosed(invocation, events=tuple(events)), listeners)
         raise
     except BaseException as error:
-        yield from _notify_all(CallFailed(invocation, error), listeners)
+        yield from _notify_all(CallFailed(invocation, error, events=tuple(events)), listeners)
         raise
-    yield from _notify_all(CallCompleted(invocation, answer), listeners)
+    yield from _notify_all(CallCompleted(invocation, answer, events=tuple(events)), listeners)
     return answer
 
 

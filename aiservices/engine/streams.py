@@ -185,10 +185,13 @@ class CallCompleted:
     Attributes:
         invocation: The call; its attempts are in ``invocation.state``.
         answer: The answer as interceptors left it.
+        events: All events of the call before this one, in order.
     """
 
     invocation: Invocation
     answer: Answer
+    _: KW_ONLY
+    events: tuple[object, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -198,10 +201,13 @@ class CallFailed:
     Attributes:
         invocation: The call; its attempts are in ``invocation.state``.
         error: The error; an AiServiceError has all attempts on it.
+        events: All events of the call before this one, in order.
     """
 
     invocation: Invocation
     error: BaseException
+    _: KW_ONLY
+    events: tuple[object, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -212,9 +218,12 @@ class CallClosed:
 
     Attributes:
         invocation: The call; its attempts are in ``invocation.state``.
+        events: All events of the call before this one, in order.
     """
 
     invocation: Invocation
+    _: KW_ONLY
+    events: tuple[object, ...] = field(default=(), compare=False, repr=False)
 
 
 # --- Streams ---
@@ -258,7 +267,7 @@ class Accepted(NamedTuple):
 
 
 StreamEvent: TypeAlias = (
-    AttemptStarted | ReplyDelta | ToolStarted | ToolFinished | FieldCompleted | Completed[T]
+    AttemptStarted | ReplyDelta | ToolStarted | ToolFinished | ToolUndone | FieldCompleted | Completed[T]
 )
 
 

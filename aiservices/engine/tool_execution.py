@@ -777,7 +777,7 @@ def _undo_record(run: ToolRun, error: Exception | None, state: CallState) -> Flo
             state.tool_runs[index] = changed
     if error is not None:
         _LOGGER.error("the tool %s could not be undone", run.name, exc_info=error)
-    yield Emit(ToolUndone(changed), streamed=False)
+    yield Emit(ToolUndone(changed))
     return changed
 
 

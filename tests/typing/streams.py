@@ -17,6 +17,7 @@ from aiservices import (
     ToolFinished,
     ToolRun,
     ToolStarted,
+    ToolUndone,
     create,
 )
 
@@ -40,6 +41,8 @@ def events() -> None:
             case ToolStarted():
                 assert_type(event.call, ToolCall)
             case ToolFinished():
+                assert_type(event.run, ToolRun)
+            case ToolUndone():
                 assert_type(event.run, ToolRun)
             case FieldCompleted():
                 assert_type(event.name, str | int)
