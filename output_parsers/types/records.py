@@ -35,7 +35,7 @@ from pydantic.functional_validators import BeforeValidator, PlainValidator, Wrap
 from typing_extensions import is_typeddict
 
 from ..json.scanner import parse_json_string
-from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
+from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, ValidatorError
 from ..result.reading import (
     Cursor,
     Json,
@@ -60,7 +60,14 @@ from .node import (
 )
 from .scalars import AnyNode, BytesEncoding
 from .target import Target, TypeExpression, attribute_docs, class_docstring, class_hints, type_name
-from .validation import MAKES_RECORD, JsonReader, JsonValidator, problems_of, readable_by_pydantic
+from .validation import (
+    MAKES_RECORD,
+    JsonReader,
+    JsonValidator,
+    is_programming_error,
+    problems_of,
+    readable_by_pydantic,
+)
 
 
 def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
@@ -976,6 +983,8 @@ class ObjectNode(Node[object]):
         except ValidationError as error:
             raise ValidationFailure(*problems_of(error, cursor, data)) from error
         except (ValueError, *USER_CODE_ERRORS) as error:
+            if is_programming_error(error):
+                raise ValidatorError(self.name, error) from error
             raise cursor.failure(f"{self.name} refuses the values: {error}", data) from error
 
     def write(self, value: object) -> Json:

@@ -133,6 +133,18 @@ def failures_of_validators(name: str, cursor: Cursor, text: str, *, fits: bool) 
         raise cursor.failure(f"{name} refuses the value: {error}", _data_of(text)) from error
 
 
+def is_programming_error(error: Exception) -> bool:
+    """Return True if a validator or constructor failed by a mistake in it, and did not refuse a value.
+
+    The validators of attrs refuse values with a TypeError.
+    """
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    module = "" if traceback is None else str(traceback.tb_frame.f_globals.get("__name__"))
+    return isinstance(error, _PROGRAMMING_ERRORS) and not module.startswith("attr")
+
+
 def _data_of(text: str) -> Json:
     try:
         return from_json(text)

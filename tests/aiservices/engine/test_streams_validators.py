@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Protocol
 
+import attrs
 import pytest
 from fastapi.testclient import TestClient
 from pydantic import AfterValidator, BaseModel, WrapValidator, field_validator
 from tool_calling import tool_calls_reply
 
-from aiservices import ScriptedChatModel, Stream, ValidatorError, create, user_message
+from aiservices import ScriptedChatModel, ServiceOutputError, Stream, ValidatorError, create, user_message
 from aiservices.integrations.fastapi import app
+from aiservices.structured import structured
 
 RUNS: Counter[str] = Counter()
 
@@ -155,3 +158,55 @@ def test_a_programming_error_in_a_validator_costs_no_further_request() -> None:
     )
     assert isinstance(error.value.__cause__, AttributeError)
     assert len(model.requests) == 1
+
+
+def _refuse(value: str) -> None:
+    raise ValueError(f"{value} is refused")
+
+
+_MISTAKES: dict[str, Callable[[Any], object]] = {
+    "AttributeError": lambda value: value.fooo,
+    "TypeError": lambda value: value + 1,
+    "KeyError": lambda value: {}[value],
+    "IndexError": lambda value: [][3],
+}
+
+
+@pytest.mark.parametrize("name", _MISTAKES)
+def test_a_programming_error_in_a_class_costs_no_further_request_either(name: str) -> None:
+    mistake = _MISTAKES[name]
+
+    @dataclass
+    class Plain:
+        text: str
+
+        def __post_init__(self) -> None:
+            mistake(self.text)
+
+    @attrs.define
+    class Attrs:
+        text: str = attrs.field(validator=lambda _, __, value: mistake(value))
+
+    for cls in (Plain, Attrs):
+        for output_type, text in ((cls, '{"text": "a"}'), (list[cls], '[{"text": "a"}]')):  # type: ignore[valid-type]
+            model = ScriptedChatModel([text] * 3)
+            with pytest.raises(ValidatorError) as caught:
+                structured(model, output_type).invoke("x")
+            assert type(caught.value.__cause__).__name__ == name
+            assert len(model.requests) == 1
+
+
+def test_a_value_that_a_class_refuses_is_requested_again() -> None:
+    @attrs.define
+    class Typed:
+        text: Any = attrs.field(validator=attrs.validators.instance_of(str))
+
+    @attrs.define
+    class Refusing:
+        text: str = attrs.field(validator=lambda _, __, value: _refuse(value))
+
+    for cls, text in ((Typed, '{"text": 1}'), (Refusing, '{"text": "a"}')):
+        model = ScriptedChatModel([text] * 3)
+        with pytest.raises(ServiceOutputError):
+            structured(model, cls).invoke("x")
+        assert len(model.requests) == 3
