@@ -258,8 +258,9 @@ def _digest(model: ChatModel, request: ChatRequest, namespace: str, *, votes: bo
         destination, headers = inner.destination, http.headers
         parts = (http.path.encode(), http.body)
     else:
-        # a model of another class has its account in an attribute of its own, if it has one
-        destination, headers = str(getattr(inner, "account", "")), options.extra_headers or {}
+        # a model of another class may have attributes for what selects the answer besides the request
+        selecting = [str(getattr(inner, name, "")) for name in ("account", "destination", "default_options")]
+        destination, headers = "\0".join(selecting), options.extra_headers or {}
         parts = (request_hash(inner.name, str(getattr(inner, "endpoint", "")), request).encode(),)
     named = sorted((name.lower(), str(value)) for name, value in headers.items())
     hashed = blake2b(digest_size=16)

@@ -36,7 +36,7 @@ from ..errors import (
     RateLimitError,
 )
 from ..media import Media, media_from_base64
-from ..messages import ChatReply, ReplyDelta, TokenLogprob, whole_reply_deltas
+from ..messages import ChatReply, ReplyDelta, TokenLogprob, ToolCall, whole_reply_deltas
 from .base import (
     ENDED_EARLY,
     INVALID_HEADER,
@@ -334,6 +334,17 @@ class EventStreamReader(StreamReader):
             return event
         self._high_surrogate = match[1]
         return event[: match.start(1)] + event[match.end(1) :]
+
+
+def read_tool_call(call_id: object, name: object, arguments: object) -> ToolCall:
+    """Return a tool call of a reply; raise TypeError if a part of it is not text: servers may send any JSON.
+
+    A number as the id becomes text, and a missing id is "".
+    """
+    call_id = str(call_id) if type(call_id) is int else call_id or ""
+    if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str)):
+        raise TypeError
+    return ToolCall(call_id, name, arguments)
 
 
 def _check_types(delta: ReplyDelta) -> None:

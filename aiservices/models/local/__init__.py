@@ -136,6 +136,11 @@ class LocalChatModel(PickledByArguments):
         )
 
     @property
+    def destination(self) -> str:
+        """What the answers depend on besides the request, for the response cache."""
+        return repr((self._settings, self._options, self._system_message))
+
+    @property
     def runtime_id(self) -> str:
         """What the models that share loaded weights have in common."""
         return repr(self._settings)

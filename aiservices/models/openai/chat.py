@@ -36,6 +36,7 @@ from ..http.replies import (
     is_json_object,
     parse_object,
     read_logprobs,
+    read_tool_call,
 )
 from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
 from ..media import Audio, Image, Media, read_data_url
@@ -425,12 +426,12 @@ def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
             arguments = function.get("arguments")
             if not isinstance(arguments, str):  # some servers send the object instead of its JSON text
                 arguments = to_json(arguments or {}).decode()
-            tool_calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
+            tool_calls.append(read_tool_call(call.get("id"), function["name"], arguments))
     return tuple(tool_calls)
 
 
 def _calls_of(collected: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
-    return tuple([ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in collected])
+    return tuple([read_tool_call(call["id"], call["name"], "".join(call["arguments"])) for call in collected])
 
 
 class ChatStreamReader(EventStreamReader):

@@ -27,6 +27,7 @@ from ..http.replies import (
     parse_object,
     read_logprobs,
     read_media,
+    read_tool_call,
     result_part,
 )
 from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
@@ -285,7 +286,7 @@ def _reply(
 
 
 def _tool_call(item: JsonObject) -> ToolCall:
-    return ToolCall(item["call_id"], item["name"], item["arguments"])
+    return read_tool_call(item["call_id"], item["name"], item["arguments"])
 
 
 def _contents(output: Sequence[JsonObject]) -> Iterator[Media]:

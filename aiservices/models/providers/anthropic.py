@@ -26,6 +26,7 @@ from ..http.replies import (
     UnreadableReplyError,
     UnsupportedRequestError,
     read_error_details,
+    read_tool_call,
     result_part,
 )
 from ..http.usage import UsageFields, counts_of, finish_reasons, read_finish_reason, read_usage
@@ -517,7 +518,7 @@ def _source(media: Media) -> JsonObject:
 
 
 def _tool_call(block: JsonObject) -> ToolCall:
-    return ToolCall(block["id"], block["name"], to_json(block["input"]).decode())
+    return read_tool_call(block["id"], block["name"], to_json(block["input"]).decode())
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:

@@ -38,6 +38,7 @@ from ..http.replies import (
     UnreadableReplyError,
     UnsupportedRequestError,
     read_error_details,
+    read_tool_call,
     result_part,
 )
 from ..http.usage import UsageFields, finish_reasons, read_finish_reason, read_usage
@@ -552,7 +553,7 @@ def _system(
 
 
 def _tool_call(use: JsonObject) -> ToolCall:
-    return ToolCall(use["toolUseId"], use["name"], to_json(use["input"]).decode())
+    return read_tool_call(use["toolUseId"], use["name"], to_json(use["input"]).decode())
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:

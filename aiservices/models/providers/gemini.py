@@ -28,6 +28,7 @@ from ..http.replies import (
     UnreadableReplyError,
     read_error_details,
     read_media,
+    read_tool_call,
 )
 from ..http.usage import UsageFields, counts_of, finish_reasons, read_finish_reason, read_usage
 from ..media import Media
@@ -491,7 +492,7 @@ def _made_up_id() -> str:
 
 
 def _tool_call(call: JsonObject, call_id: str) -> ToolCall:
-    return ToolCall(call_id, call["name"], to_json(call.get("args") or {}).decode())
+    return read_tool_call(call_id, call["name"], to_json(call.get("args") or {}).decode())
 
 
 def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:

@@ -389,3 +389,26 @@ def test_other_namespaces_share_nothing(tmp_path: Path) -> None:
             with ResponseCache(tmp_path / "c.sqlite", namespace=name) as cache:
                 assert create(Chats, model, cache=cache).chat("x") == name
     assert len(model.requests) == 2
+
+
+def test_what_selects_the_answer_of_a_model_without_http_is_in_the_key(cache: ResponseCache) -> None:
+    class Own(ScriptedChatModel):
+        destination = ""
+        default_options = ChatOptions()
+
+    def own(text: str, **attributes: object) -> Own:
+        model = Own([text])
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        return model
+
+    settings: list[dict[str, object]] = [
+        {},
+        {"account": "a"},
+        {"destination": "a"},
+        {"default_options": ChatOptions(max_tokens=5)},
+    ]
+    for number, attributes in enumerate(settings):
+        assert create(Chats, own(str(number), **attributes), cache=cache).chat("x") == str(number)
+    for number, attributes in enumerate(settings):
+        assert create(Chats, own("again", **attributes), cache=cache).chat("x") == str(number)
