@@ -25,7 +25,7 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Json, dump_json, strict_equal
 from output_parsers.strict import EncodedNode
-from output_parsers.types.node import schema_of
+from output_parsers.types.node import schema_of, walk
 from output_parsers.types.records import EnvelopeNode
 
 T = TypeVar("T")
@@ -61,16 +61,18 @@ class TextFormats(NamedTuple):
     Attributes:
         keys: The format of the keys of an object, a key of ``FORMATS``. None means any string.
         others: The format of all other strings.
+        examples: The texts for strings that have no format, or one that is not in ``FORMATS``.
     """
 
     keys: str | None = None
     others: str | None = None
+    examples: tuple[str, ...] = ()
 
 
 _ANY_TEXT = TextFormats()
 # A schema cannot say that the keys of dict[int, …] are numbers, or what a custom validator accepts. The right
 # format is found by trial, once for each parser.
-_CANDIDATE_FORMATS = (None, "integer", "fraction", "date", "date-time", "time", "uuid", "uri", "email")
+_CANDIDATE_FORMATS = (None, "integer", "date", "date-time", "time", "uuid", "uri", "email")
 _FORMATS_OF_PARSERS: WeakKeyDictionary[AnyParser, TextFormats] = WeakKeyDictionary()
 
 
@@ -138,8 +140,9 @@ def _formats_for(parser: AnyParser, plain: AnyParser) -> TextFormats:
     """
     formats = _FORMATS_OF_PARSERS.get(parser)
     if formats is None:
+        examples = tuple(text for node in walk(plain.node) for text in node.examples)
         candidates = (
-            TextFormats(keys, others) for others, keys in product(_CANDIDATE_FORMATS, _CANDIDATE_FORMATS)
+            TextFormats(keys, others, examples) for others, keys in product(_CANDIDATE_FORMATS, repeat=2)
         )
         accepted = (candidate for candidate in candidates if _is_accepted(parser, plain, candidate))
         formats = _FORMATS_OF_PARSERS[parser] = next(accepted, _ANY_TEXT)
@@ -312,6 +315,8 @@ class _SchemaValues:
             self._choices.reject()
             return text
         make = FORMATS.get(schema.get("format", self._formats.others))
+        if make is None and self._formats.examples:
+            return self._choices.one_of(self._formats.examples)
         return self._choices.text(least, most) if make is None else make(self._choices)
 
     def _number(self, schema: JsonSchema, *, whole: bool) -> int | float | Decimal:
@@ -427,7 +432,6 @@ FORMATS: dict[str | None, Callable[[Choices], str]] = {
     "file-path": lambda choices: f"{_name(choices)}/{_name(choices)}",
     "directory-path": _name,
     "integer": lambda choices: str(choices.integer(0, 1_000)),
-    "fraction": lambda choices: f"{choices.integer(0, 100)}/{choices.integer(1, 100)}",
     "json-string": lambda choices: str(choices.integer(0, 100)),
 }
 

@@ -93,6 +93,8 @@ class Node(ABC, Generic[T_co]):
         partial_text: A string may be shown while it is being written.
         core_type: The type of the pydantic-core schema, if that needs no more than its type.
         storage_kind: The kind of the ``storage``, if that has no parts.
+        examples: Texts that are values of the type, for generated values; for types whose JSON Schema does
+            not say which texts they read.
         part_descriptions: The explanations of the ``parts`` for the model, in their order; empty if no part
             has one.
     """
@@ -109,6 +111,7 @@ class Node(ABC, Generic[T_co]):
     partial_text: bool = False
     core_type: str = ""
     storage_kind: str = "json"
+    examples: tuple[str, ...] = ()
     part_descriptions: tuple[str | None, ...] = ()
 
     @property

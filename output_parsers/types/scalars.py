@@ -415,6 +415,7 @@ class FractionNode(NumberNode[Fraction]):
     json_type = "string"
     json_types = frozenset((str, int, Decimal))
     storage_kind = "text"
+    examples = ("1/2", "3/4", "22/7", "5")
     # The digits are limited because int() takes quadratic time.
     _RATIO = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aiservices.rows.fields import answer_columns
+from aiservices.testing.values import SeededChoices, value_for
 from output_parsers.parser import type_parser
 from output_parsers.parser.type_parser import TypeParser, parser_for
 from output_parsers.result.reading import Cursor, Json
@@ -21,6 +22,7 @@ class NetworkNode(Node[IPv4Network]):
     kind = "a network"
     json_types = frozenset((str,))
     storage_kind = "text"
+    examples = ("10.0.0.0/8", "192.168.1.0/24")
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "string", "format": "ipv4network"}
@@ -77,3 +79,8 @@ def test_tables_store_a_new_type_by_its_kind() -> None:
     columns = {column.name: column.shape.arrow(set()) for column in answer_columns(Route).columns}
     types = {name: str(tp) for name, tp in columns.items()}
     assert types == {"network": "string", "gateways": "list<item: string>", "metric": "string"}
+
+
+def test_fakes_make_up_values_of_a_new_type_from_its_examples() -> None:
+    value = value_for(route_parser(), SeededChoices("route"))
+    assert str(value.network) in NetworkNode.examples
