@@ -21,7 +21,7 @@ from output_parsers.json_schema.parser import schema_parser
 from output_parsers.parser.type_parser import TypeParser, parser_for
 from output_parsers.result.errors import Problem
 from output_parsers.result.reading import Cursor, Json, ValidationFailure, combine_failures
-from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of, with_description
+from output_parsers.types.node import Definitions, JsonSchema, Node, WrapperNode, schema_of, with_description
 from output_parsers.types.records import normalize_key
 from output_parsers.types.target import Target, type_name
 
@@ -655,28 +655,14 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
         return {_RESPONSE: value.response, **cast("dict[str, Json]", self._record.write(value.metadata))}
 
 
-class _MetadataNode(Node[Any]):
+class _MetadataNode(WrapperNode[Any]):
     """A parser that unwraps JSON such as ``{"metadata": 5}`` for output types such as int."""
 
-    def __init__(self, record: Node[Any]) -> None:
-        self._record = record
-        self.kind = record.kind
-
-    @property
-    def parts(self) -> tuple[Node[Any], ...]:
-        return (self._record,)
-
-    def schema(self, definitions: Definitions) -> JsonSchema:
-        return self._record.schema(definitions)
-
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        return self._record.hint(enclosing)
-
     def read(self, data: Json, cursor: Cursor) -> Any:
-        return self._record.read(data, cursor)["metadata"]
+        return self.inner.read(data, cursor)["metadata"]
 
     def write(self, value: object) -> Json:
-        return self._record.write({"metadata": value})
+        return self.inner.write({"metadata": value})
 
 
 def _find_response_key(fields: dict[str, Any]) -> str | None:

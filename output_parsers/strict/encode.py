@@ -28,7 +28,7 @@ from ..parser.type_parser import TypeParser
 from ..profiles import Profile
 from ..result.errors import USER_CODE_ERRORS, Problem
 from ..result.reading import Ambiguity, Cursor, Json, ValidationFailure, describe_value, strict_equal
-from ..types.node import Definitions, JsonNodes, JsonSchema, Node, json_node_of, with_description
+from ..types.node import Definitions, JsonNodes, JsonSchema, Node, WrapperNode, json_node_of, with_description
 from ..types.records import EnvelopeNode, ObjectNode
 from .build import CodecBuilder, SizeLimits, is_keyword_enforced, keywords_of
 from .codec import (
@@ -476,7 +476,7 @@ class EncodedParser(TypeParser[T]):
         return self._encoding.schema
 
 
-class EncodedNode(Node[T]):
+class EncodedNode(WrapperNode[T]):
     """Reads replies in the form of either the strict-mode schema or the type's original schema.
 
     Attributes:
@@ -484,16 +484,11 @@ class EncodedNode(Node[T]):
         encoding: The encoding of its schema.
     """
 
-    def __init__(self, inner: Node[T], encoding: Encoding) -> None:
-        self.inner = inner
-        self.encoding = encoding
-        self.kind = inner.kind
-        self.prose = inner.prose
-        self.any_text = inner.any_text
+    inner: Node[T]
 
-    @property
-    def parts(self) -> tuple[Node[Any], ...]:
-        return (self.inner,)
+    def __init__(self, inner: Node[T], encoding: Encoding) -> None:
+        super().__init__(inner)
+        self.encoding = encoding
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         schema = dict(self.encoding.schema)

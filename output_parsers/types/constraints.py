@@ -42,7 +42,7 @@ from .node import (
     JsonSchema,
     Node,
     RecursiveNode,
-    Storage,
+    WrapperNode,
     described_hint,
     json_node_of,
     storage_kind_of,
@@ -240,7 +240,7 @@ _ERASED: dict[object, object] = {
 }
 
 
-class ConstrainedNode(Node[object]):
+class ConstrainedNode(WrapperNode[object]):
     """Checks parsed values against constraints such as ``Field(ge=1)``.
 
     Attributes:
@@ -248,24 +248,14 @@ class ConstrainedNode(Node[object]):
     """
 
     def __init__(self, inner: Node[object], adapter: TypeAdapter[object], keywords: JsonSchema) -> None:
-        self.inner = inner
-        self.kind = inner.kind
+        super().__init__(inner)
         self.exact = inner.exact
-        self.prose = inner.prose
-        self.any_text = inner.any_text
         self._adapter = adapter
         self._keywords = keywords
 
     @property
-    def parts(self) -> tuple[Node[object], ...]:
-        return (self.inner,)
-
-    @property
     def json_types(self) -> frozenset[type] | None:  # type: ignore[override]  # a property in place of an attribute
         return self.inner.json_types
-
-    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
-        return self.inner.storage(enclosing)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self._with_keywords(self.inner.schema(definitions))
@@ -316,9 +306,6 @@ class ConstrainedNode(Node[object]):
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         return json_node_of(self.inner, built)
-
-    def write(self, value: object) -> Json:
-        return self.inner.write(value)
 
     def fixed_keys(self) -> int | None:
         return self.inner.fixed_keys()

@@ -17,7 +17,7 @@ from ..result.reading import Cursor, Json, dump_json
 from .choices import BoolNode, ChoiceNode
 from .constraints import ConstrainedNode, unwrapped
 from .containers import Build, ListNode, UnionNode
-from .node import Definitions, JsonSchema, Node, Storage
+from .node import Definitions, JsonSchema, Node, Storage, WrapperNode
 from .records import FieldSpec, ObjectNode, RecordSpec
 from .scalars import NoneNode
 from .target import Target, type_name
@@ -391,7 +391,7 @@ def _key_of(data: Json) -> str:
     return data if isinstance(data, str) else dump_json(data)
 
 
-class DecisionNode(Node[Decision[Any]]):
+class DecisionNode(WrapperNode[Decision[Any]]):
     """Reads a Decision or a Scale; a model's reply contains only the value, without probabilities.
 
     Attributes:
@@ -404,21 +404,14 @@ class DecisionNode(Node[Decision[Any]]):
     known_to_pydantic = False
 
     def __init__(self, inner: Node[object], cls: type[Decision[object]]) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.value: Node[Any] = inner.values if isinstance(inner, MembersNode) else inner
         self.option: Node[Any] = inner.item if isinstance(inner, MembersNode) else inner
         self.cls = cls
-        self.kind = inner.kind
-        self.prose = inner.prose
-        self.any_text = inner.any_text
-
-    @property
-    def parts(self) -> tuple[Node[object], ...]:
-        return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         if not _WITH_PROBABILITIES.get():
-            return self.inner.schema(definitions)
+            return super().schema(definitions)
         entry = {
             "value": self.option.schema(definitions),
             "probability": {"type": "number", "minimum": 0, "maximum": 1},
@@ -431,9 +424,6 @@ class DecisionNode(Node[Decision[Any]]):
             "seen": {"type": "number"},
         }
         return _object_schema(properties)
-
-    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return self.inner.hint(enclosing)
 
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
         return Storage("decision", (("value", self.value.storage(enclosing)),))

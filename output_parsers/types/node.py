@@ -254,24 +254,40 @@ def _with_decimals(data: object) -> Json:
 JsonNodes: TypeAlias = "dict[Node[Any], Node[Json]]"
 
 
-class JsonLeafNode(Node[Json]):
-    """Reads a value that has no parts, and returns it as the JSON that pydantic reads.
+class WrapperNode(Node[T_co]):
+    """Base class of parsers that do more with the value that another parser reads.
 
     Attributes:
-        inner: The node of the value.
+        inner: The other parser.
     """
 
-    def __init__(self, inner: Node[object]) -> None:
+    def __init__(self, inner: Node[Any]) -> None:
         self.inner = inner
         self.kind = inner.kind
         self.prose = inner.prose
         self.any_text = inner.any_text
+
+    @property
+    def parts(self) -> tuple[Node[object], ...]:
+        return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self.inner.schema(definitions)
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self.inner.hint(enclosing)
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return self.inner.storage(enclosing)
+
+    def write(self, value: object) -> Json:
+        return self.inner.write(value)
+
+
+class JsonLeafNode(WrapperNode[Json]):
+    """Reads a value that has no parts, and returns it as the JSON that pydantic reads."""
+
+    parts = ()
 
     def read(self, data: Json, cursor: Cursor) -> Json:
         return self.inner.convert_json(data, cursor)

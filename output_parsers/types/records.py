@@ -54,6 +54,7 @@ from .node import (
     JsonSchema,
     Node,
     Storage,
+    WrapperNode,
     json_node_of,
     walk,
     with_description,
@@ -495,35 +496,18 @@ def _struct(target: Target) -> RecordSpec:
     )
 
 
-class RawNode(Node[object]):
+class RawNode(WrapperNode[object]):
     """Leaves the JSON of a field unparsed, for pydantic validators that must see the original value."""
 
     def __init__(self, inner: Node[object]) -> None:
-        self._inner = inner
-        self.kind = inner.kind
+        super().__init__(inner)
         self.exact = inner.exact
-
-    @property
-    def parts(self) -> tuple[Node[object], ...]:
-        return (self._inner,)
-
-    def schema(self, definitions: Definitions) -> JsonSchema:
-        return self._inner.schema(definitions)
-
-    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return self._inner.hint(enclosing)
-
-    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
-        return self._inner.storage(enclosing)
 
     def read(self, data: Json, cursor: Cursor) -> object:
         return AnyNode().read(data, cursor)
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
-        return _JsonRawNode(json_node_of(self._inner, built))
-
-    def write(self, value: object) -> Json:
-        return self._inner.write(value)
+        return _JsonRawNode(json_node_of(self.inner, built))
 
 
 class _JsonRawNode(JsonLeafNode):
@@ -546,26 +530,16 @@ class _JsonRawNode(JsonLeafNode):
         return text
 
 
-class RootModelNode(Node[object]):
+class RootModelNode(WrapperNode[object]):
     """Reads a pydantic RootModel from the JSON of the single value in the model."""
 
     def __init__(self, cls: type[BaseModel], inner: Node[object]) -> None:
+        super().__init__(inner)
         self.cls = cls
-        self._inner = inner
-        self.kind = inner.kind
-        self.prose = inner.prose
-        self.any_text = inner.any_text
         self.part_descriptions = (class_docstring(cls),)
-
-    @property
-    def parts(self) -> tuple[Node[object], ...]:
-        return (self._inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self.part_schemas(definitions)[0]
-
-    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
-        return self._inner.storage(enclosing)
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self.part_hints(enclosing)[0] if self not in enclosing else self.cls.__name__
@@ -585,21 +559,21 @@ class RootModelNode(Node[object]):
     def read(self, data: Json, cursor: Cursor) -> object:
         if self._json_reader is not None:
             return self._json_reader.read(data, cursor)
-        return self.check(self._inner.read(data, cursor), cursor)
+        return self.check(self.inner.read(data, cursor), cursor)
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         if self._json_reader is not None:
             return self._json_reader.read_text(text, cursor)
-        return self.check(self._inner.read_text(text, cursor), cursor)
+        return self.check(self.inner.read_text(text, cursor), cursor)
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
-        return json_node_of(self._inner, built)
+        return json_node_of(self.inner, built)
 
     def write(self, value: object) -> Json:
         if not isinstance(value, self.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         model: Any = value
-        return self._inner.write(model.root)
+        return self.inner.write(model.root)
 
     def check(self, value: object, cursor: Cursor) -> object:
         """Wrap a value in an instance of a pydantic RootModel.
@@ -1169,7 +1143,7 @@ def object_node(
 T = TypeVar("T")
 
 
-class EnvelopeNode(Node[T]):
+class EnvelopeNode(WrapperNode[T]):
     """Reads a value that is wrapped in a JSON object with one field, such as ``{"value": …}``.
 
     Providers require an object at the root of a schema. A reply without the envelope is accepted too.
@@ -1179,17 +1153,13 @@ class EnvelopeNode(Node[T]):
         inner: The node of the value.
     """
 
+    inner: Node[T]
+
     def __init__(self, field: str, inner: Node[T]) -> None:
+        super().__init__(inner)
         self.field = field
-        self.inner = inner
         self.kind = f"an object with {field!r}"
         self.exact = inner.exact
-        self.prose = inner.prose
-        self.any_text = inner.any_text
-
-    @property
-    def parts(self) -> tuple[Node[object], ...]:
-        return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {
