@@ -192,7 +192,7 @@ class IncrementalScanner:
                 else:
                     self._close(position)
                 continue
-            if top is self.item_list and self._offset + position >= self._scanned_until:
+            if top is self.item_list:
                 position = self._read_item_run(text, position)
             # One part for a whole run of members, because handling each member in Python is much slower.
             run = EXACT_RUN[top.bracket].match(text, position)
@@ -217,8 +217,10 @@ class IncrementalScanner:
 
     def _read_item_run(self, text: str, position: int) -> int:
         """Have the complete items of ``item_list`` read; return the position of the first one that is not."""
+        if self._read_items is None or self._offset + position < self._scanned_until:
+            return position
         run = ITEM_RUN.match(text, position)
-        if self._read_items is None or run is None or run.end() == position:
+        if run is None or run.end() == position:
             return position
         end = self._read_items(text, position, run.end())
         if end < run.end():  # they are not tried again, because that could take quadratic time

@@ -813,20 +813,21 @@ def _are_disjoint(one: Node[object], other: Node[object]) -> bool:
         return False
     if kinds.isdisjoint(others):
         return True
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, ChoiceNode) and isinstance(other, ChoiceNode):
-        return one.texts.isdisjoint(other.texts)
-    if isinstance(one, ListNode) and isinstance(other, ListNode):
-        return one.make is other.make and _are_disjoint(one.item, other.item)
-    if isinstance(one, DictNode) and isinstance(other, DictNode):
-        return (
-            one.make is other.make
-            and type(one.key) is type(other.key) is TextNode
-            and _are_disjoint(one.value, other.value)
-        )
-    if isinstance(one, ObjectNode) and isinstance(other, ObjectNode):
-        return _requires_other_field(one, other) or _requires_other_field(other, one)
+    return type(one) is type(other) and _read_other_values(one, other)
+
+
+def _read_other_values(one: Node[object], other: Any) -> bool:
+    """Return True if no exact JSON fits two nodes of the same class, apart from an empty list or object."""
+    match one:
+        case ChoiceNode():
+            return one.texts.isdisjoint(other.texts)
+        case ListNode():
+            return one.make is other.make and _are_disjoint(one.item, other.item)
+        case DictNode():
+            is_alike = one.make is other.make and type(one.key) is type(other.key) is TextNode
+            return is_alike and _are_disjoint(one.value, other.value)
+        case ObjectNode():
+            return _requires_other_field(one, other) or _requires_other_field(other, one)
     return False
 
 
