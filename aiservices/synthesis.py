@@ -529,7 +529,7 @@ class Synthesizer(Generic[T]):
         last_questions: SynthesisQuestions,
         on_last_question: Callable[[Invocation], None] = lambda invocation: None,
     ) -> SynthesisRun:
-        contents = contents_of(chunks)
+        contents = contents_of(chunks, "chunk")
         if not contents:
             raise ValueError("there are no chunks to answer from; pass at least one")
         return SynthesisRun(

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 # From low to high: folders, and modules that are a layer of their own. Others belong to their folder.
 PARSERS = """lazy_regex backslashes result json prose types parser json_schema profiles strict lint streaming
 text tool_calls"""
-SERVICES = """atomic_file models models/http models/openai models/providers models/local models/registry
-models/fallback models/limits lazy_names interface tools engine
+SERVICES = """atomic_file spaceless_scripts models models/http models/openai models/providers models/local
+models/registry models/fallback models/limits lazy_names interface tools engine
 interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
 prices call_log remote testing integrations page rows"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]

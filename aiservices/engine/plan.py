@@ -80,6 +80,7 @@ class CallPlan(NamedTuple):
             of the answer, None for only after errors.
         media: Which images, sounds and files callers may pass; None for all.
         user_template: The template of the user message; None if an argument is the message.
+        question_names: The names of the parameters that the user message shows, for the search of retrieval.
         fixed_system: The system message if no argument changes it, so that input guards need not check it.
     """
 
@@ -100,6 +101,7 @@ class CallPlan(NamedTuple):
     unsure: float | Literal["threshold"] | None = None
     media: MediaPolicy | None = None
     user_template: str | None = None
+    question_names: tuple[str, ...] = ()
     fixed_system: str | None = None
 
     @property

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import chain
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from ..engine.effects import Emit, Flow, Run
@@ -383,7 +384,38 @@ _INJECTIONS = [
 ]
 
 
-# --- A guard for answers with sources ---
+# --- Guards for answers with sources ---
+
+_CITATION = re.compile(r"\[([^\[\]\s,;]+(?:[,;][^\S\n]*[^\[\]\s,;]+)*)\](?!\()")
+_SEPARATOR = re.compile(r"[,;]\s*")
+
+
+def known_citations(*, required: bool = False, otherwise: VerdictFactory = reprompt) -> Guard:
+    """Return a guard function that rejects answers which cite unknown sources, such as ``[rule-9]``.
+
+    Known are the ids of ``Invocation.sources`` and of what search tools found. A citation is an id in
+    brackets, or several with commas. Links of Markdown are not citations. Place the OutputGuardrails after
+    the RetrievalAugmentor.
+
+    Args:
+        required: Also reject a text without a citation.
+        otherwise: Makes the verdict: ``reprompt``, ``retry`` or ``refused``.
+    """
+
+    def guard(text: str, invocation: Invocation) -> Verdict:
+        excerpts = (getattr(run.result, "contents", ()) for run in invocation.state.tool_runs)
+        known = {content.id for content in chain(invocation.sources, *excerpts) if getattr(content, "id", "")}
+        cited = [id for ids in _CITATION.findall(text) for id in _SEPARATOR.split(ids)]
+        unknown = [id for id in dict.fromkeys(cited) if id not in known]
+        ids = ", ".join(sorted(known)) or "none"
+        if unknown:
+            return otherwise(f"Your answer cites [{unknown[0]}], which is not a source. Sources: {ids}")
+        if required and not cited:
+            return otherwise(f"Cite the source of each statement by its id in brackets. Sources: {ids}")
+        return passed()
+
+    return Guard(guard, "known_citations")
+
 
 _UNSUPPORTED = (
     "The sources do not support your answer. State only what they say, and say so if they do not answer the "

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..models.errors import DefinitionError, DefinitionProblem
+from ..spaceless_scripts import SPACELESS
 
 
 class TextForm(NamedTuple):
@@ -161,13 +162,7 @@ def _shown(invisible: str) -> str:
 
 # --- Words and patterns ---
 
-# Scripts that do not put spaces between words, or that write particles without a space after a word.
-_SPACELESS = (
-    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f"
-    "\u2e80-\u303f\u3040-\u318f\u31a0-\u31ff\u3400-\u9fff\ua000-\ua4cf\ua980-\ua9ff\uaa60-\uaa7f\uac00-\ud7ff"
-    "\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
-)
-_LETTER = rf"[^\W_{_SPACELESS}]"  # of a word that spaces or punctuation separate from others
+_LETTER = rf"[^\W_{SPACELESS}]"  # of a word that spaces or punctuation separate from others
 _STARTS_WITH_LETTER, _ENDS_WITH_LETTER = re.compile(_LETTER), re.compile(_LETTER + r"\Z")
 
 

@@ -342,6 +342,20 @@ class ToolLimitError(ToolError):
     """Raised when the model calls tools more often than the setting ``ToolLimits`` allows."""
 
 
+class RetrievalError(AiServiceError):
+    """Raised when a step of a retrieval fails: a retriever, a router, a rewriter of queries or a re-ranker.
+
+    The exception of the step is the ``__cause__``.
+
+    Attributes:
+        step: What failed, such as "EmbeddingRetriever.retrieve".
+    """
+
+    def __init__(self, message: str, *, step: str) -> None:
+        super().__init__(message)
+        self.step = step
+
+
 class SuspendedCallError(AiServiceError, ValueError):
     """Raised when a service call that waited for a person's approval cannot be continued.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..models.errors import RetrievalError
 from .augmentor import (
     CompressingQueryTransformer,
     ContentsRetrieved,
@@ -59,6 +60,7 @@ __all__ = [
     "ReRanker",
     "ReciprocalRankFusion",
     "RetrievalAugmentor",
+    "RetrievalError",
     "Retriever",
     "Route",
     "RouteBy",

@@ -8,11 +8,13 @@ with ``SideQuestion``.
 from __future__ import annotations
 
 import inspect
+import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from functools import cache
-from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
+from functools import cache, wraps
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -24,13 +26,29 @@ from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..interface.decorators import TemplateSource, user_message
 from ..interface.parameters import call_problem, function_name, is_async, is_generator_function
-from ..interface.templates import Prompt, TemplateError, compile_prompt
+from ..interface.templates import Prompt, TemplateError, compile_prompt, render_value
 from ..models.base import ChatModel
-from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_at_least
-from ..models.messages import AiMessage, Message, UserMessage
+from ..models.errors import (
+    BudgetExceededError,
+    DefinitionError,
+    DefinitionProblem,
+    RetrievalError,
+    check_settings,
+    is_at_least,
+)
+from ..models.messages import AiMessage, ChatReply, Message, UserMessage
 from ..structured import SideQuestion
 from ..tools.tool import Tool, ToolRun, tool, tools_of
-from .content import Content, Query, Retriever, call_effect, call_flow, check_contents, last_user_position
+from .content import (
+    Content,
+    Query,
+    Retriever,
+    call_effect,
+    call_flow,
+    check_contents,
+    check_same,
+    last_user_position,
+)
 
 # --- Rewriting queries and merging results ---
 
@@ -307,7 +325,9 @@ def _distinct(rankings: Rankings) -> list[Content]:
     contents: dict[str, Content] = {}
     for ranking in rankings:
         for content in ranking:
-            contents.setdefault(content.key, content)
+            first = contents.setdefault(content.key, content)
+            if content is not first:
+                check_same(first, content)
     return list(contents.values())
 
 
@@ -375,10 +395,53 @@ def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -
     return "\n\n".join(_format_content(content, metadata) for content in contents)
 
 
+# A line that looks like the heading of another content
+_HEADING = re.compile(r"^([^\S\n]*)\[(?=[^\]\n]*\][^\S\n]*\r?$)", re.MULTILINE)
+
+
 def _format_content(content: Content, metadata: Sequence[str]) -> str:
+    """Write a passage below its id; lines of the passage cannot be taken for the id of another one."""
     fields = [f"{name}: {content.metadata[name]}" for name in metadata if name in content.metadata]
-    heading = "; ".join([content.id, *fields] if content.id else fields)
-    return f"[{heading}]\n{content.text}" if heading else content.text
+    parts = [content.id, *fields] if content.id else fields
+    heading = "; ".join(" ".join(part.split()).translate(_NO_BRACKETS) for part in parts)
+    text = _HEADING.sub(r"\1\\[", content.text)
+    return f"[{heading}]\n{text}" if heading else text
+
+
+_NO_BRACKETS = str.maketrans("[]", "()")
+
+
+# These errors end the call: a limit was reached, or the program is wrong.
+_NOT_CAUGHT = (BudgetExceededError, DefinitionError, RetrievalError)
+
+
+class _Failure(NamedTuple):
+    error: Exception
+
+
+def _caught(effect: Run) -> Run:
+    """Return an effect whose outcome is a _Failure if the function of the user fails."""
+    function = effect.function
+
+    @wraps(function)
+    def call() -> object:
+        try:
+            return function()
+        except _NOT_CAUGHT:
+            raise
+        except Exception as error:
+            return _Failure(error)
+
+    @wraps(function)
+    async def acall() -> object:
+        try:
+            return await function()
+        except _NOT_CAUGHT:
+            raise
+        except Exception as error:
+            return _Failure(error)
+
+    return replace(effect, function=call if effect.in_thread else acall)
 
 
 _STATE_KEY = "retrieval.sources"  # part of stored states, so it must not change
@@ -408,10 +471,13 @@ class ContentsRetrieved:
 class RetrievalAugmentor(BaseInterceptor):
     """Middleware that retrieves text for the user message and adds it to the message (RAG).
 
-    The last user message becomes the query. If no content is found, the message stays unchanged. The contents
+    The query is what the caller asks: the arguments in the user message without the words of its template. If
+    no content is found, the message stays unchanged, or ``when_empty`` is the answer. The contents
     are the ``sources`` of the Result. Interceptors before this one, such as a ChatMemory, see the message
     without the contents. A call that is resumed after an approval keeps the contents that it retrieved
     before.
+
+    A step that fails raises RetrievalError; ``on_error="skip"`` goes on without it.
 
     Raises DefinitionError if there is no retriever and no ``route``, if there are both, or if a retriever has
     no method ``retrieve``.
@@ -423,6 +489,13 @@ class RetrievalAugmentor(BaseInterceptor):
         fuse: Merges the results into one ranking.
         inject: Adds the contents to the user message.
         max_concurrency: How many retrievers run at the same time. None sets no limit.
+        query: The name of the parameter that is the query; or a function of the invocation that returns the
+            text to search for.
+        on_error: "raise" for a RetrievalError if a step fails. With "skip" a failed retriever finds nothing,
+            a failed rewriter leaves the query as it is, a failed router chooses no retriever, and a failed
+            re-ranker is replaced by ReciprocalRankFusion; each is logged as a warning.
+        when_empty: The answer if nothing is found, of the type of the method; the model is not asked. By
+            default the model answers without sources.
         async_parts: The names of the async retrievers, for the checks of ``create``.
     """
 
@@ -431,6 +504,9 @@ class RetrievalAugmentor(BaseInterceptor):
     fuse: Fusion
     inject: Injector
     max_concurrency: int | None
+    query: str | Callable[[Invocation], str] | None
+    on_error: Literal["raise", "skip"]
+    when_empty: Any
     async_parts: tuple[str, ...]
 
     position_name = InterceptorKind.RETRIEVAL
@@ -443,7 +519,20 @@ class RetrievalAugmentor(BaseInterceptor):
         fuse: Fusion = _DEFAULT_FUSION,
         inject: Injector = _DEFAULT_INJECTION,
         max_concurrency: int | None = None,
+        query: str | Callable[[Invocation], str] | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        when_empty: object = None,
     ) -> None:
+        check_settings(
+            "RetrievalAugmentor",
+            ("on_error", on_error, on_error in ("raise", "skip"), "it must be one of raise, skip"),
+            (
+                "query",
+                query,
+                query is None or isinstance(query, str) or callable(query),
+                "pass the name of a parameter, or a function of the invocation",
+            ),
+        )
         if bool(retrievers) == (route is not None):
             problem = "pass either retrievers or a route, which has retrievers of its own"
             raise DefinitionError([DefinitionProblem("RetrievalAugmentor", problem)])
@@ -465,6 +554,9 @@ class RetrievalAugmentor(BaseInterceptor):
             "fuse": fuse,
             "inject": inject,
             "max_concurrency": max_concurrency,
+            "query": query,
+            "on_error": on_error,
+            "when_empty": when_empty,
             "async_parts": tuple(
                 _qualname(retriever)
                 for retriever in retrievers
@@ -476,7 +568,7 @@ class RetrievalAugmentor(BaseInterceptor):
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         data = invocation.state.interceptor_data
-        query = None if invocation.is_resumed else Query.from_invocation(invocation)
+        query = None if invocation.is_resumed else self._query_of(invocation)
         if query is None:  # the request of a resumed call already has the contents
             contents = invocation.stored_data(_STATE_KEY, _contents_from_json) or ()
         else:
@@ -486,21 +578,81 @@ class RetrievalAugmentor(BaseInterceptor):
             yield Emit(ContentsRetrieved(contents, seconds=time.monotonic() - started_at))
         augmented = self._augment(invocation, contents) if contents and query is not None else invocation
         invocation.state.sources += contents
+        if self.when_empty is not None and query is not None and not contents:
+            return self._answer_when_empty(invocation)
         answer = yield from proceed(augmented)
         return replace(answer, sources=(*answer.sources, *contents)) if contents else answer
 
     def retrieve(self, query: Query) -> Flow[Sequence[Content]]:
         """Run a search: transform the query, call the retrievers, and return merged results, best first."""
-        queries = yield from call_flow(self.transform, query)
+        unchanged_queries: Sequence[Query] = (query,)
+        queries = yield from self._step(self.transform, (query,), unchanged_queries)
         effects: list[Run] = []
         names: list[str] = []
         for one in queries:
-            for retriever in (yield from call_flow(self.route, one)):
+            no_retrievers: Sequence[Retriever] = ()
+            for retriever in (yield from self._step(self.route, (one,), no_retrievers)):
                 names.append(_qualname(retriever))
-                effects.append(call_effect(retriever.retrieve, one))
+                effects.append(_caught(call_effect(retriever.retrieve, one)))
         results: Sequence[object] = (yield Gather(tuple(effects), self.max_concurrency)) if effects else ()
-        rankings = [check_contents(contents, name) for contents, name in zip(results, names, strict=True)]
-        return check_contents((yield from call_flow(self.fuse, query, rankings)), function_name(self.fuse))
+        rankings = [self._ranking(result, name) for result, name in zip(results, names, strict=True)]
+        fused: Sequence[Content] | None = yield from self._step(self.fuse, (query, rankings), None)
+        if fused is None:
+            fused = yield from _DEFAULT_FUSION(query, rankings)
+        return check_contents(fused, function_name(self.fuse))
+
+    def _query_of(self, invocation: Invocation) -> Query | None:
+        query = Query.from_invocation(invocation)
+        if query is None or self.query is None:
+            return query
+        if callable(self.query):
+            text: object = self.query(invocation)
+        elif self.query in invocation.arguments:
+            text = render_value(invocation.arguments[self.query])
+        else:
+            names = ", ".join(invocation.arguments) or "none"
+            message = f"query names the parameter {self.query!r}, and the parameters are: {names}"
+            raise DefinitionError([DefinitionProblem(invocation.qualname, f"RetrievalAugmentor: {message}")])
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{function_name(self.query)} returned {type(text).__name__}; it must return a str"
+            )
+        return replace(query, text=text)
+
+    def _step(self, function: Callable[..., Flow[T]], arguments: tuple[Any, ...], otherwise: T) -> Flow[T]:
+        """Run a step of the search; return its result, or ``otherwise`` if it fails and may be skipped."""
+        flow = call_flow(function, *arguments)
+        try:
+            return (yield from flow)
+        except _NOT_CAUGHT:
+            raise
+        except Exception as error:
+            self._failed(function_name(function), error)
+            return otherwise
+
+    def _ranking(self, result: object, name: str) -> tuple[Content, ...]:
+        if isinstance(result, _Failure):
+            self._failed(name, result.error)
+            return ()
+        return check_contents(result, name)
+
+    def _failed(self, step: str, error: Exception) -> None:
+        """Log the failure of a step that is skipped, or raise a RetrievalError for it."""
+        message = f"{step} failed: {type(error).__name__}: {error}"
+        if self.on_error == "raise":
+            raise RetrievalError(message, step=step) from error
+        logging.getLogger("aiservices").warning("retrieval goes on without a step: %s", message)
+
+    def _answer_when_empty(self, invocation: Invocation) -> Answer:
+        """Return the answer for a call for which nothing was found."""
+        value, parser = self.when_empty, invocation.plan.output_format.parser
+        try:
+            text = str(value) if parser is None else parser.write(value)
+        except ValueError as error:
+            problem = f"when_empty of RetrievalAugmentor does not fit the type of the method: {error}"
+            raise DefinitionError([DefinitionProblem(invocation.qualname, problem)]) from error
+        message = AiMessage(text)
+        return Answer(value, ChatReply(message), (), messages=(message,))
 
     def _augment(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
         """Return a copy of the service call with retrieved text in its last user message."""
@@ -604,7 +756,8 @@ def retriever_tool(
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
     """Return a dict from passage ids to the passages that search tools found during a call.
 
-    An answer can cite these ids. ``runs`` is the ``tool_runs`` of a Result.
+    An answer can cite these ids. ``runs`` is the ``tool_runs`` of a Result. Raises ValueError if two texts of
+    different documents have the same id, so that a citation has two meanings.
     """
-    results = (run.result.contents for run in runs if isinstance(run.result, Excerpts))
-    return {content.key: content for contents in results for content in contents}
+    found = [run.result.contents for run in runs if isinstance(run.result, Excerpts)]
+    return {content.key: content for content in _distinct(found)}

@@ -10,12 +10,16 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from hashlib import sha256
 from typing import Any, Literal, Protocol, TypeVar
+
+from output_parsers.result.errors import shorten
 
 from ..engine.effects import Flow, Run
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..interface.parameters import function_name
+from ..interface.templates import render_value
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least
 from ..models.messages import Message, UserMessage
 
@@ -27,7 +31,8 @@ class Content:
     Attributes:
         text: The text that the model gets.
         id: The id with which a model cites the content. Contents with the same id are the same content.
-        metadata: Other data about the content, such as its source. Retrievers can filter by it.
+        metadata: Other data about the content. Retrievers can filter by it. The metadata ``source`` names the
+            document that the content is a part of.
         score: The score of the last ranking, higher is better. None if the content was not ranked.
     """
 
@@ -40,6 +45,22 @@ class Content:
     def key(self) -> str:
         """The passage's id, or its text if it has no id."""
         return self.id or self.text
+
+    def conflicts_with(self, other: Content) -> bool:
+        """Return True if another passage has the same id, but another text from another document."""
+        sources = (self.metadata.get("source"), other.metadata.get("source"))
+        is_other_document = None not in sources and sources[0] != sources[1]
+        return self.key == other.key and self.text != other.text and is_other_document
+
+
+def check_same(first: Content, other: Content) -> None:
+    """Raise ValueError if two contents have the same id, but are texts of different documents."""
+    if other.conflicts_with(first):
+        raise ValueError(
+            f"two texts have the id {first.id!r}: {shorten(first.text, 40)!r} and "
+            f"{shorten(other.text, 40)!r}; give their documents different names, as in "
+            "contents_of(…, name), or remove the old text first"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +86,19 @@ class Query:
 
     @staticmethod
     def from_invocation(invocation: Invocation) -> Query | None:
-        """Return a service call's last user message as a search query, or None if there is none."""
+        """Return what a service call asks as a search query, or None if there is no user message.
+
+        This is the last user message without the words of its template, which are no part of the question.
+        """
         messages = invocation.request.messages
         position = last_user_position(messages)
         if position is None:
             return None
-        return Query(messages[position].text.replace(INSTRUCTIONS_MARK, "").strip(), invocation)
+        message = messages[position].text.replace(INSTRUCTIONS_MARK, "").strip()
+        values = [render_value(invocation.arguments[name]).strip() for name in invocation.plan.question_names]
+        # a value that is not in the message was changed since, for example masked by an input guard
+        shows_values = any(values) and all(value in message for value in values)
+        return Query("\n".join(filter(None, values)) if shows_values else message, invocation)
 
 
 class Retriever(Protocol):
@@ -92,13 +120,15 @@ class DocumentLike(Protocol):
 
 
 def contents_of(
-    pieces: Iterable[str | DocumentLike | Content], name: str = "chunk", *, id: str | None = None
+    pieces: Iterable[str | DocumentLike | Content], name: str | None = None, *, id: str | None = None
 ) -> list[Content]:
     """Convert strings or LangChain documents to Content objects, which retrievers can search.
 
     Args:
         pieces: The strings or documents.
-        name: A piece without an id gets the id ``{name}-{number}``, counted from 1.
+        name: The name of the document. A piece without an id gets the id ``{name}-{number}``, counted from 1,
+            and the name as its metadata ``source``. Without a name the id is made from the text and the
+            metadata ``source``, so that the ids of two documents differ.
         id: The name of the metadata that have the id of each document, such as a page number. By default a
             document keeps its ``id`` if that is a string.
 
@@ -110,7 +140,7 @@ def contents_of(
     contents: list[Content] = []
     numbers: dict[str, int] = {}  # the pieces by their ids
     for number, piece in enumerate(pieces, 1):
-        content = _content(piece, f"{name}-{number}", id, number)
+        content = _content(piece, name, id, number)
         contents.append(content)
         first = numbers.setdefault(content.id, number)
         if content.text != contents[first - 1].text:
@@ -122,7 +152,7 @@ def contents_of(
 
 
 def _content(
-    piece: str | DocumentLike | Content, default_id: str, id_name: str | None, number: int
+    piece: str | DocumentLike | Content, name: str | None, id_name: str | None, number: int
 ) -> Content:
     if isinstance(piece, str):
         content = Content(piece)
@@ -133,7 +163,11 @@ def _content(
         own_id = document_id if isinstance(document_id, str) else ""
         content = Content(piece.page_content, own_id, dict(piece.metadata))
     if id_name is None:
-        return content if content.id else replace(content, id=default_id)
+        if content.id:
+            return content
+        if name is None:
+            return replace(content, id=_id_of_text(content.text, content.metadata.get("source")))
+        return replace(content, id=f"{name}-{number}", metadata={"source": name, **content.metadata})
     value = content.metadata.get(id_name)
     if not isinstance(value, (str, int)) or isinstance(value, bool) or value == "":
         reason = f"{id_name} is {value!r}" if id_name in content.metadata else f"there is no {id_name}"
@@ -143,10 +177,14 @@ def _content(
     return replace(content, id=str(value))
 
 
+def _id_of_text(text: str, source: object = None, prefix: str = "chunk") -> str:
+    return f"{prefix}-{sha256(repr((text, source)).encode()).hexdigest()[:10]}"
+
+
 def split(
     text: str,
     *,
-    name: str = "chunk",
+    name: str | None = None,
     max_characters: int = 900,
     overlap: int = 0,
     format: Literal["text", "markdown"] = "text",
@@ -157,8 +195,9 @@ def split(
 
     Args:
         text: The text.
-        name: The ids are ``{name}-{number}``, counted from 1. The metadata contain it as ``source``, and the
-            position of the first character as ``start``.
+        name: The name of the document. The ids are ``{name}-{number}``, counted from 1. The metadata contain
+            it as ``source``, and the position of the first character as ``start``. By default the name is
+            made from the text.
         max_characters: The largest length of a content.
         overlap: How many characters a content shares with the one before.
         format: "markdown" also splits between the sections of a Markdown text.
@@ -171,6 +210,7 @@ def split(
         raise DefinitionError([DefinitionProblem("split", message)])
     library = import_extra("semantic_text_splitter", "retrieval", "split")
     splitter_class = library.MarkdownSplitter if format == "markdown" else library.TextSplitter
+    name = _id_of_text(text, prefix="text") if name is None else name
     pieces = splitter_class(max_characters, overlap=overlap).chunk_indices(text)
     return [
         Content(piece, f"{name}-{number}", {"source": name, "start": start})

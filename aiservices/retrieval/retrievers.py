@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
+from ..interface.parameters import function_name
 from ..models.errors import (
     DefinitionError,
     DefinitionProblem,
@@ -29,7 +31,8 @@ from ..models.errors import (
 )
 from ..models.http.replies import ErrorMapper
 from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
-from .content import Content, Query, to_contents, to_query
+from ..spaceless_scripts import SPACELESS
+from .content import Content, Query, check_same, to_contents, to_query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,15 +125,82 @@ class EmbeddingRetriever:
         """Return the passages that are most similar to a query, best first, scored by cosine similarity."""
         query = to_query(query, "EmbeddingRetriever.retrieve")
         [vector] = self._model.embed([query.text])
-        metadata = self._filter(query) if callable(self._filter) else self._filter
+        metadata = _filter_for(query, self._filter, "EmbeddingRetriever")
         results = self._store.search(vector, self._max_results, filter=metadata)
         return [content for content in results if (content.score or 0.0) >= self._min_score]
 
+    def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
+        """Remove passages by their ids or by their metadata, such as ``{"source": "guide"}``.
+
+        Raises DefinitionError if the store has no method ``remove``.
+        """
+        remove = getattr(self._store, "remove", None)
+        if remove is None:
+            message = f"{type(self._store).__name__} has no method remove"
+            raise DefinitionError([DefinitionProblem("EmbeddingRetriever.remove", message)])
+        remove(ids, metadata=metadata)
+
+
+def _filter_for(query: Query, filter: MetadataFilter | None, owner: str) -> Mapping[str, object] | None:
+    """Return the filter for a query, or raise TypeError if the function of the user returns no mapping.
+
+    Anything else would be a search without a filter, which may show texts that belong to others.
+    """
+    if not callable(filter):
+        return filter
+    metadata: object = filter(query)
+    if not isinstance(metadata, Mapping):
+        raise TypeError(
+            f"the filter {function_name(filter)} of {owner} returned {metadata!r}; it must return a mapping "
+            "of metadata, {} for a search in all contents"
+        )
+    return metadata
+
 
 def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
-    """Return True if a passage's metadata contain all keys and values of a filter."""
-    missing = object()
-    return all(content.metadata.get(name, missing) == value for name, value in metadata.items())
+    """Return True if a passage's metadata contain all keys and values of a filter; True is not 1."""
+    return all(
+        name in content.metadata and _is_same(content.metadata[name], value)
+        for name, value in metadata.items()
+    )
+
+
+def _is_same(value: object, other: object) -> bool:
+    return isinstance(value, bool) is isinstance(other, bool) and value == other
+
+
+def _is_removed(content: Content, ids: Collection[str], metadata: Mapping[str, object] | None) -> bool:
+    return content.key in ids or (metadata is not None and matches_filter(content, metadata))
+
+
+def _check_removal(metadata: Mapping[str, object] | None, owner: str) -> None:
+    """Raise DefinitionError for empty metadata, which would remove everything."""
+    if metadata is not None and not metadata:
+        message = "the metadata are empty; name what to remove, for example {'source': 'guide'}"
+        raise DefinitionError([DefinitionProblem(owner, message)])
+
+
+def _replaced_keys(stored: Mapping[str, Content], added: Iterable[Content]) -> set[str]:
+    """Return the keys of the stored contents that added contents replace.
+
+    A part of a document that is added again replaces all parts of the document. Raises ValueError if two
+    contents have the same id, but other texts of other documents.
+    """
+    new: dict[str, Content] = {}
+    sources = set()
+    for content in added:
+        old = new.get(content.key) or stored.get(content.key)
+        if old is not None:
+            check_same(old, content)
+        new[content.key] = content
+        if content.key in stored:
+            sources.add(_source_of(stored[content.key]))
+    sources.discard("")
+    return {key for key, one in stored.items() if key in new or (sources and _source_of(one) in sources)}
+
+
+def _source_of(content: Content) -> str:
+    return repr(content.metadata["source"]) if "source" in content.metadata else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,12 +246,16 @@ class EmbeddingStore:
         with self._lock:
             self._vectors = _merge(self._vectors, _Vectors(tuple(contents), matrix))
 
-    def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored passages with the given ids; unknown ids are ignored."""
+    def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
+        """Remove stored passages by their ids or by their metadata, such as ``{"source": "guide"}``.
+
+        Unknown ids are ignored. Raises DefinitionError for empty metadata.
+        """
+        _check_removal(metadata, "EmbeddingStore.remove")
         removed = set(ids)
         with self._lock:
             if self._vectors is not None:
-                flags = [content.key not in removed for content in self._vectors.contents]
+                flags = [not _is_removed(content, removed, metadata) for content in self._vectors.contents]
                 self._vectors = _select(self._vectors, flags)
 
     def search(
@@ -248,7 +322,12 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
         if old.matrix.shape[1] != new.matrix.shape[1]:
             lengths = f"the vectors have {new.matrix.shape[1]} numbers, the stored ones {old.matrix.shape[1]}"
             raise ValueError(f"{lengths}; embed all contents with the same model")
-        merged = _Vectors(old.contents + new.contents, numpy.concatenate([old.matrix, new.matrix]))
+        replaced = _replaced_keys({content.key: content for content in old.contents}, new.contents)
+        kept = _select(old, [content.key not in replaced for content in old.contents])
+        if kept is not None:
+            merged = _Vectors(kept.contents + new.contents, numpy.concatenate([kept.matrix, new.matrix]))
+    else:
+        _replaced_keys({}, new.contents)
     last = {content.key: index for index, content in enumerate(merged.contents)}
     flags = [last[content.key] == index for index, content in enumerate(merged.contents)]
     return _select(merged, flags) or merged
@@ -313,10 +392,16 @@ class ChromaStore:
             ],
         )
 
-    def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored passages with the given ids; unknown ids are ignored."""
+    def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
+        """Remove stored passages by their ids or by their metadata, such as ``{"source": "guide"}``.
+
+        Unknown ids are ignored. Raises DefinitionError for empty metadata.
+        """
+        _check_removal(metadata, "ChromaStore.remove")
         if ids:
             self._collection.delete(ids=list(ids))
+        if metadata is not None:
+            self._collection.delete(where=_chroma_condition(metadata))
 
     def search(
         self,
@@ -327,13 +412,10 @@ class ChromaStore:
         filter: Mapping[str, object] | None = None,
     ) -> list[Content]:
         """Return the stored passages with the nearest vectors, best first, scored by cosine similarity."""
-        conditions = [{name: {"$eq": value}} for name, value in (filter or {}).items()]
-        # Chroma rejects "$and" with a single condition
-        where = {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
         response = self._collection.query(
             query_embeddings=[vector],
             n_results=max_results,
-            where=where,
+            where=_chroma_condition(filter or {}),
             include=["documents", "metadatas", "distances"],
         )
         columns = (response[name][0] for name in ("ids", "documents", "metadatas", "distances"))
@@ -341,6 +423,12 @@ class ChromaStore:
             Content(text, "" if key == text else key, dict(metadata or {}), 1 - float(distance))
             for key, text, metadata, distance in zip(*columns, strict=True)
         ]
+
+
+def _chroma_condition(metadata: Mapping[str, object]) -> dict[str, object] | None:
+    conditions: list[dict[str, object]] = [{name: {"$eq": value}} for name, value in metadata.items()]
+    # Chroma rejects "$and" with a single condition
+    return {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
 
 
 def _replacing_metadata(
@@ -501,7 +589,8 @@ class KeywordRetriever:
     Args:
         max_results: The largest number of contents for a query.
         words: The language of the texts, such as "english", whose stop words are ignored; or a function that
-            returns the words of a text. Languages without spaces between words need a function.
+            returns the words of a text. In scripts without spaces, such as Chinese, Japanese and Thai, each
+            pair of neighbouring characters is a word.
         stem: A function that reduces words to their stems, such as ``Stemmer.Stemmer("english").stemWords``
             of PyStemmer. It is called from several threads.
         filter: The values that the metadata of results must have, or a function that returns them for a
@@ -547,24 +636,36 @@ class KeywordRetriever:
 
         The next query rebuilds the index.
         """
-        new = {content.key: content for content in to_contents(contents, "KeywordRetriever.add")}
+        contents = to_contents(contents, "KeywordRetriever.add")
+        new = {content.key: content for content in contents}
         words = {key: self._words(content.text) for key, content in new.items()}
         with self._lock:
             old = self._documents
-            self._documents = _Documents({**old.contents, **new}, {**old.words, **words})
+            replaced = _replaced_keys(old.contents, contents)
+            kept = {key: content for key, content in old.contents.items() if key not in replaced}
+            kept_words = {key: old.words[key] for key in kept}
+            self._documents = _Documents({**kept, **new}, {**kept_words, **words})
 
-    def remove(self, ids: Sequence[str]) -> None:
-        """Remove the stored passages with the given ids; unknown ids are ignored."""
+    def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
+        """Remove stored passages by their ids or by their metadata, such as ``{"source": "guide"}``.
+
+        Unknown ids are ignored. Raises DefinitionError for empty metadata.
+        """
+        _check_removal(metadata, "KeywordRetriever.remove")
         removed = set(ids)
         with self._lock:
             old = self._documents
-            contents = {key: content for key, content in old.contents.items() if key not in removed}
+            contents = {
+                key: content
+                for key, content in old.contents.items()
+                if not _is_removed(content, removed, metadata)
+            }
             self._documents = _Documents(contents, {key: old.words[key] for key in contents})
 
     def retrieve(self, query: Query | str, /) -> list[Content]:
         """Return the passages that share words with a query, best first, with their BM25 scores."""
         query = to_query(query, "KeywordRetriever.retrieve")
-        metadata = self._filter(query) if callable(self._filter) else self._filter
+        metadata = _filter_for(query, self._filter, "KeywordRetriever")
         # filtered lazily after the ranking: the scores of BM25 depend on all contents
         ranking = self._documents.rank(self._words(query.text))
         results = (content for content in ranking if matches_filter(content, metadata or {}))
@@ -614,6 +715,19 @@ def _import_bm25s() -> Any:
     return package
 
 
+_RUNS = re.compile(f"[{SPACELESS}]+|[^{SPACELESS}]+")
+_IS_SPACELESS = re.compile(f"[{SPACELESS}]")
+
+
+def _split_without_spaces(token: str) -> Iterator[str]:
+    """Yield a word, or pairs of neighbouring characters of a script without spaces between words."""
+    for run in _RUNS.findall(token):
+        if len(run) > 2 and _IS_SPACELESS.match(run):
+            yield from map("".join, pairwise(run))
+        else:
+            yield run
+
+
 def _tokenizer_for(language: str) -> Tokenizer:
     """Return a function that splits text into lower-case words and drops stop words such as ``the``."""
     bm25s = _import_bm25s()
@@ -626,7 +740,7 @@ def _tokenizer_for(language: str) -> Tokenizer:
             return_ids=False,
             show_progress=False,
         )
-        return list(words)
+        return [word for token in words for word in _split_without_spaces(token)]
 
     try:
         tokenize("")

@@ -216,7 +216,11 @@ def plan_method(
     if problems or prompt is None or signature.returns is None or call is None:
         raise DefinitionError(problems)
     user_template = None if prompt.user is None else prompt.user.source
-    call = call._replace(user_template=user_template, fixed_system=prompt.fixed_system)
+    call = call._replace(
+        user_template=user_template,
+        question_names=prompt.question_names,
+        fixed_system=prompt.fixed_system,
+    )
     return MethodPlan(call, prompt, signature.returns)
 
 

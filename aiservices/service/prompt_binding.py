@@ -132,6 +132,14 @@ class PromptPlan(NamedTuple):
         return "\n\n".join(before or reversed(after)) if len(before) < len(paragraphs) else ""
 
     @property
+    def question_names(self) -> tuple[str, ...]:
+        """The names of the parameters whose values the template of the user message shows."""
+        shown = frozenset() if self.user is None else self.user.variables
+        if "it" in shown and self.it_parameter is not None:
+            shown |= {self.it_parameter}
+        return tuple(p.name for p in self.parameters if p.role is None and p.name in shown)
+
+    @property
     def fixed_system(self) -> str | None:
         """The text of the system message if its template has no variables."""
         if not isinstance(self.system, Prompt) or self.system.variables:

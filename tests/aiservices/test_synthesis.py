@@ -155,7 +155,7 @@ def test_contents_without_ids_get_ids() -> None:
     model = ScriptedChatModel(['{"value": 7}'])
     result = Synthesizer(model, "compact", int, prompts=PROMPTS).synthesize("how?", ["one", "two"])
     assert texts(model) == ["answer how? of [chunk-1]\none\n\n[chunk-2]\ntwo"]
-    assert result.sources == (Content("one", "chunk-1"), Content("two", "chunk-2"))
+    assert [source.id for source in result.sources] == ["chunk-1", "chunk-2"]
 
 
 def test_concurrent_questions_respect_max_concurrency() -> None:

@@ -222,7 +222,7 @@ OUTPUTS: dict[str, tuple[Callable[[str], str], dict[str, Callable[[Kinds], objec
         NOTE_CALLS,
     ),
     "text after JSON": (
-        lambda secret: f"```json\n{_notes('x')}\n```\nI hope it helps, {secret}.",
+        lambda secret: f"```json\n{_notes('x')}\n```\nI hope it helps, {' '.join(secret.split())}.",
         NOTE_CALLS,
     ),
     "field without a place": (

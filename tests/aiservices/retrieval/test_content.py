@@ -37,10 +37,10 @@ def test_contents_of_converts_texts_and_documents() -> None:
         Content("five", "v"),
     ]
     assert contents_of(given, "part") == [
-        Content("one", "part-1"),
-        Content("two", "part-2", {"page": 2}),
+        Content("one", "part-1", {"source": "part"}),
+        Content("two", "part-2", {"source": "part", "page": 2}),
         Content("three", "x"),
-        Content("four", "part-4"),
+        Content("four", "part-4", {"source": "part"}),
         Content("five", "v"),
     ]
 
