@@ -318,7 +318,7 @@ class _SqliteStore:
 
     def _delete_old(self) -> None:
         """Delete expired replies, and also the oldest ones if the cache is too large."""
-        with self._file.writing() as connection:
+        with self._file.writing(erases=True) as connection:
             if self._expires is not None:
                 before = time.time() - self._expires
                 connection.execute("DELETE FROM reply WHERE stored_at < ?", (before,))
@@ -333,10 +333,8 @@ class _SqliteStore:
                 self._bytes -= size
 
     def clear(self) -> None:
-        with self._file.writing() as connection:
+        with self._file.writing(erases=True) as connection:
             connection.execute("DELETE FROM reply")
-        with self._file.reading() as connection:
-            connection.execute("VACUUM")  # so that no deleted text remains in the file
         self._bytes = 0
 
     def close(self) -> None:

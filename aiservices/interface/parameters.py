@@ -84,17 +84,22 @@ def memory_id_problem(memory_id: object) -> str | None:
     return None
 
 
+_INT_KEY = "int:"
+
+
 def memory_id_text(memory_id: object) -> str:
     """Return the string key under which a memory id's conversation is stored.
 
-    The key of a record is its canonical JSON. A str that begins with a brace or a quotation mark is stored as
-    JSON, too, so that it never has the key of a record. Other values are converted to strings.
+    The key of a record is its canonical JSON, and that of an int begins with "int:", because 1 and "1" may be
+    two users. A str that looks like such a key is stored as JSON, so that it never is one.
     """
     if not isinstance(memory_id, str):
         data = memory_id_data(memory_id)
-        return _to_json(data) if isinstance(data, dict) else str(data)
+        if isinstance(data, dict):
+            return _to_json(data)
+        return f"{_INT_KEY}{data}" if isinstance(data, int) else str(data)
     text = str(memory_id)
-    return _to_json(text) if text.startswith(("{", '"')) else text
+    return _to_json(text) if text.startswith(("{", '"', _INT_KEY)) else text
 
 
 def memory_id_data(memory_id: object) -> Any:

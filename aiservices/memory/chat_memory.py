@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple, Protocol, TypeVar, cast, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary
 
 from ..engine.approval import AlreadyResumedError
@@ -58,6 +59,7 @@ from .windows import (
 # is written. Nothing in this module blocks, so the same code serves blocking and async calls.
 
 T = TypeVar("T")
+_log = logging.getLogger("aiservices")
 
 
 class ConversationLocks:
@@ -84,6 +86,12 @@ class ConversationLocks:
             self.queues.setdefault(conversation, deque()).append(ticket)
         return ticket
 
+    def mark_forgotten(self, conversation: str) -> None:
+        """Tell the calls that use or wait for a conversation that it was deleted."""
+        with self.lock:
+            for ticket in self.queues.get(conversation, ()):
+                ticket.is_forgotten = True
+
 
 class Ticket:
     """A service call's place in the queue of calls that wait to use the same conversation.
@@ -94,6 +102,7 @@ class Ticket:
     def __init__(self, locks: ConversationLocks, conversation: str) -> None:
         self._locks = locks
         self.conversation = conversation
+        self.is_forgotten = False
         self._released = False
         self._finishing = False
 
@@ -294,9 +303,11 @@ class ChatMemory(BaseInterceptor):
     def forget(self, memory_id: object = None, *, service: str | None = None) -> None:
         """Delete all stored messages of a conversation.
 
-        Blocks if writing to the store blocks. The arguments are those of ``messages``.
+        Calls of the conversation that run in this process end without being stored. Blocks if writing to the
+        store blocks. The arguments are those of ``messages``.
         """
         conversation = self._stored_id(memory_id, service)
+        self._locks.mark_forgotten(conversation)
         with self._store_errors("delete", conversation):
             self.store.delete(conversation)
 
@@ -364,18 +375,37 @@ class ChatMemory(BaseInterceptor):
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
             # the recorder is empty if an interceptor answered and no request was sent
             exchange = exchange_of(recorder.message or user_message, answer)
-            if not exchange:  # the answer is empty
+            if not exchange or ticket.is_forgotten:  # an empty answer is not stored
                 return answer
             try:
                 with self._store_errors("write", conversation):
-                    save = ticket.release_after(partial(write, exchange))
+                    save = ticket.release_after(partial(self._save, ticket, write, exchange))
                     yield Run(save, in_thread=self._in_thread, deadline=math.inf)
             except (MemoryConflictError, MemoryStoreError) as error:
+                if isinstance(error, MemoryConflictError) and ticket.is_forgotten:
+                    return answer
                 error.reply, error.value = answer.reply, answer.value
                 raise
             return answer
         finally:
             ticket.release()
+
+    def _save(
+        self, ticket: Ticket, write: Callable[[Exchange], int], exchange: Exchange
+    ) -> Awaitable[None] | None:
+        """Write an exchange, and delete it again if the conversation was forgotten in the meantime."""
+        version: object = write(exchange)
+        if inspect.isawaitable(version):  # an async store
+            return self._asave(ticket, version)
+        if ticket.is_forgotten:
+            self.store.delete(ticket.conversation)
+        return None
+
+    async def _asave(self, ticket: Ticket, write: Awaitable[object]) -> None:
+        await write
+        if ticket.is_forgotten:
+            delete: Any = self.store.delete
+            await delete(ticket.conversation)
 
     @contextmanager
     def _store_errors(self, action: str, conversation: str) -> Iterator[None]:
@@ -459,12 +489,17 @@ class ChatMemory(BaseInterceptor):
             past = split_exchanges(stored.messages)
             view: WindowView = yield from self.window.view(past, (*first, *rest), invocation)
             # if the window selects all that was loaded, older exchanges may fit, too
-            if stored.is_complete or last is None or len(view.exchanges) < len(past):
+            if stored.is_complete or last is None or view.exchanges != past:
                 break
             last *= 2
         request = replace(invocation.request, messages=(*first, *join_exchanges(view.exchanges), *rest))
         recalled = replace(invocation, request=request)
-        has_evicted = len(view.exchanges) < len(past) or not stored.is_complete
+        has_evicted = view.exchanges != past or not stored.is_complete
+        if len(view.exchanges) < len(past):
+            left_out = len(past) - len(view.exchanges)
+            _log.info(
+                "%s: the window leaves out %s of %s exchanges", invocation.qualname, left_out, len(past)
+            )
         evicted = self._forget_evicted and has_evicted
         if not (evicted if view.replaces_past is None else view.replaces_past):
             return _Recalled(recalled, partial(self.store.append, conversation, expected=stored.version))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -224,6 +225,7 @@ class WindowPolicy(Protocol):
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]: ...
 
 
+_log = logging.getLogger("aiservices")
 _LARGE_EXCHANGE = 8  # messages of an exchange with three rounds of tools
 _TOKENS_PER_SHORT_MESSAGE = 32
 
@@ -329,12 +331,22 @@ def _newest(
 ) -> tuple[Exchange, ...]:
     """Choose the newest exchanges (user messages with their answers) that fit into a total size.
 
-    The first exchange that does not fit ends the selection, because a gap would confuse the model.
+    The first exchange that does not fit ends the selection, because a gap would confuse the model. If that is
+    the newest one, its question and its answer are chosen without the tool calls between them.
     """
-    first = len(past)
-    while first and (available_size := available_size - size(past[first - 1])) >= 0:
+    first, left = len(past), available_size
+    while first and (left := left - size(past[first - 1])) >= 0:
         first -= 1
-    return past[first:]
+    if not past or first < len(past):
+        return past[first:]
+    shortened = (past[-1][0], past[-1][-1])
+    fits = size(shortened) <= available_size
+    _log.warning(
+        "the window has no room for the last exchange of a conversation, %s messages; %s",
+        len(past[-1]),
+        "its tool calls are left out" if fits else "nothing of the conversation is sent",
+    )
+    return (shortened,) if fits else ()
 
 
 def _require_positive(window: str, name: str, value: int) -> None:
@@ -394,10 +406,12 @@ class SummarizingWindow:
         self, past: tuple[Exchange, ...], current: tuple[Message, ...], invocation: Invocation, /
     ) -> Flow[WindowView]:
         fitting = self._window.select(past, current)
-        if len(fitting) == len(past):
+        if fitting == past:
             return WindowView(past)
         # ``keep`` may allow more than ``window``, which is the limit of what is sent
-        newest = min(self._keep.select(past, current), fitting, key=len)
+        newest = min(fitting, self._keep.select(past, current), key=len)
+        if len(newest) == len(past):  # only tool calls of a large exchange do not fit
+            return WindowView(newest, replaces_past=False)
         summary = yield from self._summarize(past[: len(past) - len(newest)], invocation)
         if summary is None:
             return WindowView(fitting, replaces_past=False)
@@ -429,6 +443,8 @@ class SummarizingWindow:
             failure = error
         seconds, purpose = time.monotonic() - began, AttemptPurpose.SIDE_QUESTION
         state.add_attempt(Attempt(name, reply, failure, seconds, purpose=purpose), request)
+        if failure is not None:
+            _log.warning("%s: the conversation could not be summarized: %s", qualname, failure)
         return None if reply is None or failure is not None else reply.text.strip() or None
 
 

@@ -16,7 +16,7 @@ class SqliteFile:
     """An SQLite database file; all threads of a process share one connection to the file.
 
     The file is created with permissions for its owner only. After a fork, the child gets its own connection.
-    Raises sqlite3.Error if the file cannot be used.
+    Deleted text is overwritten, on every build of SQLite. Raises sqlite3.Error if the file cannot be used.
 
     Args:
         path: The path of the file.
@@ -30,6 +30,7 @@ class SqliteFile:
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
+        self._must_erase = False
         with self._lock:
             self._connected().executescript(schema)
 
@@ -40,10 +41,11 @@ class SqliteFile:
             yield self._connected()
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, erases: bool = False) -> Iterator[sqlite3.Connection]:
         """Context manager for an SQLite transaction that locks the database for writing from its start.
 
-        SQLite may refuse to turn a reading transaction into a writing one.
+        SQLite may refuse to turn a reading transaction into a writing one. With ``erases`` the write-ahead
+        log is emptied afterwards, because it contains the text that was deleted.
         """
         with self._own_lock():
             connection = self._connected()
@@ -51,10 +53,22 @@ class SqliteFile:
             try:
                 yield connection
                 connection.execute("COMMIT")
+                self._must_erase |= erases
+                self._erase(connection)
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    def _erase(self, connection: sqlite3.Connection) -> None:
+        """Empty the write-ahead log; while another connection reads from it, leave that to the next write."""
+        if self._must_erase:
+            connection.execute("PRAGMA busy_timeout = 200")
+            try:
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._must_erase = bool(busy)
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
 
     def _own_lock(self) -> threading.Lock:
         """Return the lock that lets only one thread at a time use the SQLite connection.
@@ -78,6 +92,7 @@ class SqliteFile:
             try:
                 self._use_write_ahead_log(connection)
                 connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute("PRAGMA secure_delete = ON")
             except BaseException:
                 connection.close()
                 raise

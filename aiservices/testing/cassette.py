@@ -8,10 +8,9 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,18 +120,32 @@ def without_secrets(data: object, redact: Callable[[str], str]) -> Any:
     """Replace secrets in JSON data with "(removed)".
 
     A secret is recognized by its key, by its form, or because an environment variable such as ``…_API_KEY``
-    has it as its value. Then ``redact`` is applied to each string.
+    has it as its value. Then ``redact`` is applied to each string. Text that is JSON, such as the arguments
+    of a tool call, is cleaned in the same way.
     """
-    if isinstance(data, dict):
+    if isinstance(data, Mapping):
         return {
-            key: REMOVED
-            if isinstance(value, str) and _SECRET_NAME.search(key)
+            _cleaned(str(key), redact): REMOVED
+            if isinstance(value, str) and _SECRET_NAME.search(str(key))
             else without_secrets(value, redact)
             for key, value in data.items()
         }
-    if isinstance(data, list):
+    if isinstance(data, (list, tuple, set, frozenset)):
         return [without_secrets(item, redact) for item in data]
-    return redact(_text_without_secrets(data)) if isinstance(data, str) else data
+    return _cleaned(data, redact) if isinstance(data, str) else data
+
+
+def _cleaned(text: str, redact: Callable[[str], str]) -> str:
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            data = json.loads(text)
+        except ValueError:
+            pass
+        else:
+            cleaned = without_secrets(data, redact)
+            if cleaned != data:
+                return json.dumps(cleaned, ensure_ascii=False)
+    return redact(_text_without_secrets(text))
 
 
 def _text_without_secrets(text: str) -> str:
@@ -255,11 +268,14 @@ class CassetteChatModel(DelegatingChatModel):
             yield from [delta_from_json(piece) for piece in recorded.pieces]
             return self._reply(recorded)
         assert self._model is not None, "a cassette without a model only replays"
+        deltas: list[ReplyDelta] = []
         with self._recording(request_json) as exchange:
-            on_delta = partial(self._record_delta, exchange)
-            reply: ChatReply = yield Send(self._model, request, on_delta=on_delta)
-            exchange.reply = self._public(reply_to_json(reply))
-            return reply
+            try:
+                reply: ChatReply = yield Send(self._model, request, on_delta=deltas.append)
+                exchange.reply = self._public(reply_to_json(reply))
+                return reply
+            finally:
+                exchange.pieces = self._pieces(deltas)
 
     def _request_json(self, request: ChatRequest) -> dict[str, Any]:
         # The model is part of the request: one file can hold the exchanges of several models.
@@ -282,9 +298,26 @@ class CassetteChatModel(DelegatingChatModel):
                 )
                 raise
 
-    def _record_delta(self, exchange: Exchange, delta: ReplyDelta) -> None:
-        if delta.reply is None:
-            exchange.pieces.append(self._public(delta_to_json(delta)))
+    def _pieces(self, deltas: Sequence[ReplyDelta]) -> list[Any]:
+        """Return the parts of a streamed reply to store: one part if a secret is spread over several."""
+        deltas = [delta for delta in deltas if delta.reply is None]
+        channels: dict[object, list[str]] = {
+            "text": [delta.text for delta in deltas],
+            "reasoning": [delta.reasoning for delta in deltas],
+        }
+        calls: dict[int, ToolCallDelta] = {}
+        for part in (part for delta in deltas for part in delta.tool_calls):
+            channels.setdefault(part.index, []).append(part.arguments)
+            calls[part.index] = part
+        whole = {channel: "".join(texts) for channel, texts in channels.items()}
+        if all(
+            self._public(whole[channel]) == "".join(map(self._public, texts))
+            for channel, texts in channels.items()
+        ):
+            return [self._public(delta_to_json(delta)) for delta in deltas]
+        complete = tuple(replace(part, arguments=whole[index]) for index, part in calls.items())
+        delta = ReplyDelta(whole["text"], whole["reasoning"], tool_calls=complete)
+        return [self._public(delta_to_json(delta))]
 
     def _reply(self, exchange: Exchange) -> ChatReply:
         if exchange.error is not None:

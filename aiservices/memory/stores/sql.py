@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -90,20 +90,32 @@ class SqlAlchemyChatMemoryStore:
 
     def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
         check_version(expected)
-        with self._errors("write", conversation), self._engine.begin() as connection:
+        with self._errors("write", conversation), self._erasing() as connection:
             version = self._claim(connection, conversation, expected)
             connection.execute(_in_conversation(self._messages.delete(), self._messages, conversation))
             self._insert(connection, conversation, messages)
         return version
 
     def delete(self, conversation: str, /) -> None:
-        with self._errors("delete", conversation), self._engine.begin() as connection:
+        with self._errors("delete", conversation), self._erasing() as connection:
             for table in (self._conversations, self._messages):
                 connection.execute(_in_conversation(table.delete(), table, conversation))
 
     def close(self) -> None:
         """Close the database connections; the next read or write opens new ones."""
         self._engine.dispose()
+
+    @contextmanager
+    def _erasing(self) -> Iterator[Connection]:
+        """Begin a transaction in which SQLite overwrites what is deleted, as other databases do in time."""
+        is_sqlite = self._engine.dialect.name == "sqlite"
+        with self._engine.begin() as connection:
+            if is_sqlite:
+                connection.exec_driver_sql("PRAGMA secure_delete = ON")
+            yield connection
+        if is_sqlite:
+            with self._engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _errors(self, action: str, conversation: str) -> AbstractContextManager[None]:
         return store_errors(self, action, conversation, self._sql.exc.SQLAlchemyError, self._is_temporary)
@@ -277,13 +289,13 @@ class SqliteChatMemoryStore:
 
     def replace(self, conversation: str, messages: Sequence[Message], /, *, expected: int) -> int:
         check_version(expected)
-        with self._errors("write", conversation), self._file.writing() as connection:
+        with self._errors("write", conversation), self._file.writing(erases=True) as connection:
             _check(connection, conversation, expected)
             connection.execute(_DELETE, (conversation,))
             return _insert(connection, conversation, messages)
 
     def delete(self, conversation: str, /) -> None:
-        with self._errors("delete", conversation), self._file.writing() as connection:
+        with self._errors("delete", conversation), self._file.writing(erases=True) as connection:
             connection.execute(_DELETE, (conversation,))
 
     def conversations(self) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ class Colour(StrEnum):
 
 
 def test_plain_ids_are_stored_as_their_text() -> None:
-    assert [memory_id_text(one) for one in ("a", 7, ID, Colour.RED)] == ["a", "7", str(ID), "red"]
+    assert [memory_id_text(one) for one in ("a", 7, ID, Colour.RED)] == ["a", "int:7", str(ID), "red"]
     assert memory_id_from_data(str(ID), UUID) == ID
     assert memory_id_from_data(str(ID), str | UUID) == str(ID)
     assert [memory_id_from_data(one, int | None) for one in (7, None)] == [7, None]

@@ -67,7 +67,9 @@ def is_valid(messages: Sequence[Message]) -> bool:
     ("room", "remaining"),
     [
         (1, ()),
-        (5, ()),
+        (2, ()),
+        (3, (WITH_TOOLS[0], WITH_TOOLS[-1])),
+        (5, (WITH_TOOLS[0], WITH_TOOLS[-1])),
         (6, WITH_TOOLS),
         (7, WITH_TOOLS),
         (8, (*PLAIN, *WITH_TOOLS)),

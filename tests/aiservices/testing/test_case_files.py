@@ -181,7 +181,8 @@ def test_numbers_of_jsonl_files_are_not_rounded(tmp_path: Path) -> None:
 
 
 def test_media_are_urls_or_paths_relative_to_the_file(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"a")
+    image_data = b"\x89PNG\r\n\x1a\n"
+    (tmp_path / "a.png").write_bytes(image_data)
     url = "https://example.com/b.png"
     data = {"receipt": "a.png", "others": ["a.png", url], "question": "How much?", "expected": 3}
     for path in (
@@ -190,8 +191,8 @@ def test_media_are_urls_or_paths_relative_to_the_file(tmp_path: Path) -> None:
     ):
         [case] = cases_from(path, desk().total)
         assert case.expected == 3
-        assert [case.arguments["receipt"].data, case.arguments["question"]] == [b"a", "How much?"]
-        assert [image.data or image.url for image in case.arguments["others"]] == [b"a", url]
+        assert [case.arguments["receipt"].data, case.arguments["question"]] == [image_data, "How much?"]
+        assert [image.data or image.url for image in case.arguments["others"]] == [image_data, url]
         assert all(isinstance(image, Media) for image in case.arguments["others"])
 
 

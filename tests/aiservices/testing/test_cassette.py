@@ -28,12 +28,14 @@ from aiservices import (
     ScriptedChatModel,
     TokenLogprob,
     ToolCall,
+    ToolMessage,
     Usage,
     UserMessage,
     create,
     options,
     user_message,
 )
+from aiservices.models.messages import ToolCallDelta
 from aiservices.testing import CassetteChatModel, CassetteError, CassetteMode
 from aiservices.testing.cassette import REMOVED, without_secrets
 
@@ -404,7 +406,8 @@ def test_the_file_is_readable_text(path: Path) -> None:
       "tools": true,
       "schema_with_tools": true,
       "profile": "openai",
-      "logprobs": 20
+      "logprobs": 20,
+      "max_concurrency": null
     }
   },
   "exchanges": [
@@ -515,3 +518,61 @@ def test_two_cassettes_that_record_to_one_file_do_not_overwrite_each_other(path:
         "file, and use cassette.also(model) for models that share a file"
     )
     assert len(exchanges(path)) == 1
+
+
+KEY = "hunter2-hunter2"  # redact knows it; the name of a field says what the others are
+
+
+def clean(text: str) -> str:
+    return text.replace(KEY, "(mine)")
+
+
+ARGUMENTS = {"x": KEY, "api_key": "abc-def", KEY: {"password": "abc-def"}}
+PLACES: dict[str, ChatReply] = {
+    "text": ChatReply(AiMessage(f"It is {KEY}.")),
+    "JSON": ChatReply(AiMessage(f'{{"a": ["{KEY}"], "{KEY}": 1, "api_key": "abc-def"}}')),
+    "arguments": ChatReply(
+        AiMessage(
+            "",
+            (ToolCall("1", "look", json.dumps(ARGUMENTS)),),
+        )
+    ),
+    "reasoning": ChatReply(AiMessage("fine", reasoning=f"I hide {KEY}.")),
+}
+
+
+class Pieces(ScriptedChatModel):
+    """Streams its replies character by character."""
+
+    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        reply = self.complete(request)
+        yield from (ReplyDelta(char) for char in reply.text)
+        yield from (ReplyDelta(reasoning=char) for char in reply.message.reasoning or "")
+        for index, call in enumerate(reply.message.tool_calls):
+            yield from (
+                ReplyDelta(tool_calls=(ToolCallDelta(index, call.name, char),)) for char in call.arguments
+            )
+            yield ReplyDelta(tool_calls=(ToolCallDelta(index, call.name, "", call),))
+        yield ReplyDelta(reply=reply)
+
+
+@pytest.mark.parametrize("kind", ["complete", "stream"])
+@pytest.mark.parametrize("place", PLACES)
+def test_no_secret_is_recorded_at_any_place(path: Path, place: str, kind: str) -> None:
+    request = ChatRequest(
+        (
+            UserMessage(f"a {KEY}", KEY),
+            AiMessage(KEY, (ToolCall("1", KEY, json.dumps({"token": "abc-def", "k": KEY})),)),
+            ToolMessage("1", KEY, json.dumps([{"secret": "abc-def"}, KEY])),
+        ),
+        ChatOptions(extra_body={"user": KEY, "nested": ({"password": "abc-def"}, KEY)}),
+    )
+    for model in (Pieces([PLACES[place]]), None):
+        cassette = CassetteChatModel(path, model, redact=clean)
+        if kind == "stream":
+            *_, last = cassette.stream(request)
+            assert last.reply is not None
+        else:
+            cassette.complete(request)
+        assert KEY not in path.read_text("utf-8")
+        assert "abc-def" not in path.read_text("utf-8")
