@@ -63,22 +63,26 @@ def _cleaned(part: Any) -> Any:
         return [_cleaned(item) for item in part]
     if not isinstance(part, Mapping):
         return part
-    cleaned: JsonSchema = {}
-    for key, value in part.items():
-        if key in DATA:
-            cleaned[key] = value
-        elif key in MAPS and isinstance(value, Mapping):
-            cleaned[key] = {name: {} if item is None else _cleaned(item) for name, item in value.items()}
-        elif key == "type":
-            kinds = [one.lower() for one in ([value] if isinstance(value, str) else value or ())]
-            cleaned |= {key: kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
-        elif value is not None and (key != "required" or isinstance(value, list)):
-            cleaned[key] = _cleaned(value)
+    members = {key: _cleaned_member(key, value) for key, value in part.items()}
+    cleaned = {key: value for key, value in members.items() if value is not None or key in DATA}
     if isinstance(cleaned.get("items"), list):  # a tuple of draft 7, for example of zod
         cleaned["prefixItems"] = cleaned.pop("items")
         if "additionalItems" in cleaned:
             cleaned["items"] = cleaned.pop("additionalItems")
     return cleaned
+
+
+def _cleaned_member(key: str, value: Any) -> Any:
+    if key in DATA:
+        return value
+    if key == "required" and not isinstance(value, list):
+        return None
+    if key in MAPS and isinstance(value, Mapping):
+        return {name: {} if item is None else _cleaned(item) for name, item in value.items()}
+    if key == "type":
+        kinds = [kind.lower() for kind in ([value] if isinstance(value, str) else value or ())]
+        return kinds[0] if len(kinds) == 1 else kinds or None
+    return _cleaned(value)
 
 
 def _resolved(part: object, root: JsonSchema) -> JsonSchema:

@@ -251,7 +251,7 @@ class McpTools:
         work = partial(self._tools_for, invocation=invocation)
         if invocation is not None and invocation.plan.is_async:
             return self._server().wait_for(work)
-        return [self._blocking(tool) for tool in self._server().block_on(work)]
+        return [_blocking(tool, self._server) for tool in self._server().block_on(work)]
 
     async def _tools_for(self, server: McpServer, invocation: Invocation | None) -> list[Tool]:
         is_later_request = invocation is not None and invocation.state.provided_tools is not None
@@ -264,12 +264,6 @@ class McpTools:
                 raise
             _LOGGER.warning("the call goes on without tools: %s", error)
             return []
-
-    def _blocking(self, tool: Tool) -> Tool:
-        def call(**arguments: object) -> object:
-            return self._server().block_on(lambda _: tool.function(**arguments))
-
-        return replace(tool, function=call, asynchronous=False)
 
     # --- Resources and prompts for programs ---
 
@@ -311,6 +305,13 @@ class McpTools:
     async def aget_prompt(self, name: str, /, **arguments: str) -> list[Message]:
         """Return the messages of an MCP prompt; async version of ``get_prompt``."""
         return await self._server().wait_for(lambda server: server.messages(name, arguments))
+
+
+def _blocking(tool: Tool, server: Callable[[], OpenServer]) -> Tool:
+    def call(**arguments: object) -> object:
+        return server().block_on(lambda _: tool.function(**arguments))
+
+    return replace(tool, function=call, asynchronous=False)
 
 
 class _ModelTools:
