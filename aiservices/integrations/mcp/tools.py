@@ -374,8 +374,10 @@ class _ModelTools:
                 if server_tool.name in seen:
                     raise ValueError("the server lists several tools of this name")
                 seen.add(server_tool.name)
-                tool = self._tool(server_tool, self._model_name(server_tool.name, tools))
-                tools[tool.name] = tool
+                model_name = self._model_name(server_tool.name, tools)
+                if model_name in tools:
+                    raise ValueError(f"another tool has the name {model_name}")
+                tools[model_name] = self._tool(server_tool, model_name)
             except _UNUSABLE as error:
                 message = f"the tool {server_tool.name} cannot be used: {error}"
                 problems.append(without_control_characters(message))

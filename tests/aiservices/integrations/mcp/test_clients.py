@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -490,3 +491,18 @@ def test_a_failed_sign_in_is_an_error_of_its_call_only(server: RawServer) -> Non
             tool.function()
         auth.fails = False
         assert tool.function() == "s1"
+
+
+def test_no_two_tools_have_the_same_name(server: RawServer) -> None:
+    number = sha256(b"a b").hexdigest()[:8]
+    names = ["a_b", f"a_b_{number}", "a b", "c" * 200, "c" * 199 + "d", "x", "x"]
+    server.tools = [{"name": name, "inputSchema": OBJECT} for name in names]
+    with McpTools.http(server.url, timeout=20) as tools:
+        listed = tools.tools()
+        assert isinstance(listed, list)
+        assert [len(tool.name) for tool in listed] == [3, 12, 64, 64, 1]
+        assert len({tool.name for tool in listed}) == 5
+        assert tools.problems == (
+            f"the tool a b cannot be used: another tool has the name a_b_{number}",
+            "the tool x cannot be used: the server lists several tools of this name",
+        )
