@@ -18,6 +18,7 @@ from mcp.server import MCPServer, Server
 from mcp_types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     REQUEST_TIMEOUT,
@@ -301,9 +302,10 @@ async def _has_lost_session(response: httpx2.Response) -> bool:
     if _SESSION not in response.request.headers or response.status_code not in (400, 404):
         return False
     body = await response.aread()
-    if response.status_code == 400:  # some servers send this instead of 404
-        return b"session" in body.lower()
-    return members_of(members_of(json_of(body)).get("error")).get("code") != METHOD_NOT_FOUND
+    code = members_of(members_of(json_of(body)).get("error")).get("code")
+    if code in (METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR):  # the session exists
+        return False
+    return response.status_code == 404 or b"session" in body.lower()  # some servers send 400
 
 
 async def _answer(response: httpx2.Response, message: Mapping[str, Any]) -> httpx2.Response:

@@ -506,3 +506,17 @@ def test_no_two_tools_have_the_same_name(server: RawServer) -> None:
             f"the tool a b cannot be used: another tool has the name a_b_{number}",
             "the tool x cannot be used: the server lists several tools of this name",
         )
+
+
+@pytest.mark.parametrize("status", [400, 404])
+@pytest.mark.parametrize("code", [-32601, -32602, -32603])
+def test_an_error_about_another_session_is_not_a_lost_session(
+    server: RawServer, status: int, code: int
+) -> None:
+    with McpTools.http(server.url, timeout=20) as tools:
+        tool = first(tools)
+        error = {"code": code, "message": "There is no training session 17."}
+        server.answers["tools/call"] = Answer(status, {"jsonrpc": "2.0", "id": 3, "error": error})
+        with pytest.raises(ToolException, match=r"^There is no training session 17\.$"):
+            tool.function()
+        assert (server.count("tools/call"), server.count("initialize")) == (1, 1)
