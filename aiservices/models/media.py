@@ -97,7 +97,7 @@ class _MediaBase:
         problem = None if self.url is None else _url_problem(self.url)
         if problem is not None:
             raise ValueError(f"the url of {self.kind} {problem}")
-        media_type = self.media_type or (None if self.data is None else _detect_media_type(self.data))
+        media_type = self.media_type or (None if self.data is None else detect_media_type(self.data))
         if media_type is None and self.data is not None:
             raise ValueError(f"the media type of {self.name or self.kind} is unknown; pass media_type")
         media_type = media_type and media_type.partition(";")[0].strip().lower()
@@ -122,9 +122,9 @@ class _MediaBase:
         data, by_extension = path.read_bytes(), _EXTENSIONS.get(path.suffix.lower())
         # A text may begin with the same bytes as an image, but an image is never named .csv.
         if cls._media_type_prefix:
-            detected = _detect_media_type(data) or by_extension
+            detected = detect_media_type(data) or by_extension
         else:
-            detected = by_extension or _detect_media_type(data)
+            detected = by_extension or detect_media_type(data)
         return cls(data, media_type or detected, name=path.name).checked(is_declared=media_type is not None)
 
     @classmethod
@@ -262,7 +262,7 @@ def media_from_base64(data: str, media_type: str | None = None) -> Media:
     Raises ValueError if the data is not base64, or if its media type is unknown.
     """
     content = b64decode(data, validate=True)
-    kind = (media_type or _detect_media_type(content) or "").partition("/")[0]
+    kind = (media_type or detect_media_type(content) or "").partition("/")[0]
     classes: dict[str, type[Media]] = {"image": Image, "audio": Audio}
     return classes.get(kind, File)(content, media_type)
 
@@ -276,7 +276,7 @@ def read_data_url(url: str, media_type: str | None = None) -> tuple[bytes, str |
     return data, media_type or head.partition(";")[0] or None
 
 
-def _detect_media_type(data: bytes) -> str | None:
+def detect_media_type(data: bytes) -> str | None:
     """Return the media type (MIME type) that the first bytes of a file indicate, or None if unknown."""
     if data[:4] == b"RIFF":
         return _RIFF_TYPES.get(data[8:12])
@@ -303,7 +303,7 @@ def _content_problem(data: bytes, media_type: str, *, is_declared: bool) -> str 
     """
     if not data:
         return "empty"
-    kind, detected = media_type.partition("/")[0], _detect_media_type(data)
+    kind, detected = media_type.partition("/")[0], detect_media_type(data)
     content = _CONTENTS.get(media_type)
     is_binary = content is not None or (kind in ("image", "audio") and not media_type.endswith("xml"))
     if is_binary and detected is not None and detected.partition("/")[0] != kind:

@@ -24,7 +24,7 @@ from mcp_types import (
 )
 from pydantic_core import to_json
 
-from ...models.media import Audio, File, Image, Media
+from ...models.media import Audio, File, Image, Media, detect_media_type
 from ...models.messages import AiMessage, Message, UserMessage
 from ...tools.tool import ToolAnswer, ToolException
 
@@ -106,6 +106,8 @@ def resource_part(contents: TextResourceContents | BlobResourceContents) -> str 
         return contents.text
     data, media_type = _decoded(contents.blob), contents.mime_type or _UNKNOWN_TYPE
     name = unquote(contents.uri.rstrip("/").rpartition("/")[2]) or None
+    if media_type == _UNKNOWN_TYPE:
+        media_type = detect_media_type(data) or media_type
     for cls in (Image, Audio):
         if media_type.startswith(cls.__name__.lower() + "/"):
             return cls(data, media_type, name=name)
@@ -119,6 +121,9 @@ def _decoded(base64: str) -> bytes:
 
 # --- Results for the model ---
 
+_TEXT_TYPE = re.compile(
+    r"text/.*|application/([\w.-]+\+)?(json|xml|(x-)?yaml|toml|sql|(x-)?(ndjson|javascript))"
+)
 # What models take. A model that does not take all of it gets a note from the dialect of its API.
 _MODEL_MEDIA = frozenset(
     "image/png image/jpeg image/gif image/webp audio/wav audio/mpeg application/pdf".split()
@@ -172,7 +177,7 @@ def _model_part(block: ContentBlock) -> str | Media:
         part = ""
     if isinstance(part, str):
         return part or ("" if isinstance(block, TextContent) else _note(block))
-    if part.data and str(part.media_type).startswith("text/"):
+    if part.data and _TEXT_TYPE.fullmatch(str(part.media_type)):
         return part.data.decode(errors="replace")
     return part if part.data and part.media_type in _MODEL_MEDIA else _note(block)
 

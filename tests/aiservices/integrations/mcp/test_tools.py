@@ -590,6 +590,27 @@ def test_media_follow_the_structured_content() -> None:
     assert answer.data == {"n": 1}
 
 
+@pytest.mark.parametrize(
+    ("mime_type", "base64", "expected"),
+    [
+        ("application/json", "e30=", "{}"),
+        ("application/ld+json; charset=utf-8", "e30=", "{}"),
+        ("application/x-yaml", "YTog4pyT", "a: ✓"),
+        ("TEXT/PLAIN", "YQ==", "a"),
+        (None, "iVBORw0KGgo=", [Image(b"\x89PNG\r\n\x1a\n", "image/png", name="c d")]),
+        ("application/octet-stream", "JVBERi0=", [File(b"%PDF-", "application/pdf", name="c d")]),
+        (None, "AAAA", "[resource left out: a://b/c%20d, of an unknown type]"),
+        ("application/octet-stream", "AAAA", "[resource left out: a://b/c%20d, application/octet-stream]"),
+    ],
+)
+def test_a_file_is_text_or_media_by_its_type_or_its_first_bytes(
+    mime_type: str | None, base64: str, expected: object
+) -> None:
+    contents = BlobResourceContents(uri="a://b/c%20d", blob=base64, mime_type=mime_type)
+    answer = answer_of_result(CallToolResult(content=[EmbeddedResource(resource=contents)]))
+    assert (answer if isinstance(answer, str) else answer.contents) == expected
+
+
 def test_media_that_structured_content_repeats_are_no_text() -> None:
     png, pdf = "iVBORw0KGgo=", "JVBERg=="
     blob = BlobResourceContents(uri="notes://b.pdf", mime_type="application/pdf", blob=pdf)
