@@ -166,10 +166,11 @@ def _error_of_server(error: ErrorData) -> ErrorData:
     """Return an error with a code by which it is not mistaken for one of the client itself."""
     if error.code == PARSE_ERROR and error.message.startswith("Failed to parse"):
         return ErrorData(code=PARSE_ERROR, message=INVALID_ANSWER)
-    # Only these two are written by the package mcp.
-    is_own = error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream ")
-    is_mistakable = error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT) and not is_own
-    return error.model_copy(update={"code": INTERNAL_ERROR}) if is_mistakable else error
+    if error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
+        return error
+    # The package mcp writes these about the response to one request.
+    code = ENDED if error.message.startswith("SSE stream ") else INTERNAL_ERROR
+    return error.model_copy(update={"code": code})
 
 
 def _make_acceptable(result: dict[str, Any]) -> None:

@@ -256,7 +256,7 @@ class Connection:
         except TimeoutError as error:
             await self._cancel_owner()
             message = f"{self.name} did not answer within {self.timeout:g} s"
-            raise McpServerError(f"{message}; check that it starts, or raise timeout") from error
+            raise McpServerError(f"{message}; check that it starts, or increase timeout") from error
         except asyncio.CancelledError:
             await self._cancel_owner()
             raise
@@ -282,9 +282,9 @@ class Connection:
         The client opens anyio task groups, which must be closed by the task that opened them. Therefore one
         task owns the client from beginning to end, even if other tasks call ``open`` and ``close``.
         """
-        from .clients import tolerant_client
-
         try:
+            from .clients import tolerant_client
+
             client = tolerant_client(self._new_client())
             if self._requests.ask is not None:
                 client.elicitation_callback = self._answer_question
@@ -355,9 +355,11 @@ class Connection:
         except ClosedResourceError as error:
             raise self._stopped(client, _NotBegunError) from error
         except MCPError as error:
-            if error.code in (CONNECTION_CLOSED, ENDED, NOT_BEGUN):
+            if error.code == CONNECTION_CLOSED:
+                raise self._stopped(client, _ServerStoppedError) from error
+            if error.code in (ENDED, NOT_BEGUN):  # other requests of the client go on
                 kind = _NotBegunError if error.code == NOT_BEGUN else _ServerStoppedError
-                raise self._stopped(client, kind) from error
+                raise kind(f"{self.name} cannot be reached: {error.message}") from error
             if error.code == REQUEST_TIMEOUT:
                 raise TimeoutError(error.message) from error
             raise

@@ -216,8 +216,12 @@ def test_a_session_that_cannot_be_opened_again_is_an_error_at_once(server: RawSe
         began = time.monotonic()
         with pytest.raises(ToolException, match=r"^The server of this tool has stopped\.$"):
             tool.function()
-        with pytest.raises(McpServerError, match=r"cannot be opened: HTTP 503 Service Unavailable$"):
+        with pytest.raises(McpServerError) as caught:
             tools.tools()
+        assert str(caught.value) == (
+            f"the MCP server {server.url} cannot be reached: "
+            "the session has ended, and cannot be opened: HTTP 503 Service Unavailable"
+        )
         assert time.monotonic() - began < 10
         del server.answers["initialize"]
         assert first(tools).function() == "s2"
@@ -274,7 +278,7 @@ def test_a_call_that_the_server_has_received_is_not_repeated(server: RawServer) 
         assert time.monotonic() - began < 10
         assert server.count("tools/call") == 1
         del server.answers["tools/call"]
-        assert tool.function() == "s2"
+        assert tool.function() == "s1"
 
 
 NAMELESS = "cannot be used: it has no name, or no schema of its arguments"
@@ -520,3 +524,31 @@ def test_an_error_about_another_session_is_not_a_lost_session(
         with pytest.raises(ToolException, match=r"^There is no training session 17\.$"):
             tool.function()
         assert (server.count("tools/call"), server.count("initialize")) == (1, 1)
+
+
+CUT = Answer(200, b"data: {", "text/event-stream")
+
+
+@pytest.mark.parametrize("failure", [CLOSED, CUT, Answer(500), Answer(404, NULL_ID), Answer(401)])
+def test_a_call_that_fails_does_not_end_those_beside_it(server: RawServer, failure: Answer) -> None:
+    answer, is_waiting, may_end = server.answer, threading.Event(), threading.Event()
+
+    def answer_slowly(message: dict[str, Any], session: str | None) -> Answer:
+        if message.get("params", {}).get("arguments") == {"a": "slow"}:
+            is_waiting.set()
+            may_end.wait(20)
+            return _result(message, content=[{"type": "text", "text": "slow"}])
+        return answer(message, session)
+
+    server.answer = answer_slowly  # type: ignore[method-assign]
+    with McpTools.http(server.url, timeout=20) as tools, ThreadPoolExecutor(1) as pool:
+        tool = first(tools)
+        slow = pool.submit(tool.function, a="slow")
+        assert is_waiting.wait(20)
+        server.answers["tools/call"] = failure
+        with pytest.raises(ToolException):
+            tool.function()
+        del server.answers["tools/call"]
+        assert str(tool.function()).startswith("s")
+        may_end.set()
+        assert slow.result() == "slow"

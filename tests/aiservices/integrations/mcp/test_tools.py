@@ -325,7 +325,7 @@ def test_opening_a_silent_server_times_out() -> None:
         pass
     assert str(caught.value) == (
         f"the MCP server '{sys.executable} {SERVER} silent' did not answer within 0.7 s; "
-        "check that it starts, or raise timeout"
+        "check that it starts, or increase timeout"
     )
 
 
