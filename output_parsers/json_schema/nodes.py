@@ -815,8 +815,7 @@ def without_optional_nulls(node: Node[object], data: Json, seen: set[tuple[int, 
             data = without_optional_nulls(option, data, seen)
         return data
     parts = node.parts_of(data)
-    record = node if isinstance(node, ObjectNode) else None
-    optional = {field.name for field in record.spec.fields if not field.required} if record else set()
+    optional = _optional_names(node)
     pairs = list(data.items() if isinstance(data, dict) else enumerate(data))
     fewer = {
         key: without_optional_nulls(parts[key], item, seen) if key in parts else item
@@ -826,6 +825,13 @@ def without_optional_nulls(node: Node[object], data: Json, seen: set[tuple[int, 
     if len(fewer) == len(data) and all(fewer[key] is item for key, item in pairs):
         return data
     return fewer if isinstance(data, dict) else list(fewer.values())
+
+
+def _optional_names(node: Node[object]) -> set[str]:
+    """Return the names of the properties that may be left out, if the node reads an object."""
+    return (
+        {one.name for one in node.spec.fields if not one.required} if isinstance(node, ObjectNode) else set()
+    )
 
 
 class PropertiesNode(ObjectNode):
