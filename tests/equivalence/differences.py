@@ -142,7 +142,7 @@ ON_PURPOSE = [
         "A column of datetimes with an offset is in UTC.",
         COLUMNS,
         named("datetime, offset"),
-        ("how-to/tables.md", "datetimes with an offset are in UTC"),
+        ("how-to/tables.md", "datetimes are in UTC"),
     ),
     Rule(
         "A column has null for a key that a record leaves out.",
