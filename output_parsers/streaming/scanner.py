@@ -483,7 +483,8 @@ class PartialString:
         """
         if self._rule.needs_more(text, position):
             return QuoteRole.UNDECIDED
-        following = text[skip_blank(text, position + 1) :][:1]
+        after = skip_blank(text, position + 1)
+        following = text[after : after + 1]
         is_item = following in ("{", "[") and self._rule.closer == "]"  # after a missing comma
         is_triple = not self._raw and text[position + 1] == self.quote
         if following == "+" or is_item or is_triple:  # strings may be joined with +
