@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from output_parsers.backslashes import with_clear_escapes
+from output_parsers.json.scanner import read_tolerant
 from output_parsers.json.strings import QuoteRole
+from output_parsers.result.reading import JsonSyntaxError
 from output_parsers.streaming.builders import Container, Member, exact_json
 from output_parsers.streaming.scanner import (
     IncrementalScanner,
@@ -250,3 +253,42 @@ def test_the_scanned_text_is_cut_by_positions_in_the_whole_text() -> None:
     scanner.drop_before(4)
     scanner.feed("jkl")
     assert scanner.cut(4, 12) == "efghijkl"
+
+
+def test_a_stream_never_closes_a_string_where_the_complete_text_does_not() -> None:
+    random = Random(35)
+    pieces = [
+        "\"'\"'",
+        '"',
+        ",",
+        ", ",
+        ": ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "key",
+        "7",
+        "„",
+        "“",
+        "\n",
+        "it's",
+        ".",
+        "//",
+        "+",
+        '", "',
+    ]
+    differences, compared = [], 0
+    for _ in range(1_000):
+        body = "".join(random.choices(pieces, k=random.randint(1, 10)))
+        text = random.choice(['{"a": "%s", "b": 1}', "{'a': '%s', 'b': 1}", '["%s", "z"]']) % body
+        closed = scan(*text)[1]
+        try:
+            value = read_tolerant(text).value
+        except JsonSyntaxError:
+            continue
+        compared += bool(closed)
+        if closed and members(closed[0]) != value:
+            differences.append(text)
+    assert differences == []
+    assert compared > 100
