@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, NoReturn
+from uuid import uuid4
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
@@ -138,6 +139,7 @@ class RequestLoop:
         self._is_repeated = False
         self._remedies = 0
         self._offers_tools = False
+        self._repeats = ""
 
     def prepare(self) -> ChatRequest:
         """Choose the model and the output format, and return the request as it is sent."""
@@ -161,6 +163,9 @@ class RequestLoop:
             prepared = _without_state(prepared, state.messages_without_state)
         if model.refused_options:
             prepared = replace(prepared, refused_options=model.refused_options)
+        if getattr(self.route.model, "idempotency_header", ""):
+            self._repeats = self._repeats or uuid4().hex
+            prepared = replace(prepared, repeats=self._repeats)
         self.number = state.next_attempt_number()
         self._prepared = prepared
         return prepared
@@ -171,6 +176,7 @@ class RequestLoop:
         Raises FinishError if the reply is not complete.
         """
         state, prepared, seconds = self._state, self._prepared, time.monotonic() - self.started_at
+        self._repeats = ""  # after a reply, another one is wanted
         attempt = Attempt(self.name, reply, None, seconds, self.output_format.strategy)
         state.add_attempt(attempt, prepared)
         reply = state.attempts[-1].reply or reply  # its token counts have been corrected

@@ -252,7 +252,7 @@ def _digest(model: ChatModel, request: ChatRequest, namespace: str, *, votes: bo
     parts: tuple[bytes, ...]
     if isinstance(inner, HttpChatModel):
         try:
-            http = inner.http_request(request)
+            http = inner.http_request(replace(request, repeats="") if request.repeats else request)
         except AiServiceError:  # sending it reports the error
             return None
         destination, headers = inner.destination, http.headers

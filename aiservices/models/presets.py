@@ -50,6 +50,8 @@ class Preset:
         image_models: Text in the names of its models that answer with images; "" if none does.
         decisions: Its decision endpoint with the System One API, on the same host; None if it has none.
         conversation: What it requires of the messages of a request.
+        idempotency_header: The header for a key by which it recognizes a request that is sent again, such as
+            ``Idempotency-Key``; "" if it does not look at one.
         telemetry_name: Its name in the conventions of OpenTelemetry; "" for the name before the colon.
     """
 
@@ -63,6 +65,7 @@ class Preset:
     image_models: str = ""
     decisions: DecisionServer | None = None
     conversation: ConversationRules = CHAT_RULES
+    idempotency_header: str = ""
     telemetry_name: str = ""
 
 

@@ -418,6 +418,8 @@ class ChatRequest:
         qualname: The service method, as ``"Service.method"``, for fake models; "" if there is none.
         refused_options: The options that the model has refused in this call, each with the values that it
             accepts instead, if any. A model leaves them out, and remembers them if that succeeds.
+        repeats: An id that a request shares with the ones that repeat it because no reply has arrived, for
+            models that send an idempotency key; "" for other models.
         waiting: Measures how long the request waits for its turn, which is not time of the call and moves the
             deadline; None if nothing limits the time.
     """
@@ -432,6 +434,7 @@ class ChatRequest:
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
     qualname: str = field(default="", compare=False, repr=False)
     refused_options: Mapping[str, tuple[str, ...]] | None = field(default=None, compare=False, repr=False)
+    repeats: str = field(default="", compare=False, repr=False)
     waiting: WaitingTime | None = field(default=None, compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:

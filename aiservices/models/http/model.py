@@ -251,7 +251,11 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
     Attributes:
         name: The name of the model with its provider.
         capabilities: The features that the model supports.
+        idempotency_header: The header for a key by which the server recognizes a request that is sent again;
+            "" for none. The key is a hash of the request and of the call, so only a repetition has the same.
     """
+
+    idempotency_header = ""
 
     def __init__(
         self,
@@ -481,6 +485,10 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
         except ValueError as error:  # pydantic_core raises a subclass for texts that are not valid Unicode
             raise ErrorMapper(self._label(self._model)).invalid_request(error) from error
         extra_headers = prepared.settings.options.extra_headers
+        if request.repeats and self.idempotency_header:
+            hashed = hashlib.blake2b(http_request.body, digest_size=16)
+            hashed.update(f"{request.repeats} {http_request.path} {stream}".encode())
+            extra_headers = {self.idempotency_header: hashed.hexdigest(), **(extra_headers or {})}
         if extra_headers:
             http_request = http_request._replace(headers={**http_request.headers, **extra_headers})
         return prepared, http_request

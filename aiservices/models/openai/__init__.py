@@ -97,6 +97,7 @@ class OpenAiModel(HttpChatModel):
             start_advice=endpoint.start_advice,
         )
         self._endpoint = endpoint
+        self.idempotency_header = endpoint.preset.idempotency_header
 
     @classmethod
     @abstractmethod
