@@ -177,7 +177,8 @@ def prepare_call(
         return _with_error_text(run, errors.unknown, invocation)
     try:
         # Some models send no text if a call has no arguments.
-        arguments = parsers[call.name].parse(call.arguments.strip() or "{}")
+        text = call.arguments.strip()
+        arguments = parsers[call.name].parse("{}" if text in ("", "null") else text)
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
         return _with_error_text(ToolRun(call, None, None, text, error, 0.0), errors.arguments, invocation)
@@ -343,6 +344,8 @@ def _undo_late(done: UndoableCall) -> None:
 
 
 def _succeeded(call: ToolInvocation, result: object, seconds: float) -> ToolRun:
+    if isinstance(result, Exception):  # some functions return their errors
+        raise result
     if isinstance(result, ToolAnswer):
         contents = tuple(result.contents)
         return ToolRun(call.call, call.arguments, result.data, result.text, None, seconds, contents=contents)
@@ -499,7 +502,8 @@ def _to_json(result: object) -> str:
         raise errors[0]
 
     try:
-        return to_json(result, fallback=to_data, bytes_mode="base64").decode()
+        # NaN is not JSON, and some servers parse the results of tools
+        return to_json(result, fallback=to_data, bytes_mode="base64", inf_nan_mode="strings").decode()
     except PydanticSerializationError:
         if errors:  # pydantic raises another error, without this one as its cause
             raise errors[0] from None

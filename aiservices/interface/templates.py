@@ -11,7 +11,7 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from enum import Enum
 from functools import cache
@@ -139,7 +139,9 @@ def _compile(text: str) -> Prompt:
     names = _checked_variables(text, "the template", environment, {}, Path())
     template = environment.from_string(text)
     template.globals = dict(template.globals)  # a ChainMap, which is slow to read at each rendering
-    return Prompt(text, frozenset(names), template.render)
+    return Prompt(
+        text, frozenset(names), _with_sorted_sets(template.render) if "{%" in text else template.render
+    )
 
 
 def _compile_with_files(text: str, folder: Path) -> Prompt:
@@ -150,7 +152,28 @@ def _compile_with_files(text: str, folder: Path) -> Prompt:
     environment = _environment()
     names = _checked_variables(text, "the template", environment, files, folder)
     template = environment.overlay(loader=DictLoader(files)).from_string(text)
-    return Prompt(text, frozenset(names), template.render)
+    return Prompt(text, frozenset(names), _with_sorted_sets(template.render))
+
+
+class _SortedSet(frozenset[Any]):
+    """A set whose loops have the same order in each process."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__(), key=render_value))
+
+
+def _with_sorted_sets(render: Callable[[Mapping[str, object]], str]) -> Callable[[Mapping[str, object]], str]:
+    """Return a function that renders a template with loops, in which sets are sorted."""
+
+    def render_sorted(values: Mapping[str, object]) -> str:
+        return render(
+            {
+                name: _SortedSet(value) if isinstance(value, (set, frozenset)) else value
+                for name, value in values.items()
+            }
+        )
+
+    return render_sorted
 
 
 def _checked_variables(

@@ -85,7 +85,8 @@ class SqliteFile:
             if self._path not in ("", ":memory:"):
                 # SQLite gives its other files, which have "-wal" and "-shm" in their names, the same mode
                 with suppress(OSError):  # the file exists, or SQLite reports what is wrong
-                    os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                    path = os.path.realpath(self._path)  # a link may lead to a file that does not exist
+                    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = sqlite3.connect(
                 self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )

@@ -273,6 +273,7 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
         address_setting: str = "base_url",
         start_advice: str = "",
     ) -> None:
+        options = options or _NO_OPTIONS
         self.name = f"{provider}:{model}"
         self.capabilities = capabilities
         self._model = model

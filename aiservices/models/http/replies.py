@@ -462,6 +462,13 @@ class UnreadableReplyError(ValueError):
     """Raised when an HTTP response is not a valid reply of the provider's API; the message says why."""
 
 
+class NoChoicesError(UnreadableReplyError):
+    """Raised when a reply contains no answer; another request may get one."""
+
+    def __init__(self) -> None:
+        super().__init__("it has no choices")
+
+
 class BrokenStreamError(Exception):
     """Raised when a streamed reply ends before it is complete."""
 
@@ -633,6 +640,7 @@ class ErrorMapper:
             self._message(
                 f"the reply is not a {self.reply_name}: {reason}; {self._check_address}. It begins: {start!r}"
             ),
+            retryable=isinstance(error, NoChoicesError),
             body=text,
         )
 

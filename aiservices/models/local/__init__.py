@@ -96,6 +96,7 @@ class LocalChatModel(PickledByArguments):
         except LookupError as error:
             unavailable = isinstance(error, UnavailableError)
             raise DefinitionError([DefinitionProblem("LocalChatModel", str(error), unavailable)]) from None
+        options = options or _NO_OPTIONS
         problems = options.problems("LocalChatModel")
         for name, value in (("context_tokens", context_tokens), ("threads", threads)):
             if value is not None and value < 1:

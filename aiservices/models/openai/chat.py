@@ -30,6 +30,7 @@ from ..http.base import HttpRequest
 from ..http.replies import (
     EventStreamReader,
     JsonObject,
+    NoChoicesError,
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
@@ -352,6 +353,8 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
     """
     data = parse_object(body)
     choices = data.get("choices")
+    if choices == []:
+        raise NoChoicesError
     if not choices:
         raise UnreadableReplyError("it has no choices")
     try:
@@ -464,7 +467,7 @@ class ChatStreamReader(EventStreamReader):
 
     def _last_deltas(self) -> list[ReplyDelta]:
         if not self._has_choices:
-            raise UnreadableReplyError("it has no choices")
+            raise NoChoicesError
         calls = _calls_of(self._calls) if self._calls else ()
         thoughts, contents = "".join(self._thoughts) or None, _images(self._images) if self._images else ()
         message = AiMessage(self.text, calls, thoughts, contents=contents)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from enum import Enum
 from typing import Any, Protocol
@@ -28,15 +28,19 @@ from tool_calling import (
 )
 
 from aiservices import (
+    AiMessage,
     AsyncStream,
+    ChatReply,
     Result,
     ScriptedChatModel,
     Stream,
+    ToolCall,
     ToolMessage,
     create,
 )
 from aiservices.engine.streams import ToolFinished
 from aiservices.memory import ChatMemory
+from aiservices.structured import structured
 from aiservices.tools.tool import ToolException, ToolRun, tool, tools_of
 from aiservices.tools.toolbox import ToolLimits
 
@@ -319,3 +323,41 @@ def test_an_immediate_result_is_whole_but_memory_stores_the_cut_text() -> None:
     model, limits = strict_provider(tool_calls_reply(("give", "{}"))), ToolLimits(max_characters=3)
     assert text_service(model, give, tool_limits=limits, interceptors=[memory]).ask("x") == "0123456789"
     assert [message.text for message in memory.messages()] == ["x", "", cut("012", 3, 10), cut("012", 3, 10)]
+
+
+# --- Odd results and arguments ---
+
+
+def _call(name: str, arguments: str = "{}") -> ChatReply:
+    return ChatReply(AiMessage("", (ToolCall("1", name, arguments),)))
+
+
+def _text_of_result(function: Callable[[], object], arguments: str = "{}") -> str:
+    model = ScriptedChatModel([_call(function.__name__, arguments), "done"])
+    structured(model, str, tools=[function]).invoke("x")
+    return model.requests[-1].messages[-1].text
+
+
+def test_numbers_that_are_not_json_are_texts_in_a_result() -> None:
+    def measure() -> dict[str, float]:
+        """Measure."""
+        return {"a": float("nan"), "b": float("inf"), "c": 1.5}
+
+    assert _text_of_result(measure) == '{"a":"NaN","b":"Infinity","c":1.5}'
+
+
+def test_an_exception_that_a_tool_returns_is_a_failure() -> None:
+    def look() -> object:
+        """Look."""
+        return ToolException("not found")
+
+    assert _text_of_result(look) == "not found"
+
+
+@pytest.mark.parametrize("arguments", ["null", " null ", "", "{}"])
+def test_a_tool_without_arguments_may_be_called_with_null(arguments: str) -> None:
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    assert _text_of_result(look, arguments) == "seen"

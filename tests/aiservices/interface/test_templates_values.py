@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import Enum, Flag, IntEnum, StrEnum, auto
 from fractions import Fraction
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 import attrs
@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel, RootModel, SecretStr
 
+from aiservices import ScriptedChatModel, create, preview, user_message
 from aiservices.interface.templates import render_value
 
 
@@ -154,3 +155,13 @@ def test_a_secret_is_not_sent_as_asterisks(value: object) -> None:
         TypeError, match=r"a SecretStr is sent as asterisks; pass its get_secret_value\(\) as a text"
     ):
         render_value(value)
+
+
+def test_a_loop_over_a_set_has_the_same_order_in_each_process() -> None:
+    class Lists(Protocol):
+        @user_message("{% for word in words %}{{word}};{% endfor %} {{words | length}} {{'b' in words}}")
+        def list(self, words: set[str]) -> str: ...
+
+    words = {f"w{number}" for number in range(20)} | {"b"}
+    (message,) = preview(create(Lists, ScriptedChatModel(["x"])).list, words).messages
+    assert message.text == f"{';'.join(sorted(words))}; 21 true"

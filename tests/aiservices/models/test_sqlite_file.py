@@ -33,3 +33,12 @@ def test_a_file_in_a_reference_cycle_is_closed(tmp_path: Path) -> None:
     del file
     gc.collect()
     assert not is_open(path)
+
+
+def test_a_file_at_the_end_of_a_link_is_created_for_its_owner_only(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    file = SqliteFile(tmp_path / "link", "CREATE TABLE IF NOT EXISTS t (a)")
+    with file.writing() as connection:
+        connection.execute("INSERT INTO t VALUES (1)")
+    file.close()
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600

@@ -15,6 +15,7 @@ import openai
 import pytest
 from loopback import Loopback, Reply, answer, error, json_reply, raw_reply, reset_reply
 
+from aiservices.engine.budget import Budget
 from aiservices.models.errors import (
     AuthenticationError,
     BadRequestError,
@@ -30,6 +31,7 @@ from aiservices.models.http.base import StatusError
 from aiservices.models.http.replies import ErrorMapper
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
+from aiservices.structured import structured
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")
@@ -261,7 +263,7 @@ def test_a_reply_that_is_not_a_completion_is_an_invalid_reply(
     assert str(caught) == f"openai:gpt-x at {loopback.base_url}: {expected_text}"
     assert type(caught) is InvalidReplyError
     assert caught.body == sent.decode(errors="replace")
-    assert not caught.retryable
+    assert caught.retryable == (sent == b'{"choices": []}')  # another request may get an answer
 
 
 def test_a_reply_without_a_body_may_be_requested_again(loopback: Loopback, model: OpenAiChatModel) -> None:
@@ -452,3 +454,9 @@ def test_a_short_key_is_an_ordinary_word_in_messages() -> None:
         "ollama:x at http://h/v1: the stream ended after 0 characters, before the reply was "
         "complete; try again"
     )
+
+
+def test_a_reply_without_choices_may_be_requested_again(loopback: Loopback) -> None:
+    loopback.reply(json_reply({"choices": []}), answer("hi"))
+    with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k") as model:
+        assert structured(model, str, budget=Budget(first_wait=0.0)).invoke("x") == "hi"
