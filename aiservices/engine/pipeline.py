@@ -203,6 +203,7 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
         if isinstance(error, AiServiceError):
             error.attempts = tuple(invocation.state.attempts)
             error.inner_calls = invocation.state.inner_calls()
+            error.tool_runs = (*invocation.state.tool_runs, *invocation.state.round_runs)
             error.undone_runs = undone
             error.qualname = error.qualname or invocation.plan.qualname
         raise

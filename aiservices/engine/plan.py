@@ -147,6 +147,7 @@ class CallState:
         failovers: The choice of models so far, by the routes to choose from.
         tool_messages: The calls of tools and their results, in all rounds of this call.
         tool_runs: The tool calls that were executed.
+        round_runs: The tool calls of a round that is not over which were executed.
         tool_rounds: How many rounds of tool calls the model has made.
         tool_calls: How many tools the model has called in them.
         resumed_messages: Of a call that waited for approval: how many of the tool messages its request
@@ -183,6 +184,7 @@ class CallState:
     failovers: dict[tuple[ModelRoute, ...], ModelFailover] = field(default_factory=dict)
     tool_messages: list[Message] = field(default_factory=list)
     tool_runs: list[ToolRun] = field(default_factory=list)
+    round_runs: tuple[ToolRun, ...] = ()
     tool_rounds: int = 0
     tool_calls: int = 0
     resumed_messages: int = 0

@@ -7,6 +7,7 @@ are asked again before each later request.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -323,6 +324,7 @@ def _run_round(
     if finished or started:
         runs = _in_order(calls, [*finished.values(), *runs])
     state.tool_runs += runs
+    state.round_runs = ()
     if invocation.plan.tool_errors.compensate and any(map(has_failed, runs)):
         runs = yield from undo_earlier_tools(runs, invocation)
     state.tool_messages += _messages_of(runs, invocation, messages_sent)
@@ -379,6 +381,7 @@ def _run_tool(prepared: ToolInvocation | ToolRun, toolbox: Toolbox, invocation: 
             return ToolRun(call, None, None, "", error, 0.0)
     run = limit_text(run, toolbox.limits.max_characters)
     yield Emit(ToolFinished(run))
+    state.round_runs += (run,)
     if run.error is not None:
         is_resumed = isinstance(invocation.approvals.get(call.id), InnerDecisions)
         _raise_if_final(run.error, state, is_resumed=is_resumed)
@@ -467,6 +470,34 @@ def _beyond_limit(tool: Tool, calls: Sequence[ToolCall], limit: int, state: Call
     return ToolRun(call, None, None, text, ToolLimitError(text, call=call), 0.0)
 
 
+def _repeated_call(calls: Sequence[ToolCall], limit: int, invocation: Invocation) -> ToolRun | None:
+    """Return a failed ToolRun if the last call was made ``limit`` times before with the same arguments.
+
+    Raises ToolLimitError if the model was told so before.
+    """
+    *earlier, call = calls
+    rounds = (one.tool_calls for one in invocation.state.tool_messages[:-1] if isinstance(one, AiMessage))
+    made = [other for calls in rounds for other in calls] + earlier
+    key = _call_key(call)
+    count = sum(other.name == call.name and _call_key(other) == key for other in made)
+    if count < limit:
+        return None
+    times = counted(limit, "time")
+    if count > limit:
+        message = f"{invocation.plan.qualname}: the model called {call.name} again with the same arguments"
+        raise ToolLimitError(f"{message} after {times}; raise ToolLimits(repeated=…)", call=call)
+    text = f"You called {call.name} with these arguments {times} before. Use the results, or try another way."
+    return ToolRun(call, None, None, text, ToolLimitError(text, call=call), 0.0)
+
+
+def _call_key(call: ToolCall) -> str:
+    """Return the arguments of a tool call in a form that is the same for equal arguments."""
+    try:
+        return json.dumps(json.loads(call.arguments or "{}"), sort_keys=True)
+    except ValueError:
+        return call.arguments
+
+
 def _check_waiting(
     prepared: list[ToolInvocation | ToolRun], invocation: Invocation, messages_sent: int
 ) -> Flow[None]:
@@ -520,6 +551,10 @@ def _prepare(
     decision, tool = invocation.approvals.get(call.id), tools.get(call.name)
     if tool is not None and tool.max_calls is not None:
         refused = _beyond_limit(tool, calls[: index + 1], tool.max_calls, invocation.state)
+        if refused is not None:
+            return refused
+    if toolbox.limits.repeated is not None and decision is None:
+        refused = _repeated_call(calls[: index + 1], toolbox.limits.repeated, invocation)
         if refused is not None:
             return refused
     if isinstance(decision, ExternalResult) or (tool is not None and tool.external and decision is True):

@@ -65,6 +65,7 @@ class AiServiceError(Exception):
     Attributes:
         attempts: The requests to models that were made before the error, oldest first.
         inner_calls: The calls of other service methods that tools of the failed call made.
+        tool_runs: The tool calls that were executed before the error: ToolRuns.
         undone_runs: The tool calls that were undone because of the error, the last one first: ToolRuns. If
             one could not be undone, its ``undo_error`` says why.
         qualname: The method that failed, as ``"Service.method"``; "" if the error does not belong to a call.
@@ -73,6 +74,7 @@ class AiServiceError(Exception):
     # A class attribute: an error that is raised before the first request has no attempts.
     attempts: tuple[Attempt, ...] = ()
     inner_calls: tuple[InnerCall, ...] = ()
+    tool_runs: tuple[Any, ...] = ()
     undone_runs: tuple[Any, ...] = ()
     qualname: str = ""
 

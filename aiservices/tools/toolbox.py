@@ -34,6 +34,9 @@ class ToolLimits:
         timeout: Seconds for each call of a tool that has no timeout of its own. None sets no limit.
         max_characters: How many characters of a result the model receives, with a note that the rest is
             missing. The ToolRun contains the whole result. None sets no limit.
+        repeated: How many times the model may call a tool with the same arguments. The next such call does
+            not run, and the model is told to use the results that it has; one more raises a ToolLimitError.
+            None sets no limit.
     """
 
     max_rounds: int = 10
@@ -42,10 +45,18 @@ class ToolLimits:
     timeout: float | None = None
     max_characters: int | None = 100_000
     max_calls_per_reply: int | None = None
+    repeated: int | None = None
 
     def __post_init__(self) -> None:
         messages = []
-        for name in ("max_rounds", "max_calls", "max_calls_per_reply", "max_concurrency", "max_characters"):
+        for name in (
+            "max_rounds",
+            "max_calls",
+            "max_calls_per_reply",
+            "max_concurrency",
+            "max_characters",
+            "repeated",
+        ):
             value = getattr(self, name)
             if value is not None and not is_at_least(value, 1):
                 messages.append(f"{name} is {value!r}; it must be at least 1")
