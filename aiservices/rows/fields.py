@@ -617,8 +617,8 @@ def fit(value: Any, tp: Any) -> Any:
     return value
 
 
-# What the values of a column are: a name, or ("list", kind of the items). "str" is text as it is, and "text"
-# is a mixture, written as text.
+# What the values of a column are: a kind of ``Storage``, or ("list", kind of the items). "str" is text as it
+# is, "text" is a mixture, written as text, and "long" are integers that a float may not hold exactly.
 _Kind: TypeAlias = "str | tuple[str, str]"
 _KINDS: dict[type, str] = {
     type(None): "null",
@@ -658,12 +658,12 @@ def _kind_of(value: Any) -> _Kind:
 
 def _datetime_kind(value: datetime) -> str:
     if value.tzinfo is None:
-        return "naive"
+        return "naive-date-time"
     try:
         value.astimezone(UTC)
     except OverflowError:  # in UTC it is in the year 0 or 10000
         return "text"
-    return "aware"
+    return "date-time"
 
 
 def _joined(one: _Kind, other: _Kind) -> _Kind:
@@ -682,24 +682,12 @@ def _joined(one: _Kind, other: _Kind) -> _Kind:
     return "text"
 
 
-def _kind_type(kind: _Kind) -> object:
-    pa = pyarrow()
+def _kind_type(kind: _Kind) -> Any:
     if isinstance(kind, tuple):
-        return pa.list_(_kind_type(kind[1]))
-    return {
-        "null": pa.null(),
-        "bool": pa.bool_(),
-        "int": pa.int64(),
-        "long": pa.int64(),
-        "float": pa.float64(),
-        "decimal": pa.decimal128(38, DECIMAL_SCALE),
-        "bytes": pa.binary(),
-        "date": pa.date32(),
-        "naive": pa.timestamp("us"),
-        "aware": pa.timestamp("us", "UTC"),
-        "time": pa.time64("us"),
-        "duration": pa.duration("us"),
-    }.get(kind, pa.string())
+        return pyarrow().list_(_kind_type(kind[1]))
+    if kind == "bytes":
+        return pyarrow().binary()
+    return _SHAPES.get("int" if kind == "long" else kind, _SHAPES["text"]).arrow(set())
 
 
 # --- Columns of Arrow data ---
