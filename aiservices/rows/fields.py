@@ -31,7 +31,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -620,40 +620,6 @@ def fit(value: Any, tp: Any) -> Any:
 # What the values of a column are: a kind of ``Storage``, or ("list", kind of the items). "str" is text as it
 # is, "text" is a mixture, written as text, and "long" are integers that a float may not hold exactly.
 _Kind: TypeAlias = "str | tuple[str, str]"
-_KINDS: dict[type, str] = {
-    type(None): "null",
-    bool: "bool",
-    float: "float",
-    JsonNumber: "float",
-    str: "str",
-    bytes: "bytes",
-}
-
-
-def _kind_of(value: Any) -> _Kind:
-    kind = _KINDS.get(type(value))
-    if kind is not None:
-        return kind
-    if type(value) is int:
-        if abs(value) <= EXACT_FLOAT:
-            return "int"
-        return "long" if value in INT64 else "text"
-    if type(value) is datetime:
-        return _datetime_kind(value)
-    if type(value) is date:
-        return "date"
-    if type(value) is time:
-        return "time" if value.tzinfo is None else "text"
-    if type(value) is timedelta:
-        return "duration" if value // timedelta(microseconds=1) in INT64 else "text"
-    if type(value) is Decimal:
-        return "decimal" if is_short(value) else "text"
-    if type(value) in (list, tuple):
-        item: _Kind = "null"
-        for one in value:
-            item = _joined(item, _kind_of(one))
-        return ("list", item) if isinstance(item, str) and item != "text" else "text"
-    return "text"
 
 
 def _datetime_kind(value: datetime) -> str:
@@ -664,6 +630,37 @@ def _datetime_kind(value: datetime) -> str:
     except OverflowError:  # in UTC it is in the year 0 or 10000
         return "text"
     return "date-time"
+
+
+def _list_kind(value: Sequence[Any]) -> _Kind:
+    item: _Kind = "null"
+    for one in value:
+        item = _joined(item, _kind_of(one))
+    return ("list", item) if isinstance(item, str) and item != "text" else "text"
+
+
+# The kinds of the values of a type, or a function that returns the kind of one value.
+_KINDS: dict[type, str | Callable[[Any], _Kind]] = {
+    type(None): "null",
+    bool: "bool",
+    int: lambda value: "int" if abs(value) <= EXACT_FLOAT else "long" if value in INT64 else "text",
+    float: "float",
+    JsonNumber: "float",
+    Decimal: lambda value: "decimal" if is_short(value) else "text",
+    str: "str",
+    bytes: "bytes",
+    date: "date",
+    datetime: _datetime_kind,
+    time: lambda value: "time" if value.tzinfo is None else "text",
+    timedelta: lambda value: "duration" if value // timedelta(microseconds=1) in INT64 else "text",
+    list: _list_kind,
+    tuple: _list_kind,
+}
+
+
+def _kind_of(value: Any) -> _Kind:
+    kind = _KINDS.get(type(value), "text")
+    return kind if isinstance(kind, str) else kind(value)
 
 
 def _joined(one: _Kind, other: _Kind) -> _Kind:
