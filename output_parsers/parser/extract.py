@@ -185,26 +185,16 @@ class ReplyText(NamedTuple):
         self._mark_fragments(candidates, spans)
         if has_broken:  # the answer may be what cannot be read
             candidates = [candidate._replace(is_fragment=True) for candidate in candidates]
-        verdicts = self._verdicts(spans)
-        roles = {verdict.role for verdict in verdicts}
         is_clear = len(spans) == 1 and not candidates[0].is_fragment
         if is_clear and _is_in_prose(self.text, spans[0].start, spans[0].end):
             raise ValidationFailure(not_the_answer(self.text))
-        if Role.ANSWER not in roles and Role.UNCLEAR in roles:
-            candidates = [
-                candidate._replace(objection=verdict.words if verdict.role is Role.UNCLEAR else "")
-                for candidate, verdict in zip(candidates, verdicts, strict=True)
-            ]
-        if len(candidates) == 1 and candidates[0].objection and not candidates[0].is_fragment:
-            raise ValidationFailure(not_the_answer(candidates[0].objection))
-        if roles == {Role.OTHER}:
+        chosen = _without_other_roles(candidates, self._verdicts(spans))
+        if candidates and not chosen:
             raise ValidationFailure(not_the_answer(self.text))
-        if len(spans) < 2:
-            return candidates
-        chosen = {Role.ANSWER} if Role.ANSWER in roles else {Role.UNSAID, Role.UNCLEAR}
-        if not roles <= chosen:
-            return [one for one, verdict in zip(candidates, verdicts, strict=True) if verdict.role in chosen]
-        return self._with_json_lines(candidates, spans)
+        if is_clear and chosen[0].objection:
+            raise ValidationFailure(not_the_answer(chosen[0].objection))
+        is_complete = len(spans) > 1 and len(chosen) == len(candidates)
+        return self._with_json_lines(chosen, spans) if is_complete else chosen
 
     def _read_values(self) -> tuple[list[Candidate], list[_Span], bool]:
         """Return the outermost JSON values, their positions, and whether there is broken JSON beside them.
@@ -326,6 +316,18 @@ class ReplyText(NamedTuple):
                 break
             text, rules = _strip(text[opening.end() : -len(closing)]), (*rules, _WRAPPING_RULE)
         return ReplyText(text, rules, self.own_words)
+
+
+def _without_other_roles(candidates: list[Candidate], verdicts: list[Verdict]) -> list[Candidate]:
+    """Return the candidates that are announced as the answer, or else those not called something else."""
+    roles = [verdict.role for verdict in verdicts]
+    if Role.ANSWER in roles:
+        return [one for one, role in zip(candidates, roles, strict=True) if role is Role.ANSWER]
+    return [
+        one._replace(objection=verdict.words if verdict.role is Role.UNCLEAR else "")
+        for one, verdict in zip(candidates, verdicts, strict=True)
+        if verdict.role is not Role.OTHER
+    ]
 
 
 def not_the_answer(found: str) -> Problem:

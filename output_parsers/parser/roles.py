@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
 from ..prose import word_set
-from ..prose.announcements import is_announced
+from ..prose.announcements import AGREEMENT, CLOSING, is_announced
 from ..prose.harmless import find_unknown_word, is_sentence_in_known_language, takes_back
 
 
@@ -158,12 +158,6 @@ _ANNOUNCING = word_set(
     """
 )
 _NOT_ANNOUNCING = word_set("input given tool option case user prompt when where while until")
-_AGREEMENT = lazy_regex(
-    r"\A\W*(?:sure(?: thing)?|of course|certainly|absolutely|gern[e]?|natürlich|klar|selbstverständlich|bien sûr|d['’]accord|volontiers|claro(?: que sí)?"
-    r"|por supuesto|certo|certamente|con piacere|com certeza|natuurlijk|graag|självklart|selvfølgelig|oczywiście|jasne|samozřejmě|конечно"
-    r"|разумеется|звичайно|tabii(?: ki)?|elbette|tentu(?: saja)?|baik|好的|当然可以|当然|もちろん|はい|承知しました|네|물론입니다|알겠습니다|بالطبع|ज़रूर)(?!\w)[\s,!.:，！。、]*",
-    re.IGNORECASE,
-)
 _MIN_LEAD_SENTENCE = 5  # words
 _MIN_REASONING = 3  # sentences
 # Words beside those of harmless.py that may lead to JSON or follow it.
@@ -183,28 +177,16 @@ _WORDS = word_set(
 
 # --- Words in sentences before and after JSON ---
 
-_CLOSINGS = r"""
-    (?:please |just |do |and |but )?(?:let me know|tell me|ask (?:me|again)|reach out|contact)
-    |(?:please )?(?:feel free|don['’]t hesitate|do not hesitate)
-    |if (?:you|this|that|it|there|anything|the|any)\b.*\b(?:let me know|tell me|ask|feel free|reach out|contact|i can|i['’]ll|i would be|happy to|just say)
-    |if (?:you (?:need|have|want|would like|['’]d like|require|prefer|wish)|i had to choose)
-    |(?:i )?hope (?:this|that|it)|hoping this|is there anything|anything else
-    |(?:i['’]m |i am |i would be |i['’]d be )?happy to|thank|you['’]re welcome|would you like
-    |do you (?:want|need)|(?:shall|should|can|may) i (?:also|help)|enjoy|good luck|best (?:regards|wishes)
-    |have a |cheers|(?:good)?bye|regards|(?:please )?ignore (?:the|my|any) (?:previous|earlier) version
-    |lassen sie|lass(?:t)? (?:es )?mich|ich hoffe|viel (?:erfolg|spaß)|gern geschehen|bitte (?:schön|sehr)
-    |(?:falls|wenn) (?:sie|du)|bei fragen|haben sie noch|n['’]hésitez pas|n['’]hésite pas|j['’]espère que
-    |faites-moi|dites-moi|si vous|si tu|bonne (?:journée|chance)|avec plaisir|espero que|avísame|avíseme
-    |hazme saber|háganme|no dudes?|si (?:necesitas?|tienes?|quieres?|desea)|de nada
-    |¿?(?:necesitas|hay algo) |me avise|se (?:precisar|quiser|tiver)|fique à vontade|não hesite|disponha
-    |spero che|fammi sapere|fatemi sapere|se (?:hai|vuoi|desideri)|non esitare|laat (?:me|het)|ik hoop
-    |hopelijk|als (?:je|u) |låt mig|hoppas|om du|lad mig|håber|hvis du|la meg|håper|mam nadzieję
-    |daj (?:mi )?znać|jeśli|doufám|dejte (?:mi )?vědět|pokud|надеюсь|если (?:вам|у вас|нужн|понадоб)
-    |дайте знать|пожалуйста, дайте|сподіваюся|якщо|umarım|eğer|lütfen bana|semoga|jika (?:anda|ada)|silakan
-    |beri tahu|希望|如果|如有|若有|请(?:告诉|告知|随时)|還有|还有(?:什么|其他)|お役に立て|ご不明
-    |必要(?:に応じて|でしたら|があれば)|도움이|필요하(?:면|시면)|궁금|أتمنى|آمل|إذا كن|يرجى إعلام
+# Conditions that say nothing against the JSON: "If you need more, let me know."
+_CONDITIONS = r"""
+    if (?:you|this|that|it|there|anything|the|any)\b.*\b(?:let me know|tell me|ask|feel free|reach out|contact|i can|i['’]ll
+    |i would be|happy to|just say)|if (?:you (?:need|have|want|would like|['’]d like|require|prefer|wish)|i had to choose)
+    |(?:falls|wenn) (?:sie|du)|si vous|si tu|si (?:necesitas?|tienes?|quieres?|desea)|se (?:precisar|quiser|tiver)
+    |se (?:hai|vuoi|desideri)|als (?:je|u) |om du|hvis du|jeśli|pokud|если (?:вам|у вас|нужн|понадоб)|якщо|eğer
+    |jika (?:anda|ada)|如果|如有|若有|必要(?:に応じて|でしたら|があれば)|필요하(?:면|시면)|إذا كن
+    |(?:please )?ignore (?:the|my|any) (?:previous|earlier) version
 """
-_CLOSING = lazy_regex(rf"\W*(?:{join_lines(_CLOSINGS)})", re.IGNORECASE)
+_CONDITION_OF_MORE = lazy_regex(rf"\W*(?:{join_lines(_CONDITIONS)})", re.IGNORECASE)
 # Phrases with a negation or a condition that say nothing against the JSON.
 _HARMLESS_PHRASES = lazy_regex(
     r"can['’]t help but|no (?:problem|worries)|not only|with(?:out| no) (?:any )?(?:additional|extra|further|other|any) \w+"
@@ -354,7 +336,7 @@ def _role_before(before: str, value: _Value) -> Verdict:
     lead = _lead_of(before)
     sentences = _SENTENCE_END.split(before[: len(before) - len(lead)])
     context = [sentence for sentence in sentences if sentence and not sentence.startswith("|")]  # of a table
-    lead = _AGREEMENT.sub(" ", lead)
+    lead = AGREEMENT.sub(" ", lead)
     clause = lead[: _opening(lead)].strip(_MARKUP).lower().replace("i\u0307", "i")
     if clause:
         verdict = _role_of_lead(clause, lead, value)
@@ -374,11 +356,7 @@ def _role_before(before: str, value: _Value) -> Verdict:
 
 def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
     """Return what the words directly before JSON say of it."""
-    if _CORRECTED.search(clause) and "draft" not in clause:
-        return Verdict(Role.ANSWER)
-    condition, _, last = clause.rpartition(", ")
-    announced = is_announced(f"{last}: ", len(last) + 2) and not _CONDITION.search(condition)
-    if announced or _FINAL_SENTENCE.search(clause):
+    if _announces_answer(clause):
         return Verdict(Role.ANSWER)
     introduction = _INTRODUCES.search(clause)
     introduced = clause[introduction.end() :] if introduction else clause
@@ -386,18 +364,32 @@ def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
         return Verdict(Role.OTHER, clause)
     words = _DIGITS.sub(" ", _HARMLESS_PHRASES.sub(" ", introduced)).replace("_", " ")
     unknown = find_unknown_word(words, value.words)
-    is_long = len(words.split()) >= _MIN_LEAD_SENTENCE and is_sentence_in_known_language(lead, value.words)
-    if unknown is not None and not is_long:
-        is_sentence = (
-            is_sentence_in_known_language(introduction[0] + words, value.words) if introduction else False
-        )
-        if not (is_sentence or _INTRODUCES_RUN.search(words)):
-            return Verdict(Role.UNCLEAR, unknown)
+    if unknown is not None and not _is_known_lead(
+        lead, introduction[0] if introduction else "", words, value
+    ):
+        return Verdict(Role.UNCLEAR, unknown)
     if introduction is None and not _announces(words, value):
         return Verdict(Role.UNCLEAR, clause)
-    match = _NOT_FINAL.search(words)
-    objection = match[0] if match else takes_back(words)
+    objection = _retraction(words)
     return Verdict(Role.UNCLEAR, objection) if objection else Verdict(Role.UNSAID)
+
+
+def _announces_answer(clause: str) -> bool:
+    """Return True if the words before JSON say that it is the final or a corrected answer."""
+    if _CORRECTED.search(clause) and "draft" not in clause:
+        return True
+    condition, _, last = clause.rpartition(", ")
+    announced = is_announced(f"{last}: ", len(last) + 2) and not _CONDITION.search(condition)
+    return announced or _FINAL_SENTENCE.search(clause) is not None
+
+
+def _is_known_lead(lead: str, introduction: str, words: str, value: _Value) -> bool:
+    """Return True if words that are not all harmless are a sentence, or what "here is" introduces."""
+    if len(words.split()) >= _MIN_LEAD_SENTENCE and is_sentence_in_known_language(lead, value.words):
+        return True
+    if _INTRODUCES_RUN.search(words):
+        return True
+    return bool(introduction) and is_sentence_in_known_language(introduction + words, value.words)
 
 
 def _announces(words: str, value: _Value) -> bool:
@@ -411,7 +403,7 @@ def _announces(words: str, value: _Value) -> bool:
 
 def _refusal(sentence: str, value: _Value) -> str | None:
     """Return the words of a sentence before an introduction that may refuse to answer, or None."""
-    folded = _AGREEMENT.sub(" ", _DIGITS.sub(" ", sentence)).strip(_MARKUP)
+    folded = AGREEMENT.sub(" ", _DIGITS.sub(" ", sentence)).strip(_MARKUP)
     match = _REFUSES.search(folded.casefold())
     if match:
         return match[0]
@@ -424,27 +416,26 @@ def _refusal(sentence: str, value: _Value) -> str | None:
 
 def _objection(sentence: str, value: _Value) -> str | None:
     """Return the words of a sentence beside JSON that may say that it is not the answer, or None."""
-    if _CLOSING.match(sentence):
+    if CLOSING.match(sentence) or _CONDITION_OF_MORE.match(sentence):
         match = _NEVER_CLOSES.search(sentence.casefold())
         return match[0] if match else None
-    sentence = _AGREEMENT.sub(" ", sentence)
+    sentence = AGREEMENT.sub(" ", sentence)
     folded = sentence.casefold().strip(_MARKUP)
-    if not folded:
-        return None
-    if _REFUSES.search(folded):
-        return folded[:40]
-    if "?" in folded:
+    if _REFUSES.search(folded) or "?" in folded:
         return folded[-40:]
     folded = _HARMLESS_PHRASES.sub(" ", folded)
     if _LETTER.search(folded):
-        words = _DIGITS.sub(" ", folded)
-        unknown = find_unknown_word(words, value.words)
+        unknown = find_unknown_word(_DIGITS.sub(" ", folded), value.words)
         if unknown is None and not _NOT_FINAL.search(folded) and not _ABSENT.search(folded):
             return None
         if unknown is not None and not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words):
             return folded[:40]
-    not_given = _NOT_GIVEN.search(folded)
-    if not_given is not None and value.key_words.isdisjoint(_TAG_WORD.findall(folded)):
+    return _denial(folded, value)
+
+
+def _denial(folded: str, value: _Value) -> str | None:
+    """Return the words of a sentence that deny JSON; what is not given explains its empty values."""
+    if _NOT_GIVEN.search(folded) and value.key_words.isdisjoint(_TAG_WORD.findall(folded)):
         folded = _NOT_GIVEN.sub(" ", folded)
     absent = _ABSENT.search(folded)
     if absent is not None:
@@ -452,8 +443,13 @@ def _objection(sentence: str, value: _Value) -> str | None:
         if not is_explained or _DENIAL.search(folded):
             return absent[0]
         folded = _ABSENT.sub(" ", folded)
-    match = _NOT_FINAL.search(folded)
-    return match[0] if match else takes_back(folded)
+    return _retraction(folded)
+
+
+def _retraction(words: str) -> str | None:
+    """Return the first words that weaken JSON, or call it something else than the answer, or None."""
+    match = _NOT_FINAL.search(words)
+    return match[0] if match else takes_back(words)
 
 
 def _unknown_tag(text: str, value: _Value) -> str | None:

@@ -16,6 +16,7 @@ from typing_extensions import TypeForm
 
 from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
 from ..lazy_regex import lazy_regex
+from ..prose.announcements import without_small_talk
 from ..prose.numbers import NumberStyle
 from ..result.errors import OutputParsingError, Problem, UnsupportedTypeError
 from ..result.reading import (
@@ -72,6 +73,8 @@ from .reasoning import may_have_reasoning
 
 T = TypeVar("T")
 _JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
+# Characters that cannot be seen; joiners (U+200C, U+200D) belong to words and emoji.
+_WITHOUT_WIDTH = lazy_regex("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\u180e]")
 # A word of a name in camel case or snake case.
 _WORD_OF_NAME = lazy_regex(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+")
 _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
@@ -245,7 +248,8 @@ class TypeParser(Generic[T]):
 
     def _read_leniently(self, text: str, leniency: Leniency | None) -> Reading[T]:
         leniency = self.leniency if leniency is None else leniency
-        if leniency is not Leniency.NONE and not self.plain_text and "\\" in text:
+        is_in_prose = self.plain_text or (self._accepts_prose and '"' not in text)  # such as \\boxed{B}
+        if leniency is not Leniency.NONE and not is_in_prose and "\\" in text:
             restored = with_lost_backslashes(text)
             if restored != text:
                 try:
@@ -326,7 +330,14 @@ class TypeParser(Generic[T]):
     def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
         for rule in reply.rules:
             cursor.record_dropped(rule)
-        return self.node.read_text(reply.text, cursor)
+        text = reply.text
+        if self._accepts_prose and not (self.node.any_text or isinstance(self._value_node, ListNode)):
+            text = _WITHOUT_WIDTH.sub("", text)
+            bare = without_small_talk(text)
+            if bare != text:
+                cursor.record_dropped("words around the answer left out")
+                text = bare
+        return self.node.read_text(text, cursor)
 
     def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
         """Read the only JSON value in a reply.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from ..lazy_regex import lazy_regex
+from ..lazy_regex import join_lines, lazy_regex
 from .harmless import takes_back
 
 _MAX_ANNOUNCEMENT = 120  # characters
+_MAX_CLOSINGS = 2
+_MAX_LAST_LINE = 200  # characters
 _MAX_LENGTH = 10_000  # characters of a text that is searched for announcements
 _LEAD_IN = (
     r"(?:\A|[.!?:;\n>*•)\]]|[-–—]\s|。|，|,)[\s\"'`*_#>]{0,9}"
@@ -76,3 +78,57 @@ def after_announcement(text: str) -> str:
     if first is None or second is not None or _has_condition(text, first.start()):
         return text
     return text[first.end() :]
+
+
+# --- What models say before and after an answer ---
+
+# A word of agreement before an answer.
+_AGREEMENTS = r"""
+    sure(?: thing)?|of course|certainly|absolutely|gern[e]?|natürlich|klar|selbstverständlich|bien sûr|d['’]accord|volontiers
+    |claro(?: que sí)?|por supuesto|certo|certamente|con piacere|com certeza|natuurlijk|graag|självklart|selvfølgelig|oczywiście
+    |jasne|samozřejmě|конечно|разумеется|звичайно|tabii(?: ki)?|elbette|tentu(?: saja)?|baik|好的|当然可以|当然|もちろん|はい
+    |承知しました|네|물론입니다|알겠습니다|بالطبع|ज़रूर
+"""
+AGREEMENT = lazy_regex(rf"\A\W*(?:{join_lines(_AGREEMENTS)})(?!\w)[\s,!.:，！。、]*", re.IGNORECASE)
+# How a sentence begins that a model writes after an answer.
+_CLOSINGS = r"""
+    (?:please |just |do |and |but )?(?:let me know|tell me|ask (?:me|again)|reach out|contact)
+    |(?:please )?(?:feel free|don['’]t hesitate|do not hesitate)|(?:i )?hope (?:this|that|it)|hoping this|is there anything
+    |anything else|(?:i['’]m |i am |i would be |i['’]d be )?happy to|thank|you['’]re welcome|would you like
+    |do you (?:want|need)|(?:shall|should|can|may) i (?:also|help)|enjoy|good luck|best (?:regards|wishes)
+    |have a |cheers|(?:good)?bye|regards|lassen sie|lass(?:t)? (?:es )?mich|ich hoffe|viel (?:erfolg|spaß)|gern geschehen
+    |bitte (?:schön|sehr)|bei fragen|haben sie noch|n['’]hésitez pas|n['’]hésite pas|j['’]espère que|faites-moi|dites-moi
+    |bonne (?:journée|chance)|avec plaisir|espero que|avísame|avíseme|hazme saber|háganme|no dudes?|de nada
+    |¿?(?:necesitas|hay algo) |me avise|fique à vontade|não hesite|disponha|spero che|fammi sapere|fatemi sapere|non esitare
+    |laat (?:me|het)|ik hoop|hopelijk|låt mig|hoppas|lad mig|håber|la meg|håper|mam nadzieję|daj (?:mi )?znać|doufám
+    |dejte (?:mi )?vědět|надеюсь|дайте знать|пожалуйста, дайте|сподіваюся|umarım|lütfen bana|semoga|silakan|beri tahu|希望
+    |请(?:告诉|告知|随时)|還有|还有(?:什么|其他)|お役に立て|ご不明|도움이|궁금|أتمنى|آمل|يرجى إعلام
+"""
+CLOSING = lazy_regex(rf"\W*(?:{join_lines(_CLOSINGS)})", re.IGNORECASE)
+_INTRODUCTION = lazy_regex(
+    r"\A\W*(?:here(?:['’]s| is| are)|voici|hier (?:ist|is)|aquí (?:está|tienes)|ecco|aqui está|här är|her er|oto|вот|以下)"
+    r"[^\n]{0,80}[:：]\s*(?=\S)",
+    re.IGNORECASE,
+)
+_IF_YOU = lazy_regex(
+    r"\bif you (?:need|have|want|would like|['’]d like|require|prefer|wish)\b", re.IGNORECASE
+)
+_LAST_LINE = lazy_regex(r"(?:\n\s*|(?<=[.!?]) +)(?=[^\s.!?][^\n.!?]*[.!?…😊🙂 ]*\Z)")
+
+
+def without_small_talk(text: str) -> str:
+    """Return a text without an introduction such as "Sure! Here is the answer:" and sentences that end a reply.
+
+    What they introduce and follow is the answer, if nothing else is in the text.
+    """
+    bare = text.strip()
+    for _ in range(_MAX_CLOSINGS):
+        last = _LAST_LINE.search(bare, max(0, len(bare) - _MAX_LAST_LINE))
+        sentence = bare[last.end() :] if last else ""
+        if last is None or not CLOSING.match(sentence) or takes_back(_IF_YOU.sub("", sentence)):
+            break
+        bare = bare[: last.start()].rstrip()
+    introduction = _INTRODUCTION.match(AGREEMENT.sub("", bare))
+    if introduction is None or takes_back(introduction[0]):
+        return bare
+    return AGREEMENT.sub("", bare)[introduction.end() :]

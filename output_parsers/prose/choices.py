@@ -23,11 +23,17 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ..lazy_regex import lazy_regex
 from .announcements import after_announcement, is_announced
-from .harmless import find_unknown_word, is_in_known_language, takes_back, without_negations
+from .harmless import (
+    asks_or_relates,
+    find_unknown_word,
+    is_in_known_language,
+    takes_back,
+    without_negations,
+)
 
 T = TypeVar("T")
 IN_A_SENTENCE = "named in a sentence"  # the rule for a choice among other words
-_CASE_OR_PUNCTUATION = "case or punctuation"
+CASE_OR_PUNCTUATION = "case or punctuation"
 _MAX_MENTIONS = 50  # a text with more mentions is not an answer
 _MAX_EXACT_LENGTH = 400  # characters; a longer text is a sentence, not just a choice
 
@@ -103,7 +109,7 @@ class ChoiceMatcher(Generic[T]):
         if len(text) < _MAX_EXACT_LENGTH and not _DENIED_BY_SIGN.match(text):
             key = normalize(_without_edges(text))
             if key in self._by_key:
-                return self._choice_of(key), _CASE_OR_PUNCTUATION
+                return self._choice_of(key), CASE_OR_PUNCTUATION
         announced = normalize(_without_edges(after_announcement(text)))
         if announced in self._by_key and not _DENIED_BY_SIGN.match(text):
             return self._choice_of(announced), IN_A_SENTENCE
@@ -181,9 +187,8 @@ class ChoiceMatcher(Generic[T]):
             if restated is not None:
                 return True
         _refuse_others(first, mentions)
-        if is_no and not _NOT_SURE.search(explanation):
-            explanation = without_negations(explanation)  # "not" and "incorrect" explain the answer no
-        denied = takes_back(explanation)
+        explains_no = is_no and not _NOT_SURE.search(explanation)
+        denied = takes_back(without_negations(explanation) if explains_no else explanation)
         if denied is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
         if self._are_letters and len(explanation) <= _MAX_OPTION_TEXT:
@@ -215,11 +220,16 @@ class ChoiceMatcher(Generic[T]):
         word = find_unknown_word(f"{before} {after}", self._harmless)
         if word is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{word}” beside “{first.choice.label}”")
-        label = folded[first.start : first.end]
         if before.rstrip().endswith(" as") and after.lstrip().startswith("as"):
             raise NoMatch(_UNCLEAR)
-        if is_stated:
-            return
+        if not is_stated:
+            self._refuse_other_sense(folded, first)
+
+    def _refuse_other_sense(self, folded: str, first: _Mention[T]) -> None:
+        """Raise NoMatch if the words before a choice do not say that it is the answer."""
+        label = folded[first.start : first.end]
+        if asks_or_relates(folded[: first.start]):
+            raise NoMatch(f"the words before “{first.choice.label}” do not say that it is the answer")
         if _OF_A_PERSON.search(folded[: first.start]):
             raise NoMatch("the text uses the word in another sense")
         if len(label) == 1 and not _stands_alone(folded, first):
@@ -278,7 +288,7 @@ def normalize(text: str) -> str:
     return _SEPARATORS.sub(" ", text.casefold()).strip()
 
 
-_IGNORED = lazy_regex("[\u200b\u200e\u200f\u2060\ufeff\ufe0e\ufe0f]")
+_IGNORED = lazy_regex("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufe0e\ufe0f\u00ad\u180e]")
 # Scripts that are written without spaces between words.
 _RUNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _RUN_CHARACTER = lazy_regex(f"[{_RUNS}]")
@@ -286,28 +296,34 @@ _RUN_CHARACTER = lazy_regex(f"[{_RUNS}]")
 # missing: they belong to the word that they touch, as in C# and B+.
 _QUOTES = " \t\r\n\"'`*_“”„‘’«»‹›()[]{}（）【】「」『』"
 _EDGES = _QUOTES + ".,;:!。，、：；！|"
-_AGREEING = "✅✓✔☑👍🙂😊😀😃😄➡→⇒👉"
+_AGREEING = "✅✓✔☑👍🙂😊😀😃😄➡→⇒👉🔴🟠🟡🟢🔵⚪⚫🚨⚡"
 _BEFORE_LEADING = _EDGES + _AGREEING + "-–—•#"
-_WRAPPERS = (("\\boxed{", "}"), ("\\text{", "}"), ("$", "$"), ("<", ">"), ("\\(", "\\)"), ("\\[", "\\]"))
+_MAX_LAYERS = 12  # a realistic reply has fewer
+_WRAPPERS = (
+    ("\\boxed{", "}"),
+    ("\\text{", "}"),
+    ("\\textbf{", "}"),
+    ("$$", "$$"),
+    ("$", "$"),
+    ("<", ">"),
+    ("\\(", "\\)"),
+    ("\\[", "\\]"),
+)
 
 
 def _without_edges(text: str) -> str:
     """Return a text without the quotes, brackets, marks and punctuation around it."""
-    while True:
-        bare = text.strip(_EDGES + _AGREEING)
-        bare = _BULLET_BEFORE.sub("", bare)
-        bare = _without_decoration(bare)
+    for _ in range(_MAX_LAYERS):
+        bare = _without_decoration(_BULLET_BEFORE.sub("", text.strip(_EDGES + _AGREEING)))
+        inner = text.strip(" \t\r\n.")
         for opening, closing in _WRAPPERS:
-            inner = text.strip(" \t\r\n.")
-            if (
-                len(inner) > len(opening) + len(closing)
-                and inner.startswith(opening)
-                and inner.endswith(closing)
-            ):
+            is_wrapped = inner.startswith(opening) and inner.endswith(closing)
+            if is_wrapped and len(inner) > len(opening) + len(closing):
                 bare = inner[len(opening) : -len(closing)]
         if bare == text:
-            return bare
+            break
         text = bare
+    return text
 
 
 def _without_decoration(text: str) -> str:
@@ -320,7 +336,9 @@ def _without_decoration(text: str) -> str:
 
 
 _DECORATION = "!@#$%^&*~"
-_BULLET_BEFORE = lazy_regex(rf"\A(?:[{re.escape(_EDGES + _AGREEING)}]*+(?:[-–—•#=]|1[.)])\s++)+")
+_BULLET_BEFORE = lazy_regex(
+    rf"\A(?:[{re.escape(_EDGES + _AGREEING)}]*+(?:[-–—•#=]|1[.)]|(?:=>|->|>)(?=\s+[^\W\d]))\s++)+"
+)
 # A denial in the notation of programs: "!positive".
 _DENIED_BY_SIGN = lazy_regex(r"\W*[!¬]\w")
 _CONFIDENCE = lazy_regex(

@@ -191,6 +191,25 @@ def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
     return None
 
 
+# The first words of a question, and words that say where something is or how much, and not what the answer is.
+_ASKING = frozenset("is was are were would has have am ist war sind würde sont était zou är var".split())
+_RELATING = frozenset(
+    """
+    of for in to with as on under after very there zu sehr für mit als très dans pour muy para por molto per muito em zeer
+    heel voor met zou mycket till för meget til veldig bardzo velmi очень дуже çok sangat
+    """.split()
+)
+_SETS_OFF = (":", "：", "=", "→", "-", "–", "—")
+
+
+def asks_or_relates(before: str) -> bool:
+    """Return True if the harmless words before a value make no statement: "Is it low", "with low", "very low"."""
+    words = list(_words(before))
+    if not words or before.rstrip(" \t\r\n*_`\"'“").endswith(_SETS_OFF):
+        return False
+    return words[0] in _ASKING or _RELATING.issuperset(words)
+
+
 _ALL = (1 << len(_HARMLESS)) - 1
 
 
@@ -227,7 +246,8 @@ _COMMON = {
         format object values key keys set sets now well work works worked come comes want know tell ask asked
         help happy best way part parts set up down out off again here both own still most parse parsed convert
         converted contained within without step steps ensure schema structure structured json appear listed
-        written write long time end start year years day days different
+        written write long time end start year years day days different reason reasons every not no
+        isn't aren't wasn't doesn't don't didn't won't can't cannot nothing never
         """,
     "de": """
         und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so daten
@@ -358,11 +378,14 @@ def without_negations(text: str) -> str:
 
 
 def is_in_known_language(text: str) -> bool:
-    """Return True if enough words of an explanation are from one language that this module knows."""
-    common, total = _count_common_words(text)
-    if not total:  # a language without spaces
-        return _RUN_CHARACTER.search(text) is not None
-    return common * _WORDS_PER_COMMON_WORD >= total
+    """Return True if enough words of each sentence are from one language that this module knows."""
+    for sentence in _SENTENCE_END.split(text):
+        common, total = _count_common_words(sentence)
+        if common < min(total, 2) or common * _WORDS_PER_COMMON_WORD < total:
+            return False
+        if not total and _RUN_CHARACTER.search(sentence) is None and sentence.strip(_BLANKS):
+            return False
+    return True
 
 
 def is_sentence_in_known_language(text: str, own_words: Collection[str]) -> bool:
@@ -409,6 +432,8 @@ _COMMON_RUNS = """
 """
 
 
+_BLANKS = " \t\r\n.!*_`\"')»”"
+_SENTENCE_END = lazy_regex(r"(?<=[.!?])\s+|\n")
 # A word with a capital letter that does not begin a sentence; in German it may be any noun.
 _NAME = lazy_regex(r"(?<=[^\W\d_] )[A-Z][^\W_]+")
 

@@ -40,7 +40,7 @@ from . import (
     word_set,
 )
 from .announcements import after_announcement
-from .harmless import find_unknown_word
+from .harmless import asks_or_relates, find_unknown_word
 
 
 class NumberStyle(Enum):
@@ -347,6 +347,18 @@ def _refuse_hedged(before: list[str], after: list[str], rules: NumberRules, valu
     unknown = unknown or find_unknown_word(" ".join(others), NEUTRAL | _COUNTED | rules.words)
     if unknown:
         raise TextParseError(f'"{shorten(unknown, 40)}" in the text may change the value')
+    if before and asks_or_relates(" ".join(before)):
+        raise TextParseError("the words before the value do not say that it is the answer")
+    _refuse_label(" ".join(before), rules, value)
+
+
+def _refuse_label(before: str, rules: NumberRules, value: Decimal) -> None:
+    """Raise TextParseError if a number has the label of something that is rarely the answer."""
+    label = _LABEL.search(before)
+    if label is None or label[1].casefold() in rules.words:
+        return
+    if label[1].casefold() != "confidence" or not 0 <= value <= 1:
+        raise TextParseError(f'"{shorten(label[1], 40)}" before the value says that it is something else')
 
 
 def _only_value(values: list[Decimal]) -> Decimal:
@@ -695,6 +707,8 @@ _UNITS = _families(
     "usd dollar dollars $; eur euro euros €; gbp; chf franken; jpy yen; cny yuan",
 )
 # Nouns for what is counted, which leave a number as it is.
+# Labels of values that are rarely the answer. The description of a field may name them.
+_LABEL = lazy_regex(r"\b(confidence|input|given|status|question)\b[^:=]{0,20}[:=]\W*\Z", re.IGNORECASE)
 _COUNTED = word_set(
     """
     people persons items item times results entries records rows columns files words characters letters users

@@ -307,6 +307,8 @@ def _equals_json(value: object, data: Json) -> bool:
     """Return True if a JSON value equals the value of an allowed choice and has the same JSON type."""
     if isinstance(value, (float, Decimal)) and type(data) in (int, Decimal):
         return bool(Decimal(str(value)) == data)
+    if isinstance(value, tuple) and isinstance(data, list):
+        return len(value) == len(data) and all(map(_equals_json, value, data))
     return type(value) is type(data) and bool(value == data)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Union
 from typing_extensions import is_typeddict
 
 from ..json.scanner import parse_json_string, read_exact
-from ..prose.choices import IN_A_SENTENCE
+from ..prose.choices import CASE_OR_PUNCTUATION, IN_A_SENTENCE
 from ..prose.lists import split_items
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
 from ..result.reading import (
@@ -412,7 +412,12 @@ class _JsonDictNode(DictNode):
 
 
 _REPEATED_KEY = "expected each key once; another key is read as the same key"
-_KEY_RULES = ("number as text", "text for a value that is not text", "member by its value")
+_KEY_RULES = (
+    "number as text",
+    "text for a value that is not text",
+    "member by its value",
+    CASE_OR_PUNCTUATION,
+)
 
 
 def _key_readings(key: str) -> list[Json]:

@@ -35,6 +35,7 @@ from pydantic.functional_validators import BeforeValidator, PlainValidator, Wrap
 from typing_extensions import is_typeddict
 
 from ..json.scanner import parse_json_string
+from ..lazy_regex import lazy_regex
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, ValidatorError
 from ..result.reading import (
     Cursor,
@@ -136,6 +137,11 @@ UNKNOWN_KEY_RULE = "unknown key left out"
 ENVELOPE_KEYS = frozenset("answer data finalanswer json object output record response result value".split())
 _CALL_KEYS = {"name", "arguments"}
 LIST_KEYS = frozenset("answers items list objects records results values".split())
+_MIN_FIELD_LINES = 2
+_FIELD_LINE = lazy_regex(
+    r"(?:[-*•]\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*:[*_]*\s+"
+    r"(?P<quote>[\"'`]?)(?P<value>.+)(?P=quote)"
+)
 _MAX_LISTED_KEYS = 8  # in an error message
 _LONG_KEY = 5  # letters; two mistakes turn a shorter key into another word
 Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
@@ -869,6 +875,20 @@ class ObjectNode(Node[object]):
         """
         field = self._by_key.get(key)
         return (self._by_normalized_key.get(normalize_key(key)), False) if field is None else (field, True)
+
+    def read_text(self, text: str, cursor: Cursor) -> object:
+        """Read a record that is written as lines of a key and a value: ``name: Ann``."""
+        data: dict[str, Json] = {}
+        for line in text.strip().splitlines():
+            match = _FIELD_LINE.fullmatch(line.strip())
+            field = self.field_for_key(match["key"])[0] if match else None
+            if match is None or field is None or match["key"] in data:
+                raise cursor.failure(f"expected {self.kind}", text)
+            data[match["key"]] = match["value"]
+        if len(data) < _MIN_FIELD_LINES:
+            raise cursor.failure(f"expected {self.kind}", text)
+        cursor.record_dropped("lines of keys and values")
+        return self.read(data, cursor)
 
     def _assign_keys(
         self, data: dict[str, Json], cursor: Cursor

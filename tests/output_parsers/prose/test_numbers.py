@@ -441,3 +441,12 @@ def test_a_number_style_decides_what_commas_and_points_mean(text: str, comma: st
 )
 def test_harmless_words_do_not_change_the_number(text: str) -> None:
     assert find_number(text).value == 5
+
+
+@pytest.mark.parametrize("text", ["Confidence: 42", "Input: 42", "Given: 42", "Is it 42", "With 42"])
+def test_a_number_with_another_label_or_in_a_question_is_refused(text: str) -> None:
+    refusal_of(text)
+
+
+def test_a_confidence_is_a_share() -> None:
+    assert find_number("Confidence: 0.8").value == Decimal("0.8")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from decimal import Decimal
+from time import perf_counter
 from typing import Any, Literal
 
 import pytest
@@ -437,3 +438,70 @@ def test_an_enum_with_many_members_is_created_and_read_in_linear_time() -> None:
     color = enum.Enum("Color", {f"m{i}": f"value {i}" for i in range(3_000)})
     assert parse(color, "It is value 2987.") is color["m2987"]
     assert parse(list[color], '["m2999", "value 1"]') == [color["m2999"], color["m1"]]
+
+
+class Paint(enum.Enum):
+    RED = (255, 0, 0)
+    BLUE = (0, 0, 255)
+
+
+def test_an_array_is_the_member_whose_value_is_that_tuple() -> None:
+    assert parse(Paint, "[255, 0, 0]") is Paint.RED
+    with pytest.raises(OutputParsingError):
+        parse(Paint, "[255, 0, 1]")
+
+
+def test_keys_that_are_choices_are_read_in_another_case_or_with_a_space() -> None:
+    assert parse(dict[Color, int], '{"Dark Blue": 1}') == {Color.DARK_BLUE: 1}
+    with pytest.raises(OutputParsingError, match="another key is read as the same key"):
+        parse(dict[Color, int], '{"dark blue": 1, "dark-blue": 2}')
+
+
+LETTERS = Literal["A", "B"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$\\boxed{B}$",
+        "\\boxed{\\text{B}}",
+        "Final answer: \\boxed{\\textbf{(B)}}",
+        "> B",
+        "=> B",
+        "Sure! Here is the answer:\n\n**B**\n\nLet me know if you need anything else!",
+        "B\n\nI hope this helps!",
+        "Answer:\u202a B",
+        "B\u200d",
+    ],
+)
+def test_a_choice_in_a_usual_wrapper_is_read(text: str) -> None:
+    assert parse(LETTERS, text) == "B"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Is it B",
+        "Was it B",
+        "With B",
+        "Very B",
+        "Sehr B",
+        "B. Let me know if this is wrong.",
+        "Here is an example: B",
+        "Good. Cevap veremem.",
+        "Good. Es nevaru atbildēt.",
+        "Good. En voi vastata.",
+        "Good: 10%",
+    ],
+)
+def test_a_choice_in_a_question_or_beside_a_refusal_is_refused(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(LETTERS if "B" in text else Mood, text)
+
+
+def test_many_signs_around_a_choice_are_read_in_linear_time() -> None:
+    start = perf_counter()
+    for sign in "$<({-!":
+        with pytest.raises(OutputParsingError):
+            parse(LETTERS, sign * 20_000 + "x")
+    assert perf_counter() - start < 2

@@ -75,8 +75,8 @@ def test_a_dict_is_read(tp: Any, text: str, value: dict[Any, Any] | None) -> Non
         (dict[int, int], '{"1,000": 1}', '$["1,000"]: expected a key that is an integer, found "1,000"'),
         (
             dict[Color, int],
-            '{"RED": 1}',
-            '$.RED: expected a key that is one of "red", "blue", found "RED"',
+            '{"the red": 1}',
+            '$["the red"]: expected a key that is one of "red", "blue", found "the red"',
         ),
         (
             dict[float, int],

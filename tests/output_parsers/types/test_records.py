@@ -953,3 +953,41 @@ def test_an_object_in_an_envelope_is_read(key: str) -> None:
     reading = read(Defaults, json.dumps({key: {"name": "x", "limit": 3}}))
     assert reading.value == Defaults("x", 3)
     assert [str(step) for step in reading.coercions] == [f"$.{key}: object in an envelope"]
+
+
+@dataclasses.dataclass
+class Member:
+    name: str
+    age: int
+    joined: date | None = None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: Ann\nage: 31",
+        "Name: Ann\nAge: 31 years",
+        "- **name:** Ann\n- **age:** 31",
+        '```yaml\nname: "Ann"\nage: 31\n```',
+    ],
+)
+def test_lines_of_keys_and_values_are_a_record(text: str) -> None:
+    reading = read(Member, text)
+    assert reading.value == Member("Ann", 31)
+    assert "lines of keys and values" in [step.rule for step in reading.coercions]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: Ann",
+        "name: Ann\nage: unknown",
+        "name: Ann\nage: 31\nThis is wrong.",
+        "name: Ann\nage: 31\nage: 32",
+        "name: Ann\nage: 31\nnote: this is wrong",
+        "Example:\nname: Ann\nage: 31",
+    ],
+)
+def test_other_lines_are_not_a_record(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(Member, text)
