@@ -67,13 +67,13 @@ def http_server_client(
     return Client(_http_streams(url, headers, auth, timeout))
 
 
-def tolerant_client(client: Client) -> Client:
+def tolerant_client(client: Client, timeout: float) -> Client:
     """Return the client with streams that make odd tools and results acceptable and notice a dead process."""
     streams = client.server
     if isinstance(streams, (Server, MCPServer)):  # of the same process, without a transport
         return client
     if isinstance(streams, str):
-        streams = streamable_http_client(streams)
+        streams = _http_streams(streams, {}, None, timeout)
     elif isinstance(streams, StdioServerParameters):
         streams = stdio_client(streams)
     return replace(client, server=_Transport(streams))

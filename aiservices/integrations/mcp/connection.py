@@ -285,7 +285,7 @@ class Connection:
         try:
             from .clients import tolerant_client
 
-            client = tolerant_client(self._new_client())
+            client = tolerant_client(self._new_client(), self.timeout)
             if self._requests.ask is not None:
                 client.elicitation_callback = self._answer_question
             if self._requests.sampler is not None:

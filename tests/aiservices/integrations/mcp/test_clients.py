@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -445,11 +445,14 @@ def test_an_odd_answer_of_a_process_is_read_or_an_error_at_once() -> None:
         assert time.monotonic() - began < 15
 
 
-def test_odd_tools_of_a_client_of_the_program_are_read(server: RawServer) -> None:
+def test_a_client_of_the_program_reads_odd_tools_and_opens_sessions_again(server: RawServer) -> None:
     server.tools = [{"name": "t"}, {"name": "good", "inputSchema": {}}]
     with McpTools(lambda: Client(server.url), "the MCP server raw", timeout=20) as tools:
         assert tools.problems == (f"the tool t {NAMELESS}",)
-        assert first(tools).function() == "s1"
+        tool = first(tools)
+        assert tool.function() == "s1"
+        server.sessions.clear()
+        assert tool.function() == "s2"
 
 
 def test_an_invalid_first_answer_is_described(server: RawServer) -> None:
@@ -466,7 +469,7 @@ def test_every_request_is_signed_in(server: RawServer) -> None:
     class Counted(Auth):
         count = 0
 
-        def auth_flow(self, request: Request) -> Iterator[Request]:
+        def auth_flow(self, request: Request) -> Generator[Request, Any, None]:
             self.count += 1
             yield request
 
@@ -482,7 +485,7 @@ def test_a_failed_sign_in_is_an_error_of_its_call_only(server: RawServer) -> Non
     class Failing(Auth):
         fails = False
 
-        def auth_flow(self, request: Request) -> Iterator[Request]:
+        def auth_flow(self, request: Request) -> Generator[Request, Any, None]:
             if self.fails:
                 raise RuntimeError("the token cannot be renewed")
             yield request
