@@ -79,7 +79,7 @@ def log_calls(event: object, /) -> None:
                 "seconds": run.seconds,
                 "error_type": name or None,
             }
-            _LOGGER.debug("tool %s: %s, %.3f s", run.name, text, run.seconds, extra=fields)
+            _LOGGER.debug("tool %s: %s, %.3f s", _one_line(run.name), text, run.seconds, extra=fields)
         case ToolUndone(run):
             name = "" if run.undone else type(run.undo_error).__name__
             text = "undone" if run.undone else f"not undone, {name}"
@@ -151,9 +151,14 @@ def log_content(event: object, /) -> None:
         case AnswerRejected(error):
             lines = [f"rejected: {error}"]
         case ToolFinished(run):
-            lines = [f"tool {run.name}: {run.text}"]
+            lines = [f"tool {_one_line(run.name)}: {run.text}"]
     for line in lines:
         _CONTENT_LOGGER.info("%s %s %s", invocation.plan.qualname, invocation.id, line)
+
+
+def _one_line(name: str) -> str:
+    """Return a name that a model may have invented so that it cannot begin another line of the log."""
+    return name if name.isprintable() else ascii(name)
 
 
 def _reasons(problems: Sequence[Problem]) -> str:

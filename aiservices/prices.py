@@ -71,7 +71,7 @@ class PriceTable(Prices):
         problems = [
             DefinitionProblem("PriceTable", f"the price of {name} is {price}; no part of it must be negative")
             for name, price in self._prices.items()
-            if any(part is not None and not part >= 0 for part in price)  # "not >=" finds NaN too
+            if not isinstance(price, Price) or not price.is_valid
         ]
         if fallback is not None and fallback.currency != currency:
             message = f"prices are in {currency}, those of fallback in {fallback.currency}; use one currency"

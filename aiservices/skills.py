@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import os
 import re
@@ -43,6 +45,7 @@ __all__ = ["ScriptSettings", "Skill", "Skills"]
 
 # --- One skill: the folder with its file SKILL.md ---
 
+_log = logging.getLogger("aiservices")
 _FILE_NAMES = ("SKILL.md", "skill.md")
 _NAME = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _TOOL = re.compile(r"[^\s,(]++(?:\([^)]*+(?:\)|\Z))?")  # such as Read and Bash(git add:*)
@@ -77,10 +80,12 @@ class Skill:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def read(folder: str | Path) -> Skill:
+    def read(folder: str | Path, *, strict: bool = True) -> Skill:
         """Read a skill from a folder that contains a file ``SKILL.md``.
 
-        Raises a DefinitionError that lists all problems in the file. Unknown fields are ignored.
+        Raises a DefinitionError that lists all problems in the file. Without ``strict``, problems with which
+        the skill can be used, such as capital letters in its name or a colon in a text without quotes, are
+        warnings in the log. Unknown fields are ignored.
         """
         folder = Path(folder).resolve()
         path = skill_file(folder)
@@ -90,8 +95,12 @@ class Skill:
             text = path.read_text("utf-8-sig")
         except (OSError, ValueError) as error:
             raise _error(path, f"it cannot be read: {error}") from error
-        front_matter, instructions = _split(text, path)
-        problems = [*_problems(front_matter, folder)]
+        front_matter, instructions = _split(text, path, strict=strict)
+        problems, flaws = [*_problems(front_matter)], [*_flaws(front_matter, folder)]
+        if strict:
+            problems += flaws
+        elif flaws:
+            _log.warning("%s: %s", path, "; ".join(flaws))
         if not instructions:
             problems.append("it has no instructions after the front matter")
         if problems:
@@ -157,7 +166,15 @@ def _error(path: Path, message: str) -> DefinitionError:
     return DefinitionError([DefinitionProblem(str(path), message)])
 
 
-def _split(text: str, path: Path) -> tuple[dict[str, Any], str]:
+_UNQUOTED = re.compile(r"^([\w-]+):[ \t]+([^\s\"'|>\[{&*!#%@`].*)$", re.MULTILINE)
+
+
+def _quoted(match: re.Match[str]) -> str:
+    value = match[2].rstrip()
+    return f"{match[1]}: {json.dumps(value, ensure_ascii=False)}" if ": " in value else match[0]
+
+
+def _split(text: str, path: Path, *, strict: bool) -> tuple[dict[str, Any], str]:
     """Split the text of SKILL.md into its front matter, as a dict, and the instructions."""
     yaml = import_extra("yaml", "skills", "Skills")
     lines = text.splitlines()
@@ -166,8 +183,14 @@ def _split(text: str, path: Path) -> tuple[dict[str, Any], str]:
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
     if end is None:
         raise _error(path, "its front matter has no end: add a line ---")
+    source = "\n".join(lines[1:end])
+    if not strict:
+        source = _UNQUOTED.sub(_quoted, source)
     try:
-        front_matter = yaml.safe_load("\n".join(lines[1:end]))
+        # aliases could make a small file huge
+        if any(isinstance(token, yaml.tokens.AliasToken) for token in yaml.scan(source)):
+            raise _error(path, "its front matter has an alias (*name); write the text itself")
+        front_matter = yaml.safe_load(source)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 2}"
@@ -180,10 +203,11 @@ def _split(text: str, path: Path) -> tuple[dict[str, Any], str]:
     return front_matter, "\n".join(lines[end + 1 :]).strip()
 
 
-def _problems(fields: Mapping[str, object], folder: Path) -> Iterator[str]:
+def _flaws(fields: Mapping[str, object], folder: Path) -> Iterator[str]:
+    """Yield the violations of the format with which a skill can be used nevertheless."""
     name, description = fields.get("name"), fields.get("description")
     if not isinstance(name, str):
-        yield "it has no name; write name: with the name of the folder"
+        pass  # a problem
     elif not _NAME.fullmatch(name) or name != name.lower() or len(name) > _LONGEST_NAME:
         yield (
             f"the name is {shorten(repr(name), 80)}; it must have 1 to {_LONGEST_NAME} lower-case letters, "
@@ -191,18 +215,25 @@ def _problems(fields: Mapping[str, object], folder: Path) -> Iterator[str]:
         )
     elif name != folder.name:
         yield f"the name is {name}, but the name of the folder is {folder.name}; make them equal"
-    if not isinstance(description, str) or not description.strip():
-        yield "it has no description; write description: with what the skill does and when to use it"
-    elif len(description) > _LONGEST_DESCRIPTION:
+    if isinstance(description, str) and len(description) > _LONGEST_DESCRIPTION:
         yield f"the description has {len(description)} characters; it may have at most {_LONGEST_DESCRIPTION}"
-    for key in ("license", "compatibility"):
-        value = fields.get(key)
-        if value is not None and not isinstance(value, str):
-            yield f"{key} is {shorten(repr(value), 80)}; it must be a text"
     compatibility = fields.get("compatibility")
     if isinstance(compatibility, str) and len(compatibility) > _LONGEST_COMPATIBILITY:
         length = len(compatibility)
         yield f"compatibility has {length} characters; it may have at most {_LONGEST_COMPATIBILITY}"
+
+
+def _problems(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield the reasons why a skill cannot be used."""
+    name, description = fields.get("name"), fields.get("description")
+    if not isinstance(name, str) or not name.strip():
+        yield "it has no name; write name: with the name of the folder"
+    if not isinstance(description, str) or not description.strip():
+        yield "it has no description; write description: with what the skill does and when to use it"
+    for key in ("license", "compatibility"):
+        value = fields.get(key)
+        if value is not None and not isinstance(value, str):
+            yield f"{key} is {shorten(repr(value), 80)}; it must be a text"
     if not isinstance(fields.get("metadata") or {}, dict):
         yield "metadata is not a mapping of names to texts"
     tools = fields.get("allowed-tools") or ()
@@ -408,7 +439,8 @@ class Skills:
 
         The other arguments are those of the class. Needs the extra ``skills``.
 
-        Raises DefinitionError with all problems of the skills.
+        A skill that cannot be used is left out, with a warning in the log. Raises DefinitionError with all
+        problems if a folder has no other skill.
         """
         require_extra("yaml", "skills", "Skills")
         problems: list[DefinitionProblem] = []
@@ -425,11 +457,17 @@ class Skills:
             if not skill_folders:
                 message = "it has no file SKILL.md, and no folder in it has one"
                 problems.append(DefinitionProblem(str(folder), message))
+            unreadable: list[DefinitionProblem] = []
             for one in skill_folders:
                 try:
-                    skills.append(Skill.read(one))
+                    skills.append(Skill.read(one, strict=False))
                 except DefinitionError as error:
-                    problems += error.problems
+                    unreadable += error.problems
+            if len(skill_folders) > 1 and len(unreadable) < len(skill_folders):
+                for problem in unreadable:  # one bad skill must not take the others away
+                    _log.warning("a skill is left out: %s", problem)
+            else:
+                problems += unreadable
         if problems:
             raise DefinitionError(problems)
         return Skills(skills, tools=tools, scripts=scripts)

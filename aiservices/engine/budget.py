@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -131,6 +132,12 @@ class Price(NamedTuple):
     cached: float | None = None
     cache_write: float | None = None
 
+    @property
+    def is_valid(self) -> bool:
+        """True if each part is a number that is not negative, or None where that is allowed."""
+        parts = [part for part in self[2:] if part is not None]
+        return all(is_at_least(part, 0) and math.isfinite(part) for part in (self.input, self.output, *parts))
+
     def of(self, usage: Usage) -> float:
         """Calculate the cost of one model reply from its token counts."""
         cached = self.input if self.cached is None else self.cached
@@ -190,6 +197,8 @@ class Budget:
                 messages.append(f"{name} is {value!r}; it must be greater than 0")
         if not isinstance(self.prices, Mapping):
             messages.append(f"prices is {self.prices!r}; pass a dict from names of models to Price(…)")
+        elif isinstance(self.prices, dict) and (wrong := _wrong_price(self.prices)):
+            messages.append(wrong)
         elif self.money is not None and not self.prices:
             messages.append("money is limited, but prices is empty; give the price of each model")
         if not is_at_least(self.first_wait, 0):
@@ -230,6 +239,16 @@ class Budget:
                 if key in self.prices:
                     return self.prices[key]
         return None
+
+
+def _wrong_price(prices: Mapping[str, object]) -> str:
+    """Return a message about the first value that is not a price; "" if all are prices."""
+    for name, price in prices.items():
+        if not isinstance(price, Price):
+            return f"the price of {name} is {price!r}; pass Price(input, output)"
+        if not price.is_valid:
+            return f"the price of {name} is {price}; each part must be a number that is not negative"
+    return ""
 
 
 class Remaining(NamedTuple):

@@ -85,7 +85,9 @@ def compile_prompt(source: TemplateSource) -> Prompt:
     """Compile a Jinja2 prompt template from text or a file, or raise TemplateError if it is invalid."""
     folder = Path() if source.declared_in is None else Path(source.declared_in).parent
     if source.text is None:
-        text = _read(folder, str(source.file))
+        path = Path(str(source.file))
+        # an absolute path is a choice of the program
+        text = _read(path.parent, path.name) if path.is_absolute() else _read(folder, str(path))
     else:
         text = textwrap.dedent(source.text).strip("\n")
     return _compile_with_files(text, folder) if _INCLUDE.search(text) else _compile(text)
@@ -93,8 +95,13 @@ def compile_prompt(source: TemplateSource) -> Prompt:
 
 def _read(folder: Path, name: str) -> str:
     """Return the text of a template file without empty lines around it, or raise TemplateError."""
+    if not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise TemplateError(
+            f"the template file {name!r} is not in the folder of the module that declares the interface; "
+            "move it there"
+        )
     try:
-        return (folder / name).read_text(encoding="utf-8").strip("\n")
+        return (folder / name).read_text(encoding="utf-8-sig").strip("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise TemplateError(
@@ -277,7 +284,7 @@ def render_value(value: object) -> str:
       text by these rules.
     - Everything else by ``str``.
 
-    Raises TypeError for a SecretStr, whose text would be asterisks.
+    Raises TypeError for a SecretStr, whose text would be asterisks, and for bytes.
     """
     if isinstance(value, str) and not isinstance(value, Enum):
         return value
@@ -304,6 +311,10 @@ def render_value(value: object) -> str:
     if isinstance(value, SECRETS):
         raise TypeError(
             f"a {type(value).__name__} is sent as asterisks; pass its get_secret_value() as a text"
+        )
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"{type(value).__name__} is not text; pass value.decode(), or an Image or File made from_bytes"
         )
     return str(value)
 

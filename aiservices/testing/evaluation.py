@@ -7,6 +7,7 @@ probabilities so that they match labelled examples.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import time
 from collections import Counter
@@ -259,6 +260,23 @@ class _Evaluation:
         )
 
 
+def _argument_problem(method: Callable[..., object], arguments: object) -> str:
+    """Return a message about an argument of a case that the method does not have; "" if there is none."""
+    if not isinstance(arguments, Mapping):
+        return f"its arguments are {type(arguments).__name__}; write a dict by the names of the parameters"
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):  # a function of an extension module may have no signature
+        return ""
+    parameters = signature.parameters
+    kinds = {one.kind for one in parameters.values()}
+    takes_any = not kinds.isdisjoint((inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY))
+    unknown = [] if takes_any else [name for name in arguments if name not in parameters]
+    if not unknown:
+        return ""
+    return f"it has no parameter {unknown[0]}; the parameters are: {', '.join(parameters) or 'none'}"
+
+
 def _problems(
     method: object,
     cases: Sequence[object],
@@ -274,6 +292,8 @@ def _problems(
     for number, case in enumerate(cases, 1):
         if not isinstance(case, Case):
             yield f"case {number} is of type {type(case).__name__}; write Case({{…}}, expected)"
+        elif callable(method) and (problem := _argument_problem(method, case.arguments)):
+            yield f"case {number} does not fit the method: {problem}"
         elif isinstance(case.tags, str) or not all(isinstance(tag, str) for tag in case.tags):
             yield f"case {number} has the tags {case.tags!r}; write a tuple of texts"
     for scorer in scorers:

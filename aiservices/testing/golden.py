@@ -38,7 +38,8 @@ class Golden:
         ``golden(service, ask={"text": "tea"})``. The arguments of other methods are generated. Raises
         GoldenError with the difference, and TypeError if the subject is not a service.
         """
-        text = _text(subject, args, kwargs) + "\n"
+        # version control may store other line ends than those of a prompt
+        text = _text(subject, args, kwargs).replace("\r\n", "\n") + "\n"
         self._comparisons += 1
         path = self._path
         if self._comparisons > 1:

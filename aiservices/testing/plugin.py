@@ -125,7 +125,7 @@ def _option(request: pytest.FixtureRequest, name: str) -> Any:
 def _file_of_test(request: pytest.FixtureRequest, folder: str, suffix: str) -> Path:
     """Return the path of a test's data file: ``<folder>/<module>/<test><suffix>``."""
     item = request.node
-    cls = "" if item.cls is None else f"{item.cls.__name__}."
+    cls = "" if item.cls is None else f"{item.cls.__qualname__}."
     return Path(item.path.parent, folder, item.path.stem, _file_name(cls + item.name, suffix))
 
 

@@ -94,13 +94,13 @@ def test_a_call_is_one_line_with_requests_tokens_and_seconds(
 
 def test_an_answer_that_a_guard_rejects_is_a_line_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
     def picky(text: str, invocation: object) -> Verdict:
-        return passed() if text == ONE else reprompt(f"not {text}, the secret")
+        return passed() if text == "1" else reprompt(f"not {text}, the secret")
 
     caplog.set_level(logging.INFO, "aiservices.calls")
     counter('{"value": 2}', ONE, interceptors=[OutputGuardrails(picky)]).count("x")
     assert lines(caplog) == [
         "INFO Counter.count: answer rejected by the guard picky",
-        "INFO Counter.count: answered, 2 requests to scripted, 9 + 4 tokens, … s",
+        "INFO Counter.count: answered, 2 requests to scripted, 8 + 4 tokens, … s",
     ]
 
 

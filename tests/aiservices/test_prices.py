@@ -156,3 +156,13 @@ class TestPublished:
             "PublishedPrices: genai-prices does not know the provider 'nobody'; it must be one of anthropic, "
         )
         assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "price", [Price(float("nan"), 1), Price(-1, 1), Price("2", 1), Price(1, 1, cached=-1), 3]
+)
+def test_prices_that_are_no_numbers_are_definition_errors(price: Any) -> None:
+    with pytest.raises(DefinitionError, match="the price of gpt-x is"):
+        Budget(money=1, prices={"gpt-x": price})
+    with pytest.raises(DefinitionError, match="the price of gpt-x is"):
+        table({"gpt-x": price})

@@ -9,7 +9,7 @@ import pytest
 from growth import MAX_GROWTH, growth
 
 from aiservices import DefinitionError, ToolException
-from aiservices.skills import Skill
+from aiservices.skills import Skill, Skills
 
 FULL = """---
 name: fill-forms
@@ -223,3 +223,25 @@ def test_a_missing_file_is_answered_with_those_that_exist(skill: Skill) -> None:
     assert str(caught.value) == (
         "The skill fill-forms has no file 'fields.md'. Its files are: references/fields.md, scripts/fill.py."
     )
+
+
+def test_a_bad_skill_takes_no_other_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written(tmp_path / "good", "---\nname: good\ndescription: b\n---\nc")
+    written(tmp_path / "bad", "---\nname: bad\n---\nc")
+    assert list(Skills.from_folder(tmp_path).skills) == ["good"]
+    assert "a skill is left out" in caplog.text
+    with pytest.raises(DefinitionError, match="it has no description"):
+        Skills.from_folder(tmp_path / "bad")
+
+
+def test_skills_of_a_folder_are_read_leniently(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written(tmp_path / "a", "---\nname: PDF-Forms\ndescription: Use: when a form: is there\n---\nc")
+    [skill] = Skills.from_folder(tmp_path / "a").skills.values()
+    assert (skill.name, skill.description) == ("PDF-Forms", "Use: when a form: is there")
+    assert "lower-case letters" in caplog.text
+
+
+def test_aliases_in_front_matter_are_refused(tmp_path: Path) -> None:
+    text = "---\nname: a\ndescription: b\nmetadata:\n  x: &x [1]\n  y: [*x, *x]\n---\nc"
+    with pytest.raises(DefinitionError, match="has an alias"):
+        Skill.read(written(tmp_path / "a", text))

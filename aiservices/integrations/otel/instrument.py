@@ -50,6 +50,9 @@ _LOGGER = logging.getLogger("aiservices")
 _TRACED_CALLS: set[int] = set()
 
 
+_UNKNOWN_TOOL = "unknown_tool"
+
+
 class OpenTelemetry(BaseInterceptor):
     """Middleware that writes OpenTelemetry spans and metrics for service calls, model requests and tools.
 
@@ -312,14 +315,16 @@ class TracedCall:
         The block receives a list, to which it appends its ToolRun.
         """
         signals, start_time, runs = self._signals, time.perf_counter(), list[ToolRun]()
-        tool_name = {names.TOOL_NAME: call.name, names.TOOL_TYPE: "function", **self._call_name}
+        # A model can invent any name: it must neither be a label of metrics nor the name of a span.
+        name = call.name if self._is_known(call) else _UNKNOWN_TOOL
+        tool_name = {names.TOOL_NAME: name, names.TOOL_TYPE: "function", **self._call_name}
         attributes: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL_CALL_ID: call.id,
             **tool_name,
         }
         span = signals.tracer.start_span(
-            f"{names.EXECUTE_TOOL} {call.name}", self._context, SpanKind.INTERNAL, attributes
+            f"{names.EXECUTE_TOOL} {name}", self._context, SpanKind.INTERNAL, attributes
         )
         context = set_span_in_context(span, self._context)
         error: BaseException | None = None
@@ -340,6 +345,11 @@ class TracedCall:
                 seconds, {**tool_name, **_error_attribute(error)}, context
             )
             span.end()
+
+    def _is_known(self, call: ToolCall) -> bool:
+        provided = self._invocation.state.provided_tools
+        toolboxes = (self._invocation.toolbox, None if provided is None else provided.toolbox)
+        return any(toolbox is not None and call.name in toolbox.tools for toolbox in toolboxes)
 
     def _write_tool(
         self, span: Span, call: ToolCall, runs: list[ToolRun], error: BaseException | None

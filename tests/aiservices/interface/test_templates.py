@@ -32,7 +32,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.interface.decorators import TemplateSource
-from aiservices.interface.templates import Prompt, TemplateError, compile_prompt, field_names
+from aiservices.interface.templates import Prompt, TemplateError, compile_prompt, field_names, render_value
 
 PROMPT_ONLY = Capabilities()
 
@@ -625,3 +625,27 @@ class Data:
 @pytest.mark.parametrize("cls", [Typed, Model, Data])
 def test_the_fields_of_a_record_are_known_by_name(cls: Callable[..., Any]) -> None:
     assert field_names(cls) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "inner/../../outside.txt"])
+def test_a_relative_path_cannot_lead_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside.txt").write_text("secret")
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "module.py").touch()
+    with pytest.raises(TemplateError, match="is not in the folder of the module"):
+        compile_prompt(TemplateSource(file=name, declared_in=str(folder / "module.py")))
+    source = f"{{% include {str(tmp_path / 'outside.txt')!r} %}}"
+    with pytest.raises(TemplateError, match="is not in the folder of the module"):
+        compile_prompt(TemplateSource(source, declared_in=str(folder / "module.py")))
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "ask.txt").write_text("Hello", "utf-8-sig")
+    assert compile_prompt(TemplateSource(file=str(tmp_path / "ask.txt"))).source == "Hello"
+
+
+@pytest.mark.parametrize("value", [b"x", bytearray(b"x"), [b"x"]])
+def test_bytes_are_not_text_for_a_prompt(value: object) -> None:
+    with pytest.raises(TypeError, match="is not text; pass value"):
+        render_value(value)

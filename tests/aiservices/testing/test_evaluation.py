@@ -120,9 +120,14 @@ def closeness(value: int, expected: int) -> float:
     return 1.0 - abs(value - expected)
 
 
-def test_wrong_arguments_are_errors_of_their_case() -> None:
-    report = evaluate(sums().value, [CASES[0], Case({"text": "2"}, 2)], [exact()])
+def test_missing_arguments_are_errors_of_their_case() -> None:
+    report = evaluate(sums().value, [CASES[0], Case({}, 2)], [exact()])
     assert str(report.outcomes[1].error) == "Sums.value: missing a required argument: 'sum'"
+
+
+def test_a_misspelt_argument_is_a_definition_error() -> None:
+    with pytest.raises(DefinitionError, match="case 2 does not fit the method: it has no parameter smu"):
+        evaluate(sums().value, [CASES[0], Case({"smu": "2"}, 2)], [exact()])
 
 
 def test_a_function_that_returns_a_result_is_evaluated_with_its_attempts() -> None:

@@ -560,7 +560,7 @@ def test_a_tool_that_fails_has_the_type_of_its_error(recorded: Recorded) -> None
         "  chat scripted",
         "  chat scripted",
         "  execute_tool half ! KeyError",
-        "  execute_tool no_such ! ToolError",
+        "  execute_tool unknown_tool ! ToolError",
     ]
 
 
