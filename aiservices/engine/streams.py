@@ -9,7 +9,7 @@ call creates some of them, and a frozen dataclass takes twice as long to create.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
@@ -452,7 +452,7 @@ class Stream(Generic[T_co]):
                     yield self._state.snapshot()
             self._state.is_over = True
         except Exception as error:
-            self._state.fail(error)
+            self._fail(error)
             raise
 
     def events(self) -> Iterator[StreamEvent[T_co]]:
@@ -466,7 +466,7 @@ class Stream(Generic[T_co]):
                 yield from self._state.user_events(event)
             self._state.is_over = True
         except Exception as error:
-            self._state.fail(error)
+            self._fail(error)
             raise
 
     def result(self) -> Result[T_co]:
@@ -477,8 +477,16 @@ class Stream(Generic[T_co]):
             self._state.is_over = True
             return self._state.final_result()
         except Exception as error:
-            self._state.fail(error)
+            self._fail(error)
             raise
+
+    def _fail(self, error: Exception) -> None:
+        """Keep the error, and end the call with it if it is one of reading, for example of a validator."""
+        self._state.fail(error)
+        with suppress(Exception):
+            self._events.throw(error)
+            for _ in self._events:
+                pass
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
@@ -520,7 +528,7 @@ class AsyncStream(Generic[T_co]):
                     yield self._state.snapshot()
             self._state.is_over = True
         except Exception as error:
-            self._state.fail(error)
+            await self._fail(error)
             raise
 
     async def events(self) -> AsyncIterator[StreamEvent[T_co]]:
@@ -532,7 +540,7 @@ class AsyncStream(Generic[T_co]):
                     yield user_event
             self._state.is_over = True
         except Exception as error:
-            self._state.fail(error)
+            await self._fail(error)
             raise
 
     async def result(self) -> Result[T_co]:
@@ -543,8 +551,16 @@ class AsyncStream(Generic[T_co]):
             self._state.is_over = True
             return self._state.final_result()
         except Exception as error:
-            self._state.fail(error)
+            await self._fail(error)
             raise
+
+    async def _fail(self, error: Exception) -> None:
+        """Keep the error, and end the call with it; see ``Stream``."""
+        self._state.fail(error)
+        with suppress(Exception):
+            await self._events.athrow(error)
+            async for _ in self._events:
+                pass
 
     @property
     def snapshot(self) -> Snapshot[T_co]:

@@ -174,6 +174,12 @@ ON_PURPOSE = [
         lambda case: case.name in ("validator: Discounted", "validator: Doubled") or has_secret(case),
         ("how-to/own-types.md", "Only a client cannot send such a value as an argument"),
     ),
+    Rule(
+        "A remote caller does not learn of mistakes in the program.",
+        "HTTP response|remote client, .*|MCP tool|McpTools",
+        lambda case: case.name.startswith("mistake in "),
+        ("fastapi.md", "an unexpected error; it is logged by the logger"),
+    ),
 ]
 
 FAULTS: list[Rule] = []

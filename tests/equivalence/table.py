@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+import attrs
 from equivalence import corner_types, return_types
 from equivalence.return_types import (
     Cat,
@@ -34,7 +35,7 @@ from equivalence.return_types import (
     Settings,
     Tree,
 )
-from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, RootModel
+from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, RootModel, field_validator
 
 from aiservices import (
     ChatModel,
@@ -43,6 +44,7 @@ from aiservices import (
     OutputParsingError,
     RefusalError,
     TruncatedError,
+    ValidatorError,
 )
 
 __all__ = ["AS_PARSED", "CASES", "VALIDATORS", "Case"]
@@ -122,6 +124,35 @@ class Doubled(RootModel[Annotated[int, AfterValidator(lambda number: number * 2)
 
 class Decoded(BaseModel):
     data: Base64Bytes
+
+
+class MistakenModel(BaseModel):
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def check(cls, name: str) -> str:
+        return name.shout()  # type: ignore[attr-defined,no-any-return]
+
+
+@dataclass
+class MistakenRecord:
+    name: str
+
+    def __post_init__(self) -> None:
+        {}[self.name]
+
+
+@attrs.define
+class MistakenAttrs:
+    name: str = attrs.field(validator=lambda _, __, name: name + 1)
+
+
+# A mistake in the program, which another reply would not correct.
+MISTAKES = [
+    Case(f"mistake in {form.__name__}", form, '{"name": "Ann"}', ValidatorError)
+    for form in (MistakenModel, MistakenRecord, MistakenAttrs)
+]
 
 
 def _validators() -> Iterator[Case]:
@@ -352,4 +383,4 @@ ENDINGS = [
 
 EXACT = [*_exact(return_types.CASES), *_exact(corner_types.CORNERS), *_lists()]
 VALIDATORS = [*_validators()]
-CASES = [*VALIDATORS, *EXACT, *_texts(), *_replies(), *ENDINGS]
+CASES = [*VALIDATORS, *MISTAKES, *EXACT, *_texts(), *_replies(), *ENDINGS]

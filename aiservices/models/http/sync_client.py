@@ -188,7 +188,13 @@ class SyncHttpClient(CurlClient):
         except IndexError:
             transfer = _StreamTransfer(self._options)
         try:
-            transfer.prepare(url, lines, request, timeout)
+            try:
+                transfer.prepare(url, lines, request, timeout)
+            except pycurl.error:
+                # The garbage collector, which ended an abandoned stream, may have closed the handle that the
+                # stream gave back.
+                transfer = _StreamTransfer(self._options)
+                transfer.prepare(url, lines, request, timeout)
             head = transfer.start(READ_SECONDS if timeout is None else timeout, deadline)
             return StreamedResponse(*head, self, transfer)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,10 +12,21 @@ from typing import Annotated, Any, Protocol
 import attrs
 import pytest
 from fastapi.testclient import TestClient
+from loopback import Loopback, stream_reply
 from pydantic import AfterValidator, BaseModel, WrapValidator, field_validator
 from tool_calling import tool_calls_reply
 
-from aiservices import ScriptedChatModel, ServiceOutputError, Stream, ValidatorError, create, user_message
+from aiservices import (
+    AsyncStream,
+    CallFailed,
+    OpenAiChatModel,
+    ScriptedChatModel,
+    ServiceOutputError,
+    Stream,
+    ValidatorError,
+    create,
+    user_message,
+)
 from aiservices.integrations.fastapi import app
 from aiservices.structured import structured
 
@@ -210,3 +222,40 @@ def test_a_value_that_a_class_refuses_is_requested_again() -> None:
         with pytest.raises(ServiceOutputError):
             structured(model, cls).invoke("x")
         assert len(model.requests) == 3
+
+
+def test_a_mistake_in_a_class_ends_the_call_of_a_stream_with_it(loopback: Loopback) -> None:
+    @dataclass
+    class Mistaken:
+        name: str
+
+        def __post_init__(self) -> None:
+            {}[self.name]
+
+    class Grows(Protocol):
+        @user_message("{{text}}")
+        def blocking(self, text: str) -> Stream[Mistaken]: ...
+
+        @user_message("{{text}}")
+        def awaited(self, text: str) -> AsyncStream[Mistaken]: ...
+
+    async def result(stream: AsyncStream[Any]) -> None:
+        await stream.result()
+
+    def ask(service: Grows, number: int) -> None:
+        if number % 2:
+            service.blocking("x").result()
+        else:
+            asyncio.run(result(service.awaited("x")))
+
+    loopback.reply(lambda request: stream_reply(['{"name"', ': "Ann"}']))
+    events: list[object] = []
+    kept = []
+    with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k") as model:
+        grows = create(Grows, model, listeners=[events.append])
+        for number in range(20):  # their connections are used again
+            with pytest.raises(ValidatorError) as caught:
+                ask(grows, number)
+            kept.append(caught.value)
+            assert isinstance(events[-1], CallFailed)
+            assert events[-1].error is caught.value
