@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
 from output_parsers.parser.reasoning import ReasoningFilter
-from output_parsers.result.errors import OutputParsingError, Problem
+from output_parsers.result.errors import OutputParsingError, Problem, ValidatorError
 from output_parsers.result.reading import Reading, strict_equal
 
 from ..models.errors import (
@@ -718,6 +718,8 @@ def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, No
                     event = next(events, _END)
                 except _ItemError as item_error:
                     event = events.throw(item_error.error)
+                except ValidatorError as error:
+                    event = events.throw(error)
     except AiServiceError as error:
         hide_library_frames(error)
         raise
@@ -735,6 +737,8 @@ async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[obje
                     event = await anext(events, _END)
                 except _ItemError as item_error:
                     event = await events.athrow(item_error.error)
+                except ValidatorError as error:
+                    event = await events.athrow(error)
     except AiServiceError as error:
         hide_library_frames(error)
         raise

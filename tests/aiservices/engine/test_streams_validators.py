@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import cycle
 from typing import Annotated, Any, Protocol
 
 import attrs
@@ -239,16 +240,23 @@ def test_a_mistake_in_a_class_ends_the_call_of_a_stream_with_it(loopback: Loopba
         @user_message("{{text}}")
         def awaited(self, text: str) -> AsyncStream[Mistaken]: ...
 
+        @user_message("{{text}}")
+        def items(self, text: str) -> Iterator[Mistaken]: ...
+
     async def result(stream: AsyncStream[Any]) -> None:
         await stream.result()
 
     def ask(service: Grows, number: int) -> None:
-        if number % 2:
+        if number % 3 == 0:
+            list(service.items("x"))
+        elif number % 3 == 1:
             service.blocking("x").result()
         else:
             asyncio.run(result(service.awaited("x")))
 
-    loopback.reply(lambda request: stream_reply(['{"name"', ': "Ann"}']))
+    object_text, list_text = ['{"name"', ': "Ann"}'], ['{"value": [{"name"', ': "Ann"}', "]}"]
+    replies = cycle([list_text, object_text, object_text])
+    loopback.reply(lambda request: stream_reply(next(replies)))
     events: list[object] = []
     kept = []
     with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k") as model:
