@@ -434,6 +434,20 @@ def open_entries(path: Path) -> Iterator[Callable[[int], dict[str, Any]]]:
         yield partial(_entry_at, file)
 
 
+def temporary_file(owner: object) -> Path:
+    """Return a path for a temporary file that exists as long as its owner.
+
+    On Linux the file has no name, so that nothing is left of a process that is killed.
+    """
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    path = Path(f"/proc/self/fd/{file.fileno()}")
+    if not path.exists():
+        file.close()
+        return temporary_folder(owner) / "file"
+    weakref.finalize(owner, file.close)
+    return path
+
+
 def temporary_folder(owner: object) -> Path:
     """Create a folder that is deleted when ``owner`` is garbage-collected."""
     folder = tempfile.mkdtemp(prefix="aiservices-rows-")

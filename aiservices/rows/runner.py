@@ -70,6 +70,7 @@ from .journal import (
     RowResults,
     StoredEntry,
     open_entries,
+    temporary_file,
     temporary_folder,
 )
 from .outputs import open_output
@@ -856,7 +857,7 @@ class Job:
         if not self.table.is_one_shot:
             return self.table.rows()
         if self._spool is None:
-            self._spool = temporary_folder(self) / "rows"
+            self._spool = temporary_file(self)
             with self._spool.open("wb") as file:
                 for row in self.table.rows():
                     pickle.dump(row, file, pickle.HIGHEST_PROTOCOL)
@@ -871,7 +872,11 @@ class Job:
         if self.journal is not None:
             return self.journal
         if self._temporary_journal is None:
-            self._temporary_journal = temporary_folder(self) / "journal"
+            # engines write other files beside the journal
+            has_folder = self.engine is not None
+            self._temporary_journal = (
+                temporary_folder(self) / "journal" if has_folder else temporary_file(self)
+            )
         return self._temporary_journal
 
     async def run(self) -> AsyncGenerator[Row[Any], None]:

@@ -7,6 +7,8 @@ import os
 import random
 import resource
 import signal
+import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -230,6 +232,22 @@ def test_many_kills_lose_nothing(tmp_path: Path, campaign: Iterable[int]) -> Non
     for seed in campaign:
         (tmp_path / str(seed)).mkdir()
         kill_often(tmp_path / str(seed), 100, 150, seed=seed)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no files without a name")
+def test_nothing_is_left_of_a_run_without_files_that_is_killed(tmp_path: Path) -> None:
+    def work() -> None:
+        tempfile.tempdir = str(tmp_path)
+        desk = create(Desk, ScriptedChatModel(lambda request: "team"))
+        rows = map_rows(desk.team, ({"text": str(number)} for number in range(50)), max_concurrency=2)
+        assert len([row for row in rows if row.value]) == 50
+        assert len(list(rows)) == 50
+        for row in map_rows(desk.team, [{"text": "a"}, {"text": "b"}]):
+            assert row.value
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.WTERMSIG(os.waitpid(in_child(work), 0)[1]) == signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- kills, and servers that change between runs ---
