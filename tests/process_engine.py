@@ -37,6 +37,11 @@ class ProcessEngine:
     def discount(self) -> float:
         return 1.0
 
+    @property
+    def is_delayed(self) -> bool:
+        """True if requests may wait for hours; never with this engine."""
+        return False
+
     def problems(self, job: Job) -> Iterator[str]:
         return iter(())
 

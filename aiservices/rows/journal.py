@@ -36,7 +36,7 @@ FORMAT = 1
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 _MAX_FIRST_LINE = 10_000_000
 # What the answers of people belong to: another model does not change them.
-_QUESTION = ("method", "prompt", "system message", "type", "schema", "columns")
+_QUESTION = ("method", "prompt", "system message", "type", "schema", "parameters")
 _CHECKSUM_LENGTH = 8  # hexadecimal digits, followed by a space
 _TABLES = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8000; PRAGMA temp_store = FILE;

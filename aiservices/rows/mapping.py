@@ -619,8 +619,8 @@ class Estimate:
         input_tokens: Its input tokens.
         output_tokens: Its output tokens.
         cost: The cost of the run; None if a price is unknown.
-        seconds: How long it takes, with as many rows at the same time as in the sample. Batches take up to a
-            day.
+        seconds: How long it takes, with as many rows at the same time as in the sample; None for batches,
+            which may take a day.
     """
 
     rows: int
@@ -631,7 +631,7 @@ class Estimate:
     input_tokens: Range
     output_tokens: Range
     cost: Range | None
-    seconds: Range
+    seconds: Range | None
 
     def __str__(self) -> str:
         lines = [
@@ -643,8 +643,11 @@ class Estimate:
         ]
         if self.cost is not None:
             lines.append(f"cost: {self.cost.expected:.4g} ({self.cost.low:.4g} to {self.cost.high:.4g})")
-        low, expected, high = (duration_text(one) for one in self.seconds)
-        lines.append(f"time: {expected} ({low} to {high})")
+        if self.seconds is None:
+            lines.append("time: up to a day, often within an hour")
+        else:
+            low, expected, high = (duration_text(one) for one in self.seconds)
+            lines.append(f"time: {expected} ({low} to {high})")
         return "\n".join(lines)
 
 
@@ -680,7 +683,7 @@ def estimate(
     answered = list(run)
     seconds, busy = run.summary.seconds, [row.seconds for row in answered]
     parallel = max(1.0, sum(busy) / seconds) if seconds else 1.0
-    share = 1.0 if job.engine is None else job.engine.discount
+    share, is_delayed = (1.0, False) if job.engine is None else (job.engine.discount, job.engine.is_delayed)
     costs = [row.cost * share for row in answered if row.cost is not None]
     return Estimate(
         count,
@@ -691,7 +694,7 @@ def estimate(
         _range([row.usage.input_tokens for row in answered], to_ask),
         _range([row.usage.output_tokens for row in answered], to_ask),
         _range(costs, to_ask) if len(costs) == len(answered) else None,
-        Range(*[total / parallel for total in _range(busy, to_ask)]),
+        None if is_delayed else Range(*[total / parallel for total in _range(busy, to_ask)]),
     )
 
 

@@ -133,7 +133,7 @@ class _JsonlOutput(Output):
     def _object(self, cells: Cells) -> dict[str, Json]:
         names = [column.name for column in self.fields.new_columns]
         return {
-            **{name: json_value(value) for name, value in cells.inputs.items()},
+            **{name: _input_json(value) for name, value in cells.inputs.items()},
             **dict(zip(names, cells.answers, strict=True)),
             self.fields.error: cells.error,
         }
@@ -143,6 +143,18 @@ class _JsonlOutput(Output):
 
     def _stop(self) -> None:
         self._file.close()
+
+
+def _input_json(value: Any) -> Json:
+    """Convert an input value to JSON data, in which a Decimal is a number with all its digits."""
+    if type(value) is Decimal and value.is_finite():
+        return value
+    if type(value) in (list, tuple):
+        return [_input_json(item) for item in value]
+    if type(value) is dict and all(isinstance(key, str) for key in value):
+        return {key: _input_json(item) for key, item in value.items()}
+    data: Json = json_value(value)
+    return data
 
 
 class _CsvOutput(_JsonlOutput):
@@ -396,7 +408,8 @@ def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: 
         new = result.select([name for name in fields.columns if name in fields.own_names])
         return _with_new_columns(table.kind, source, new)
     if table.kind == "duckdb":
-        return import_extra("duckdb", "tables", "a DuckDB relation").from_arrow(result)
+        # DuckDB finds the variable; the relation belongs to the connection of the source then
+        return source.query("aiservices_rows", "SELECT * FROM result")
     return result
 
 

@@ -500,7 +500,7 @@ def work_of(method: MappedMethod) -> dict[str, Any]:
         "options": options,
         "tools": {name: _hash([tool.description, tool.arguments.schema]) for name, tool in tools.items()},
         "interceptors": [_name(one) for one in service_method.pipeline.interceptors],
-        "columns": dict(method.columns),
+        "parameters": list(method.columns),  # a column may have another name in the next run
         "votes": call.votes,
         "calibration": _hash({path: repr(one) for path, one in call.adjustments.items()}),
     }

@@ -793,10 +793,13 @@ class Engine(Protocol):
 
     Attributes:
         discount: A request's price relative to the normal price.
+        is_delayed: True if requests may wait for hours, so that their time cannot be estimated.
     """
 
     @property
     def discount(self) -> float: ...
+    @property
+    def is_delayed(self) -> bool: ...
 
     def problems(self, job: Job) -> Iterator[str]:
         """Yield a message for each reason why a method cannot be used with this engine."""

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from enum import Enum
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
@@ -513,7 +514,11 @@ def _calibrated(
             )
         )
     if not entries:
-        reason = f": {failed[0]}" if failed else "; the model gives none, or no case has a label"
+        reason = "; the model gives none"
+        if failed:
+            reason = f": {failed[0]}"
+        elif any(one.answer is not None and one.answer.probabilities for one in called):
+            reason = f"; the expected answer of the first case is {called[0].case.expected!r}"
         message = f"there is no labelled answer with probabilities{reason}"
         raise DefinitionError([DefinitionProblem("calibrate", message)]) from (failed[0] if failed else None)
     return Calibrated(Calibration(tuple(entries)), samples, error, confidence, failed)
@@ -528,9 +533,12 @@ def _label(expected: object, path: str, answers: PossibleAnswers) -> int | None:
         if isinstance(members, (list, tuple, set, frozenset)):
             return int(answers.member in members)
     expected = _value_at(expected, path)
-    for position, (_, value) in enumerate(answers.options):
-        if type(value) is type(expected) and value == expected:
-            return position
+    if type(expected).__module__ == "numpy":
+        expected = expected.item()  # type: ignore[attr-defined]  # a scalar, such as numpy.bool_
+    for position, (data, value) in enumerate(answers.options):
+        for option in (value, data) if isinstance(value, Enum) else (value,):
+            if type(option) is type(expected) and option == expected:
+                return position
     return None
 
 

@@ -99,6 +99,11 @@ class BatchEngine:
         if problems:
             raise DefinitionError([DefinitionProblem("BatchEngine", problem) for problem in problems])
 
+    @property
+    def is_delayed(self) -> bool:
+        """True if requests may wait for hours; always with this engine."""
+        return True
+
     def problems(self, job: Job) -> Iterator[str]:
         """Yield a message for each reason why a method cannot be used with batches."""
         call = job.method.call

@@ -84,6 +84,11 @@ class SparkEngine:
         """The price of a request relative to the normal price; always 1 with this engine."""
         return 1.0
 
+    @property
+    def is_delayed(self) -> bool:
+        """True if requests may wait for hours; never with this engine."""
+        return False
+
     def problems(self, job: Job) -> Iterator[str]:
         """Raise MissingExtraError if Spark is not installed; otherwise return an empty iterator."""
         import_extra("pyspark", "spark", "SparkEngine")
@@ -251,6 +256,11 @@ class RayEngine:
     def discount(self) -> float:
         """The price of a request relative to the normal price; always 1 with this engine."""
         return 1.0
+
+    @property
+    def is_delayed(self) -> bool:
+        """True if requests may wait for hours; never with this engine."""
+        return False
 
     def problems(self, job: Job) -> Iterator[str]:
         """Raise MissingExtraError if Ray is not installed; otherwise return an empty iterator."""

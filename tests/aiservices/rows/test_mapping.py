@@ -462,6 +462,15 @@ def test_other_work_with_the_same_output_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_a_column_may_have_another_name_in_the_next_run(tmp_path: Path) -> None:
+    model, to = Model(), tmp_path / "out.jsonl"
+    desk = create(Desk, model)
+    map_rows(desk.ticket, table("a"), to=to)
+    rows = [{"id": 0, "body": "a"}, {"id": 1, "body": "b"}]
+    map_rows(desk.ticket, rows, to=to, columns={"text": "body"})
+    assert model.asked == ["a", "b"]
+
+
 def test_failed_rows_can_be_asked_again(tmp_path: Path) -> None:
     to = tmp_path / "out.jsonl"
     model = Model(BadRequestError("busy", status=413))

@@ -491,10 +491,24 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and math.isinf(value) else value
 
 
+def test_decimals_of_the_input_are_numbers_with_all_their_digits(tmp_path: Path) -> None:
+    amount, path = Decimal("1234567890123456789.10"), tmp_path / "out.jsonl"
+    row = {"amount": amount, "parts": [amount, None], "named": {"a": amount}, "nan": Decimal("NaN")}
+    number = str(amount)
+    fields = fields_of([row], Decimal)
+    with open_output(path, fields) as output:
+        output.write(cells(fields, row, answer=amount))
+    assert path.read_text() == (
+        f'{{"amount": {number}, "parts": [{number}, null], "named": {{"a": {number}}}, "nan": "NaN", '
+        f'"value": {number}, "error": null}}\n'
+    )
+    (read,) = open_table(path).rows()
+    assert str(read["amount"]) == str(amount)
+
+
 def test_values_of_the_input_that_json_does_not_have_are_texts(tmp_path: Path) -> None:
     row = {
         "nan": math.nan,
-        "amount": Decimal("1.10"),
         "bytes": b"\xff",
         "moment": datetime(2024, 1, 2, tzinfo=UTC),
         "clock": time(1, 2),
@@ -510,7 +524,6 @@ def test_values_of_the_input_that_json_does_not_have_are_texts(tmp_path: Path) -
     (read,) = open_table(path).rows()
     assert read == {
         "nan": "NaN",
-        "amount": "1.10",
         "bytes": "_w==",
         "moment": "2024-01-02T00:00:00Z",
         "clock": "01:02:00",
@@ -628,6 +641,9 @@ def test_a_duckdb_relation_gives_a_relation() -> None:
         assert isinstance(result, duckdb.DuckDBPyRelation)
         assert result.columns == ["id", "text", *PLAIN]
         assert [row[0] for row in result.fetchall()] == [1, 2, 3]
+        connection.execute("CREATE TABLE names AS SELECT 2 AS id, 'Bo' AS name")
+        joined = connection.sql("SELECT name FROM result JOIN names USING (id)")
+        assert joined.fetchall() == [("Bo",)]  # it belongs to the connection of the input
 
 
 def test_missing_rows_are_an_error() -> None:

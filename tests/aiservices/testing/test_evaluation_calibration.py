@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy
 import pytest
 from hypothesis import given, strategies as st
 
@@ -372,6 +373,19 @@ def test_async_methods_are_calibrated() -> None:
     assert made.calibration.entries[0].method == "Desk.good"
 
 
+def test_labels_may_be_scalars_of_numpy_and_values_of_an_enum() -> None:
+    plain = cases(60, "message")
+    scalars = [Case(one.arguments, numpy.bool_(one.expected)) for one in plain]
+    desk = create(Desk, model())
+    assert str(calibrate(desk.is_spam, scalars)) == str(calibrate(desk.is_spam, plain))
+    team = numpy.str_("support")
+    labelled = [Case({"ticket": f"text 0.{n}"}, {"team": team, "urgent": True}) for n in range(1, 9)]
+    assert [entry.path for entry in calibrate(desk.triage, labelled).calibration.entries] == [
+        "$.team",
+        "$.urgent",
+    ]
+
+
 def test_failed_calls_are_counted() -> None:
     labelled = [*cases(60, "message"), Case({"message": "text nothing"}, True)]
 
@@ -392,7 +406,10 @@ def test_failed_calls_are_counted() -> None:
         ({"cases": []}, "there are no cases"),
         ({"cases": [({}, True)]}, r"write Case\(\{…\}, expected\)"),
         ({"error": 0}, "error is 0; it must be between 0 and 1"),
-        ({"cases": [Case({"message": "text 0.5"}, "spam")]}, "there is no labelled answer"),
+        (
+            {"cases": [Case({"message": "text 0.5"}, "spam")]},
+            "the expected answer of the first case is 'spam'",
+        ),
     ],
 )
 def test_wrong_arguments_of_calibrate(arguments: dict[str, Any], message: str) -> None:

@@ -11,7 +11,7 @@ from batch_desk import MODELS, Desk, MakeModel, Person, answer, table
 from batch_server import BatchServer, Faults
 
 from aiservices import Budget, DefinitionError, Price, ScriptedChatModel, create
-from aiservices.rows import BatchEngine, Row, RowsError, map_rows
+from aiservices.rows import BatchEngine, Row, RowsError, estimate, map_rows
 
 FAST = BatchEngine(poll=0.01)
 
@@ -191,6 +191,21 @@ def test_a_batch_costs_half(make_model: MakeModel, tmp_path: Path) -> None:
         )
         assert [row.cost for row in rows] == [6.0, 6.0]
         assert rows.summary.cost == 12.0
+
+
+def test_an_estimate_of_batches_has_half_the_price_and_no_time(tmp_path: Path) -> None:
+    with BatchServer(answer) as server:
+        name = "openai:gpt-x"
+        desk = create(Desk, MODELS["openai"](server.url))
+        budget = Budget(prices={name: Price(input=1.0, output=1.0)})
+        settings: Any = {"journal": tmp_path / "j", "budget": budget, "sample": 5}
+        direct = estimate(desk.person, table(20), **settings)
+        batches = estimate(desk.person, table(20), **settings | {"engine": FAST, "journal": tmp_path / "k"})
+    assert direct.cost is not None
+    assert batches.cost is not None
+    assert batches.cost.expected == direct.cost.expected / 2
+    assert batches.seconds is None
+    assert str(batches).endswith("time: up to a day, often within an hour")
 
 
 def test_the_budget_limits_what_is_in_batches(make_model: MakeModel, tmp_path: Path) -> None:
