@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import html
+import inspect
 import math
 import operator
 import random
+import textwrap
 import threading
 from collections.abc import (
     AsyncIterator,
@@ -583,6 +585,17 @@ def _with_limits(limits: Limits) -> Callable[[ChatModel], ChatModel]:
 
 def _path(path: str | PathLike[str] | None) -> Path | None:
     return None if path is None else Path(path)
+
+
+def _describe_settings() -> None:
+    """Add the settings to the docstring of map_rows, for ``help``."""
+    described = inspect.cleandoc(RowSettings.__doc__ or "").partition("Attributes:\n")[2]
+    own = map_rows.__doc__ or ""
+    reference = "        **settings: See ``RowSettings``.\n"
+    map_rows.__doc__ = own.replace(reference, textwrap.indent(described, "    ") + "\n")
+
+
+_describe_settings()
 
 
 # --- Estimates ---

@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from types import UnionType
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
@@ -608,17 +609,21 @@ class _CellReader:
         return True
 
     def _converted(self, value: Any) -> Any:
+        problems: list[str] = []
         for text in self._json_texts(value):
             try:
                 return self._codec.read(text)
-            except OutputParsingError:
-                continue
+            except OutputParsingError as error:
+                problems += [one.message for one in error.problems]
         if self._text_only and self._is_bool and isinstance(value, str):
+            word = value.partition(".")[0] if _WHOLE.fullmatch(value) else value
             with suppress(OutputParsingError):
-                return self._codec.parser.parse(value, Leniency.SAFE)  # TRUE, yes, 1
+                return self._codec.parser.parse(word, Leniency.SAFE)  # TRUE, yes, 1
         if self._text_only and not self._is_text and str(value).strip().casefold() in _NULL_WORDS:
             return self._null()
-        raise ValueError(f"{_short(value)} is not {self._name}")
+        # other problems only say that it has another type
+        broken = next((f": {one}" for one in problems if one.startswith(_BROKEN_CONSTRAINTS)), "")
+        raise ValueError(f"{_short(value)} is not {self._name}{broken}")
 
     def _null(self) -> Any:
         if not self._accepts_null:
@@ -652,6 +657,7 @@ class _CellReader:
             yield json.dumps(value.date().isoformat())  # pandas has no dates
 
 
+_BROKEN_CONSTRAINTS = ("input should be", "string should", "list should", "value error")
 _WHOLE = re.compile(r"-?\d+\.0+")
 # What programs write for null, in columns that are not text.
 _NULL_WORDS = frozenset({"nan", "null", "none", "na", "n/a", "nat", "<na>"})
@@ -697,6 +703,9 @@ def done_entry(
         "value": method.codec.write_any(result.value),
         **_counts(usage, cost, attempts),
     }
+    unset = list(_unset_fields(result.value))
+    if unset:
+        entry["unset"] = unset
     if result.probabilities:
         entry["probabilities"] = {
             path: [[_label(value), share] for value, share in shares.items()]
@@ -710,6 +719,35 @@ def error_entry(error: Exception, usage: Usage | None, cost: float | None, attem
     named = error if isinstance(error, RowError) else RowError(type(error).__name__, str(error))
     entry = {"error": {"type": named.type, "message": named.message}, **_counts(usage, cost, attempts)}
     return {**entry, "permanent": True} if is_permanent(error) else entry
+
+
+def _unset_fields(value: object, path: tuple[str | int, ...] = ()) -> Iterator[list[Any]]:
+    """Yield the place of each pydantic model in a value, and its fields that have their defaults."""
+    parts: Iterable[tuple[Any, object]] = ()
+    if isinstance(value, BaseModel):
+        names = type(value).model_fields
+        unset = [name for name in names if name not in value.model_fields_set]
+        if unset:
+            yield [path, unset]
+        parts = [(name, getattr(value, name)) for name in names]
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = [(one.name, getattr(value, one.name)) for one in fields(value)]
+    elif isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    elif isinstance(value, dict):
+        parts = [(key, part) for key, part in value.items() if isinstance(key, str)]
+    for step, part in parts:
+        yield from _unset_fields(part, (*path, step))
+
+
+def _mark_unset(value: Any, unset: Iterable[tuple[Iterable[str | int], Iterable[str]]]) -> None:
+    """Mark fields of pydantic models as not set, because their JSON has all fields."""
+    for path, names in unset:
+        model = value
+        for step in path:
+            is_container = isinstance(model, (list, tuple, dict))
+            model = model[step] if is_container else getattr(model, str(step))
+        model.__pydantic_fields_set__.difference_update(names)
 
 
 # Errors of the provider or of the way to it; another request may succeed.
@@ -796,6 +834,7 @@ class EntryReader:
                 raise RowsError(
                     f"the journal has a value that does not fit the return type: {problem}"
                 ) from problem
+            _mark_unset(value, entry.get("unset", ()))
             for decision in decisions:
                 self._set_threshold(decision)
         return Row(

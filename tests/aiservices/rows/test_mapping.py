@@ -25,7 +25,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
-from pydantic import StringConstraints
+from pydantic import BaseModel, StringConstraints
 
 from aiservices import (
     AiMessage,
@@ -54,7 +54,7 @@ from aiservices import (
 )
 from aiservices.memory import ChatMemory
 from aiservices.rows import Row, RowsError, amap_rows, estimate, map_rows
-from aiservices.rows.mapping import Rows, job_for
+from aiservices.rows.mapping import Rows, RowSettings, job_for
 from aiservices.testing import FakeChatModel
 
 
@@ -228,6 +228,11 @@ def test_mistakes_are_found_before_the_first_request(rows: Any, settings: Any, e
         map_rows(create(Desk, model).ticket, rows, **settings)
     assert str(caught.value) == expected
     assert model.asked == []
+
+
+def test_help_lists_the_settings() -> None:
+    described = map_rows.__doc__ or ""
+    assert all(f"\n        {name}: " in described for name in RowSettings.__annotations__)
 
 
 def test_an_unknown_setting_is_an_error_that_names_a_similar_one() -> None:
@@ -683,6 +688,31 @@ def test_probabilities_are_kept_in_the_journal(tmp_path: Path) -> None:
         == second.probabilities
         == {"$": {True: pytest.approx(0.8), False: pytest.approx(0.2)}}
     )
+
+
+class Part(BaseModel):
+    name: str
+    size: int = 1
+
+
+@dataclass
+class Order:
+    parts: list[Part]
+    named: dict[str, Part | None]
+
+
+class Shop(Protocol):
+    @user_message("{{text}}")
+    def order(self, text: str) -> Order: ...
+
+
+def test_the_journal_knows_which_fields_of_a_model_were_set(tmp_path: Path) -> None:
+    reply = '{"parts": [{"name": "a"}, {"name": "b", "size": 1}], "named": {"x": {"name": "c"}, "y": null}}'
+    shop, to = create(Shop, ScriptedChatModel(lambda request: reply)), tmp_path / "journal"
+    for _ in range(2):
+        (row,) = map_rows(shop.order, [{"text": "a"}], journal=to)
+        models = [*row.value.parts, row.value.named["x"]]
+        assert [sorted(one.model_fields_set) for one in models] == [["name"], ["name", "size"], ["name"]]
 
 
 class Pictures(Protocol):
