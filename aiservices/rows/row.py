@@ -114,7 +114,8 @@ class Row(Generic[T]):
     def value(self) -> T:
         """The row's answer; if there is no answer, reading this property raises the row's ``error``."""
         if self.error is not None:
-            raise self.error
+            # A copy, because the traceback refers to the row: a cycle would keep an iterator, and so its run.
+            raise RowError(self.error.type, self.error.message)
         value: T = self._value
         return value
 

@@ -1043,6 +1043,8 @@ class Job:
             while not writing.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([writing])
+            if not writing.cancelled():
+                writing.exception()  # it is expected, so that asyncio does not log it
             raise
 
     def _write(self, is_abandoned: Event) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import gc
 import json
 import math
 import random
@@ -55,6 +56,7 @@ from aiservices import (
 from aiservices.memory import ChatMemory
 from aiservices.rows import Row, RowsError, amap_rows, estimate, map_rows
 from aiservices.rows.mapping import Rows, RowSettings, job_for
+from aiservices.rows.row import RowError
 from aiservices.testing import FakeChatModel
 
 
@@ -392,7 +394,9 @@ class WatchedTable:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
-def test_the_journal_is_open_until_the_thread_that_writes_has_ended(tmp_path: Path) -> None:
+def test_the_journal_is_open_until_the_thread_that_writes_has_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     to = tmp_path / "out.jsonl"
     watched = WatchedTable(tmp_path / "out.jsonl.journal")
     desk = create(Desk, Model())
@@ -403,6 +407,8 @@ def test_the_journal_is_open_until_the_thread_that_writes_has_ended(tmp_path: Pa
     threading.Timer(0.05, watched.is_left.set).start()
     rows.close()
     assert watched.is_open == [True]  # it ended at the next row
+    gc.collect()
+    assert caplog.messages == []  # such as "Task exception was never retrieved"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl.journal"]
     assert len(list(map_rows(desk.ticket, watched, to=to))) == 3
 
@@ -435,6 +441,18 @@ def test_a_run_can_be_left_at_any_time(way: str, tmp_path: Path) -> None:
                     if way == "exception":
                         raise KeyError
                     break
+
+
+def test_an_error_of_a_row_that_is_not_caught_ends_the_run(tmp_path: Path) -> None:
+    desk, to = create(Desk, Model()), tmp_path / "journal"
+    texts = ["fail", *map(str, range(1000))]
+    gc.disable()  # the iterator must not be part of a cycle
+    try:
+        with suppress(RowError):
+            [row.value for row in map_rows(desk.ticket, table(*texts), journal=to, ordered=True)]
+        assert map_rows(desk.ticket, table(*texts), journal=to).run().rows == 1001
+    finally:
+        gc.enable()
 
 
 def test_a_second_run_asks_only_for_what_is_missing(tmp_path: Path) -> None:
