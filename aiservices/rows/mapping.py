@@ -726,7 +726,8 @@ def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[
                 content = content_id(job.method.arguments(row))
             except ValueError:  # the row has an error without a request
                 continue
-            is_stored = journal.find(content) is not None
+            is_reviewed = content in job.reviewed or content in journal.people
+            is_stored = is_reviewed or journal.find(content) is not None
             if job.settings.dedupe and (is_stored or journal.count_content(content)):
                 continue
             to_ask += 1
