@@ -391,7 +391,8 @@ def _wanted(parser: TypeParser[object], name: str) -> str:
 def compare(agreement: Agreement, method: MappedMethod, answer: object, reply: str) -> None:
     """Count a row: compare the answer of a person with the JSON of the answer of the model."""
     own = _without_probabilities(json.loads(method.codec.write(answer)))
-    other = _without_probabilities(json.loads(reply))
+    # the JSON of the journal may have another form
+    other = _without_probabilities(json.loads(method.codec.write(method.codec.restore(reply))))
     agreement.rows += 1
     agreement.same += own == other
     if isinstance(own, dict) and isinstance(other, dict):

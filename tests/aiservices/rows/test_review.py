@@ -7,7 +7,8 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from datetime import date
+from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -283,6 +284,29 @@ def test_the_fields_of_records_are_compared_separately() -> None:
     ):
         compare(agreement, method, own, method.codec.write(model))
     assert str(agreement) == "1 of 2 answers (team billing: 2 of 2, urgent true: 1 of 2)"
+
+
+class Colour(Enum):
+    RED = 7
+    BLUE = "blau"
+
+
+@dataclass
+class Paint:
+    colour: Colour
+    day: date
+
+
+class Painter(Protocol):
+    @user_message("{{text}}")
+    def paint(self, text: str) -> Result[Paint]: ...
+
+
+def test_answers_are_compared_whatever_their_form_in_the_journal() -> None:
+    method, agreement = mapped(create(Painter, FakeChatModel()).paint), Agreement()
+    for paint in (Paint(Colour.RED, date(2024, 1, 2)), Paint(Colour.BLUE, date(2024, 1, 3))):
+        compare(agreement, method, paint, method.codec.write_any(paint))
+    assert str(agreement) == "2 of 2 answers (colour RED: 1 of 1, colour BLUE: 1 of 1)"
 
 
 def test_a_restart_keeps_the_old_journal_and_the_answers_of_people(tmp_path: Path) -> None:
