@@ -343,6 +343,7 @@ def test_servers_may_change_between_runs_that_are_killed(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @needs_fork
 def test_a_thousand_kills_with_changing_servers_change_nothing(tmp_path: Path) -> None:
     kill_between_servers(tmp_path, 1000, 150, seed=2)
