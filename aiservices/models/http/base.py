@@ -68,7 +68,7 @@ class HttpRequest(NamedTuple):
         path: The path below the base URL, percent-encoded, with a query if the API needs one.
         body: The bytes to send.
         headers: Headers of this request only. They replace constant headers of the same names.
-        method: "POST" or "GET".
+        method: "POST", "GET" or "DELETE".
     """
 
     path: str

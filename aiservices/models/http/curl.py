@@ -150,7 +150,10 @@ class Transfer:
             curl.setopt(pycurl.HTTPHEADER, lines)
         if request.method != self._method:
             self._method = request.method
-            curl.setopt(pycurl.HTTPGET if request.method == "GET" else pycurl.POST, 1)
+            curl.setopt(pycurl.POST if request.method == "POST" else pycurl.HTTPGET, 1)
+            curl.unsetopt(pycurl.CUSTOMREQUEST)
+            if request.method == "DELETE":
+                curl.setopt(pycurl.CUSTOMREQUEST, "DELETE")
         # libcurl takes 0 for no limit
         connect_timeout = max(1, ceil(1000 * (CONNECT_SECONDS if timeout is None else timeout)))
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, connect_timeout)
