@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ def replying(*replies: str, form: Any = None) -> Callable[[Case], bool]:
 
 
 COLUMNS = "as_udf|map_rows to Parquet"  # entry points whose answers have types of Arrow
+IN_UTC = "datetime, UTC"
 JSON_COLUMNS = {
     "Union of list and text",
     "Union of record and text",
@@ -139,10 +141,10 @@ ON_PURPOSE = [
         ("how-to/tables.md", "integers 64 bits"),
     ),
     Rule(
-        "A column of datetimes with an offset is in UTC.",
+        "A column of datetimes is in UTC.",
         COLUMNS,
-        named("datetime, offset"),
-        ("how-to/tables.md", "datetimes are in UTC"),
+        lambda case: case.form is datetime and isinstance(case.expected, datetime) and case.name != IN_UTC,
+        ("how-to/tables.md", "datetimes are in UTC, where one without an offset counts as UTC"),
     ),
     Rule(
         "A column has null for a key that a record leaves out.",
