@@ -413,6 +413,30 @@ def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: 
     return result
 
 
+def select_rows(table: Table, fields: Fields, rows: Iterable[Row[Any]], numbers: array[int]) -> Any:
+    """Return some rows of the input as a dataframe of its kind, with its columns.
+
+    Args:
+        table: The input.
+        fields: The columns.
+        rows: The rows.
+        numbers: Their numbers, in order.
+    """
+    source = table.source
+    if table.kind == "polars" and not hasattr(source, "height"):
+        source = source.collect()
+    if table.kind in ("pandas", "polars"):
+        return _rows_at(table.kind, source, numbers)
+    collected = ArrowRows(fields)
+    for row in rows:
+        nothing = [None] * len(fields.new_columns)
+        collected.add(Cells({name: row.inputs.get(name) for name in fields.inputs}, [*nothing], None))
+    made = collected.table().select(list(fields.inputs))
+    if table.kind == "duckdb":
+        return import_extra("duckdb", "tables", "a DuckDB relation").from_arrow(made)
+    return made
+
+
 def _rows_at(kind: str, source: Any, places: array[int]) -> Any:
     """Return the rows of a dataframe at the given places, which may occur several times."""
     if kind == "pandas":

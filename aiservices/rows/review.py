@@ -125,18 +125,14 @@ class Review:
         partial = self.path.with_name(f"{self.path.name}.partial")
         with _removed_after_error(partial), partial.open("w", encoding="utf-8", newline="") as file:
             self._writer = csv.writer(file)
-            names = [f"input {name}" if _plain_name(name) in _OWN_NAMES else name for name in columns]
-            self._write_record([_ROW, *names, _ANSWER, _PROBABILITY, _REVIEWED])
+            self._write_record([_ROW, *_shown_names(columns), _ANSWER, _PROBABILITY, _REVIEWED])
             self._columns = columns
             self._limits = self._thresholds()
             for member_path, one in answers_of(self._method.service_method.plan).items():
                 if one.list_path in self._limits:  # the threshold of a list is for each of its members
                     self._limits.setdefault(member_path, self._limits[one.list_path])
             yield self
-        data = partial.read_bytes()
-        if not data.isascii():
-            partial.write_bytes(codecs.BOM_UTF8 + data)  # from which spreadsheets know that it is UTF-8
-        partial.replace(self.path)
+        _complete(partial, self.path)
 
     def write(self, row: Row[object]) -> None:
         """Write a row to the review file if its answer is uncertain."""
@@ -159,6 +155,35 @@ class Review:
 
     def _write_record(self, cells: Sequence[str]) -> None:
         self._writer.writerow([utf8_text(_escaped(cell)) for cell in cells])
+
+
+def write_for_labels(
+    path: Path, method: MappedMethod, columns: Sequence[str], rows: Sequence[Row[object]]
+) -> None:
+    """Write rows to a review file without their answers, which must not influence the person who labels."""
+    partial = path.with_name(f"{path.name}.partial")
+    with _removed_after_error(partial), partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([_ROW, *_shown_names(columns), _REVIEWED])
+        lines: dict[str, list[str]] = {}  # equal rows need one label
+        for row in rows:
+            row_id = f"{_ID_PREFIX}{content_id(method.arguments(row.inputs))}"
+            lines.setdefault(row_id, [_cell(row.inputs.get(column)) for column in columns])
+        for row_id, cells in lines.items():
+            writer.writerow([utf8_text(_escaped(cell)) for cell in (row_id, *cells, "")])
+    _complete(partial, path)
+
+
+def _shown_names(columns: Sequence[str]) -> list[str]:
+    return [f"input {name}" if _plain_name(name) in _OWN_NAMES else name for name in columns]
+
+
+def _complete(partial: Path, path: Path) -> None:
+    """Give a complete file its name, and a byte order mark from which spreadsheets know that it is UTF-8."""
+    data = partial.read_bytes()
+    if not data.isascii():
+        partial.write_bytes(codecs.BOM_UTF8 + data)
+    partial.replace(path)
 
 
 @contextmanager
