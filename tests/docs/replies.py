@@ -264,6 +264,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         *(BILLING, SHIPPING),
         is_true(0.6),
         is_true(0.99),
+        *[is_true(0.97)] * 400,
     ],
     "how-to/limits.md": [],
     "how-to/reasoning.md": [
