@@ -18,7 +18,7 @@ from served import wait_until_listening
 pytest.importorskip("mcp")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: install the extra fastapi of aiservices")
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]  # a busy machine starts processes slowly
 
 FOLDER = Path(__file__).parent
 EXPECTED = ("--expected-failures", str(FOLDER / "conformance_expected_failures.yml"))

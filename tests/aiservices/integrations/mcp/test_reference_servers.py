@@ -25,7 +25,7 @@ from aiservices import AiMessage, Audio, ChatReply, Image, Result, ScriptedChatM
 from aiservices.integrations.mcp import McpQuestion, McpTools
 from aiservices.models.media import Media
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900)]  # a busy machine starts processes slowly
 
 NPM_VERSION = "2026.8.31"
 NPM_SERVERS = ("everything", "filesystem", "memory", "sequential-thinking")
