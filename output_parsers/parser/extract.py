@@ -17,7 +17,7 @@ from ..prose.harmless import find_unknown_word
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from .reasoning import FENCE_MARK, find_answer
-from .roles import Role, Verdict, no_words, role_of
+from .roles import OPENED_FENCE, Role, Verdict, no_words, role_of
 
 # The rules of the coercions that are recorded here.
 TEXT_AROUND_JSON = "text around the JSON left out"
@@ -404,9 +404,14 @@ _REFERS = lazy_regex(r"\b(?:in|see|from|by|at|of|ref|fig|no)\.?\Z", re.IGNORECAS
 _ENUMERATED = frozenset({"numbers", "values", "items", "scores", "list", "array", "vector", "ids"})
 
 
+def _opens_fence(text: str, start: int) -> bool:
+    """Return True if a value is on the line that opens its code block, as in ```` ```json [1] ``` ````."""
+    return OPENED_FENCE.search(text, max(0, start - 40), start) is not None
+
+
 def _is_in_prose(text: str, start: int, end: int) -> bool:
     """Return True if brackets are a part of a sentence, such as a reference [1], and not a list."""
-    if text[start] != "[":
+    if text[start] != "[" or _opens_fence(text, start):
         return False
     if text[start - 1 : start].isalpha():  # x[0], list[str]
         return True
@@ -423,7 +428,7 @@ def _is_in_prose(text: str, start: int, end: int) -> bool:
 
 def _is_no_value(text: str, start: int, end: int, value: Json) -> bool:
     """Return True if what can be read as JSON is something else."""
-    if text[start] == "[":
+    if text[start] == "[" and not _opens_fence(text, start):
         is_link = text.startswith("(", end)  # [text](address) in Markdown
         if is_link or text[start - 1 : start].isalpha() or _CHECK_BOX.match(text, start):
             return True  # x[0], list[str], - [x] done

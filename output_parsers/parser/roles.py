@@ -61,6 +61,7 @@ _LANGUAGES = (
 )
 _FENCE = rf"(?:`{{2,}}|~{{3,}})(?:[ \t]*(?:{_LANGUAGES})\b)?"
 _FENCE_MARK = lazy_regex(_FENCE, re.IGNORECASE)
+OPENED_FENCE = lazy_regex(rf"{_FENCE}[ \t]*\Z", re.IGNORECASE)
 _ONLY_MARKS = lazy_regex(
     rf"(?:{_FENCE}|json\s*\n|\.(?!\.\.)|[\s`*_#>:：;,!\"'“”‘’()\[\]{{}}|=•✅👇➡→"
     r"\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\u180e\0-])*+",

@@ -610,7 +610,16 @@ class UnionNode(Node[object]):
         )
 
     def _read_text(self, text: str, cursor: Cursor) -> object:
+        if self._lacks_opening_bracket(text):
+            raise cursor.failure(f"expected {self.kind}; the opening bracket is missing", text)
         return self._best(self.options, text, cursor, lambda option: option.read_text(text, cursor))
+
+    def _lacks_opening_bracket(self, text: str) -> bool:
+        """Return True if text may be the end of a list or an object of which the beginning was lost."""
+        if self.any_text or "[" in text or "{" in text:
+            return False
+        kinds = {kind for bracket, kind in (("]", list), ("}", dict)) if bracket in text}
+        return bool(kinds) and any(kinds & (option.json_types or set()) for option in self.options)
 
     def _best(
         self,
