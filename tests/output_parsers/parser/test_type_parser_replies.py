@@ -317,3 +317,17 @@ def test_a_truncated_reply_is_never_a_value(tp: Any, text: str, before: str) -> 
     for end in range(1, len(text)):
         with pytest.raises(OutputParsingError):
             parse(tp, before + text[:end])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json [1, 2]```",
+        "```json[1, 2]\n```",
+        "```JSON [1, 2] ```",
+        "``` [1, 2] ```",
+        "~~~json [1, 2]\n~~~",
+    ],
+)
+def test_a_list_on_the_line_that_opens_its_code_block_is_read(text: str) -> None:
+    assert parse(list[int], text) == [1, 2]

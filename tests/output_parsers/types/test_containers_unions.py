@@ -389,3 +389,13 @@ def test_the_time_for_a_list_of_unions_that_the_fast_path_cannot_read_is_linear(
     value = read(tp, f"```\n{text}")
     assert len(value.value) == 15_001
     assert len(value.coercions) == 1
+
+
+@pytest.mark.parametrize("text", ["  7\n]", "```json\n  7\n]\n```", "7 ]}"])
+def test_the_end_of_a_list_is_not_its_only_item(text: str) -> None:
+    form: Any = int | list[int]
+    with pytest.raises(OutputParsingError, match="the opening bracket is missing"):
+        parse(form, text)
+    assert parse(int, text) == 7
+    either: Any = list[int] | str
+    assert parse(either, f"Hello :{text}") == f"Hello :{text}"
