@@ -260,7 +260,7 @@ _EMPTY = lazy_regex(
     r"""null|none|[:\[,]\s*(?:""|''|\[\s*\]|\{\s*\}|false|0\b|"(?:n/?a|unknown|no|not [^"]*|none|negative|low)")""",
     re.IGNORECASE,
 )
-_KEY = lazy_regex(r"""([\w -]{1,40})["'”’]?\s*[:=]""")
+_KEY = lazy_regex(r"""([\w -]{1,40}+)["'”’]?\s{0,9}[:=]""")
 _NOT_GIVEN = lazy_regex(
     r"(?:could|can|did|do|does|was|were|is|are|has|have)(?: not|n['’]t) (?:be )?(?:explicitly |directly |clearly )?"
     rf"{_GIVEN}\b|no (?:\w+ ){{1,3}}(?:is|was|are|were) (?:explicitly |directly |clearly )?{_GIVEN}\b"

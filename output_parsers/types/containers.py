@@ -718,10 +718,12 @@ class UnionNode(Node[object]):
                 continue
             if _equivalent(again, value):
                 return data
-        fitting = [option for option in self.options if not isinstance(option, NoneNode)]
-        if len(fitting) > 1:
-            fitting = [option for option in fitting if type(value) is _value_class(option)]
-        if len(fitting) == 1:  # a validator or the class changes the value again
+        # a validator or the class may change the value again
+        fitting = [option for option in self.options if type(value) is _value_class(option)]
+        rest = [option for option in self.options if not isinstance(option, NoneNode)]
+        if not fitting and len(rest) == 1 and runs_validators(rest[0]):
+            fitting = rest
+        if len(fitting) == 1:
             return fitting[0].write(value)
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
