@@ -15,7 +15,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from output_parsers import Description, Leniency, OutputParsingError, ParserRegistry, TypeParser, parser_for
+from output_parsers import (
+    Description,
+    Leniency,
+    OutputParsingError,
+    ParserRegistry,
+    TypeParser,
+    ValidatorError,
+    parser_for,
+)
 from output_parsers.json.scanner import read_exact
 from output_parsers.parser.fast_path import NOT_EXACT
 from output_parsers.result.reading import Cursor
@@ -334,13 +342,21 @@ def test_code_of_a_dataclass_runs_as_in_its_constructor(tp: Any, values: dict[st
     assert vars(parser_for(tp).parse('{"a": 1}')) in (values, {"_a": 2})
 
 
-@pytest.mark.parametrize("error", [ValueError("odd"), KeyError("odd")])
-def test_an_error_in_post_init_is_a_problem_of_the_reply(error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (ValueError("odd"), OutputParsingError, "Odd refuses the values: odd"),
+        (KeyError("odd"), ValidatorError, "a validator of Odd failed with KeyError: 'odd'"),
+    ],
+)
+def test_only_a_value_error_in_post_init_is_a_problem_of_the_reply(
+    error: Exception, raised: type[Exception], message: str
+) -> None:
     def fail(self: object) -> None:
         raise error
 
     tp = make_dataclass("Odd", [("a", int)], namespace={"__post_init__": fail})
-    with pytest.raises(OutputParsingError, match=r"Odd refuses the values: '?odd'?"):
+    with pytest.raises(raised, match=message):
         parser_for(tp).parse('{"a": 1}')
 
 
