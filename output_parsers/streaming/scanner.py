@@ -334,7 +334,8 @@ class IncrementalScanner:
 # --- Skipping the text before the JSON ---
 
 _BRACKET = re.compile(r"[{\[]")
-_BRACKET_OR_STRING = re.compile(r'[\[\]{}]|"(?:[^"\\\n]|\\.)*+"|"')
+# An escape outside of a string opens none, or each of many would be read up to the end.
+_BRACKET_OR_STRING = re.compile(r'[\[\]{}]|\\.|"(?:[^"\\\n]|\\.)*+"|"')
 _JSON_START = re.compile(
     r"""\{\s*+(?:["'`“”‘’}{]|[\w$-]++\s*+:|//|/\*|\#)|\[\s*+(?:["'`“”‘’\[\]{(+-]|\d|//|/\*|\#|[A-Za-z])"""
 )
