@@ -202,3 +202,8 @@ def test_ten_thousand_levels_of_nesting_raise_a_clear_error(opening: str, middle
         with pytest.raises(OutputParsingError) as error:
             parse(tp, text)
         assert str(error.value) == message, tp
+
+
+@pytest.mark.parametrize("unit", [" ", "\n", "a ", "- "])
+def test_announced_json_with_much_space_is_read_in_linear_time(unit: str) -> None:
+    assert growth(lambda text: parse(dict[str, Any], text), unit, "The values: {", '"a": 1}') <= MAX_GROWTH

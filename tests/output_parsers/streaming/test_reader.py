@@ -588,6 +588,10 @@ def test_cost_per_chunk_does_not_grow_with_the_text(look: Callable[[Snapshot[Any
     assert growth(in_chunks(list[Person], look), json.dumps(person) + ", ", "[") <= MAX_GROWTH
 
 
+def test_escaped_quotes_in_json_that_is_skipped_take_linear_time() -> None:
+    assert growth(lambda text: PartialReader(Point).feed(text), '\\"', "[1, ") <= MAX_GROWTH
+
+
 def test_the_corpus_of_partial_replies_is_read() -> None:
     if not CORPUS.is_dir():
         pytest.skip("the corpus of replies is missing")
