@@ -58,6 +58,7 @@ def no_words() -> frozenset[str]:
 _LANGUAGES = (
     "json[5cl]?|jsonlines|ndjson|javascript|js|typescript|ts|python|py|tool_code|tool_call|yaml|xml|text|txt"
     "|plaintext|markdown|md|code|output"
+    r"|(?!non?\b)[jsonxe01]{2,7}"  # a misspelt json
 )
 _FENCE = rf"(?:`{{2,}}|~{{3,}})(?:[ \t]*(?:{_LANGUAGES})\b)?"
 _FENCE_MARK = lazy_regex(_FENCE, re.IGNORECASE)

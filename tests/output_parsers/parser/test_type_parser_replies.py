@@ -331,3 +331,14 @@ def test_a_truncated_reply_is_never_a_value(tp: Any, text: str, before: str) -> 
 )
 def test_a_list_on_the_line_that_opens_its_code_block_is_read(text: str) -> None:
     assert parse(list[int], text) == [1, 2]
+
+
+@pytest.mark.parametrize("language", ["jsno", "jsson", "JSN", "son", "json5"])
+def test_the_language_of_a_code_block_may_be_misspelt(language: str) -> None:
+    assert parse(list[int], f"```{language}\n[1, 2]\n```") == [1, 2]
+
+
+@pytest.mark.parametrize("language", ["no", "non", "example", "exemplo"])
+def test_another_word_at_a_code_block_may_say_that_it_is_not_the_answer(language: str) -> None:
+    with pytest.raises(OutputParsingError, match="may say that it is not the answer"):
+        parse(list[int], f"```{language}\n[1, 2]\n```")
