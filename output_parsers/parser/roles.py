@@ -100,7 +100,7 @@ _DIGITS = lazy_regex(r"\d+(?:[.,:/-]\d+)*%?")
 _EXAMPLE_WORDS = r"""
     example|examples|e\.g|for instance|such as|sample|dummy|mock|template|placeholder|hypothetical(?:ly)?|fictional
     |made (?:this|it|that|these) up|made[- ]up|invented|pretend|imaginary|illustrat\w+|draft|would look like
-    |could look like|might look like|would be like|if there were|you (?:sent|wrote|gave|provided)|given input
+    |could look like|might look like|would be like|if there were|you (?:sent|wrote)|given input
     |the input was|original input|beispiel\w*|z\. ?b|zum beispiel|muster|vorlage|entwurf|exemple\w*|modèle|brouillon
     |ejemplo\w*|plantilla|borrador|esempi\w*|bozza|exemplo\w*|rascunho|voorbeeld\w*|exempel|eksempel|przykład\w*|příklad
     |esimerkki|példa|παράδειγμα|exemplu|näide|mfano|ví dụ|דוגמה
@@ -120,7 +120,7 @@ _CORRECTED = lazy_regex(
 )
 # A clause right before JSON that says that the JSON is something else than the answer.
 _SOMETHING_ELSE = lazy_regex(
-    r"\W*(?:bad|before|original|(?:tool )?input|rejected|old|previous(?:ly)?|wrong|incorrect|invalid|outdated|excluded"
+    r"\W*(?:bad|before|original|(?:tool )?input|rejected|(?<!years )(?<!year )old|previous(?:ly)?|wrong|incorrect|invalid|outdated|excluded"
     r"|deleted|not|never|falsch|faux|falso|incorrecto|sbagliato|errado|fout|fel|forkert|feil|неверно|错误|不是)\b.*"
     r"|\W*(?:is it|the user (?:sent|provided|wrote|gave)|(?:your|the) (?:input|request) was)\W*"
 )
@@ -152,28 +152,32 @@ _ANNOUNCING = word_set(
     """
     json jsonl output outputs answer answers result results response reply data info information details
     object objects array list record records values value fields entries elements solution conclusion
-    decision action verdict follows following follow requested below extract extracted found find from based
+    decision action verdict follows following follow requested numbers items scores ids names below extract extracted found find from based
     it this that here classification prediction analysis summary return so or and but is right correct
     antwort ergebnis réponse résultat respuesta resultado risposta risultato resposta antwoord resultaat
     svar svaret resultatet odpowiedź wynik odpověď výsledek ответ результат відповідь cevap sonuç jawaban
-    hasil hasilnya nya x test note preamble prefix text start
+    hasil hasilnya nya x note preamble prefix text start
+        informationen daten datos información dati informazioni dados informações gegevens uppgifter informasjon oplysninger
+    dane données informations данные информация інформація bilgiler 출력 정보 النتيجة summary
     """
 )
-_NOT_ANNOUNCING = word_set("input given tool option case user prompt when where while until")
-_MIN_LEAD_SENTENCE = 5  # words
+_NOT_ANNOUNCING = word_set("input given tool option case user prompt test api type")
+_MIN_LEAD_SENTENCE = 3  # words
+_MAX_LABEL = 3  # words
+_MIN_SENTENCE = 3  # words
 _MIN_REASONING = 3  # sentences
 # Words beside those of harmless.py that may lead to JSON or follow it.
 _WORDS = word_set(
     """
-    json jsonl output object objects array arrays list lists record records row tuple dict map payload body
+    출력 hasilnya json jsonl output object objects array arrays list lists record records row tuple dict map payload body
     info information details extracted extraction following follow follows below above requested required
     request provided structured format formatted formatting schema according per parsed filled complete
     completed valid elements entries fields field values properties profile by you your from given with all
-    based generated created prepared analysis api call function action numbers names users items things
+    based generated created prepared analysis summary reasoning careful detailed thorough api call function action numbers names users items things
     entities labels here's hello hi sure great thanks thank understood alright got certainly absolutely
     course happy help let me done but testing end start begin prefix suffix preamble header footer some more
     additional note test explanation first second third also and or both now next so then x y z data var let
-    const return final confidence string strings integer number
+    const return final string strings integer number
     """
 )
 
@@ -182,19 +186,19 @@ _WORDS = word_set(
 # Conditions that say nothing against the JSON: "If you need more, let me know."
 _CONDITIONS = r"""
     if (?:you|this|that|it|there|anything|the|any)\b.*\b(?:let me know|tell me|ask|feel free|reach out|contact|i can|i['’]ll
-    |i would be|happy to|just say)|if (?:you (?:need|have|want|would like|['’]d like|require|prefer|wish)|i had to choose)
+    |i would be|happy to|just say)|if (?:you (?:need|have|want|would like|require|prefer|wish)|you['’]d like|i had to choose)
     |(?:falls|wenn) (?:sie|du)|si vous|si tu|si (?:necesitas?|tienes?|quieres?|desea)|se (?:precisar|quiser|tiver)
     |se (?:hai|vuoi|desideri)|als (?:je|u) |om du|hvis du|jeśli|pokud|если (?:вам|у вас|нужн|понадоб)|якщо|eğer
-    |jika (?:anda|ada)|如果|如有|若有|必要(?:に応じて|でしたら|があれば)|필요하(?:면|시면)|إذا كن
+    |should you (?:need|have|want)|jika (?:anda|ada)|如果|如有|若有|必要(?:に応じて|でしたら|があれば)|필요하(?:면|시면)|إذا كن
     |(?:please )?ignore (?:the|my|any) (?:previous|earlier) version
 """
 _CONDITION_OF_MORE = lazy_regex(rf"\W*(?:{join_lines(_CONDITIONS)})", re.IGNORECASE)
 # Phrases with a negation or a condition that say nothing against the JSON.
 _HARMLESS_PHRASES = lazy_regex(
-    r"can['’]t help but|no (?:problem|worries)|not only|with(?:out| no) (?:any )?(?:additional|extra|further|other|any) \w+"
+    r"(?:i )?can['’]t help but|no (?:problem|worries)|not only|with(?:out| no) (?:any )?(?:additional|extra|further|other|any) \w+"
     r"|(?:no|any) (?:additional|extra|further|other) (?:text|explanation|comment\w*|formatting|fields|keys|information)"
     r"|nothing (?:else|more)|if i had to (?:choose|answer|pick|say)|if (?:any|available|present|applicable)"
-    r"|confidence(?: score| level)?\s?[:=]?\s?(?:is )?(?:very )?(?:high|medium|\d[\d.,]*\s?%?)"
+    r"|confidence(?: score| level)?\s?[:=]?\s?(?:is )?(?:very )?(?:high|medium|0?[.,][5-9]\d*|1[.,]0|[5-9]\d(?:[.,]\d+)?\s?%|100\s?%)"
     r"|(?:as|if) you (?:asked|requested|wanted|wish|like|need)(?: me)?|before i (?:answer\w*|start\w*|begin)"
 )
 _NEGATION = (
@@ -228,14 +232,14 @@ _NOT_FINAL_WORDS = r"""
     |remaining|rest|and (?:\d+ )?(?:more|others)|\d+ (?:more|others)|for brevity|etc|errors?|unable
     |exception|traceback|fail\w*|outdated|obsolete|stale|cached|ignored?|disregard\w*|discard\w*|retract\w*
     |withdraw\w*|revoke\w*|redo|re-?check\w*|double-check\w*|verif\w*|unverified|arbitrar\w*|filler|lorem
-    |todo|fixme|replace\w*|fill in|insert|old|deprecated|superseded|reject\w*|mistak\w*|apolog\w*|replied
+    |todo|fixme|replace\w*|fill in|insert|(?<!years )(?<!year )old|deprecated|superseded|reject\w*|mistak\w*|apolog\w*|replied
     |refus\w*|declin\w*|illustrat\w*|simulat\w*|approximat\w*|made[- ]up
     |\A(?:but|however|though|yet|still|except)\b.*\b(?:says?|said|should|is|are|was|were)
     |should (?:be|have been)|must be|ought to|unclear|ambiguous|questionable|suspicious|suspect\w*|disput\w*
-    |contradict\w*|conflict\w*|inconsisten\w*|differ\w*|impossible|fake|adjust\w*|would be (?:the|a|an)
+    |contradict\w*|conflict\w*|inconsisten\w*|differ\w*|impossible|fake|to (?:come|follow)|to be \w+|\A(?:when|while|until|suppose|assuming|should|could|would)\b|(?:next|last|previous) (?:year|month|week)|synthetic|too \w+|blurry|illegible|unreadable|corrupt\w*|damaged|insufficient|adjust\w*|would be (?:the|a|an)
     |is the (?:format|schema|structure|shape)
     |(?:real|actual|true|right|correct) (?:\w+ )?(?:is|are|was|were)|another|(?:was|is) (?:the|your) input
-    |(?:you|user) (?:sent|wrote|gave|typed|entered)|continued|so (?:on|forth)|bad|naive|attacker|misread
+    |what (?:you|the user) \w+|the user (?:sent|wrote|gave|typed|entered)|continued|so (?:on|forth)|bad|naive|attacker|misread
     |misunderst\w*|misinterpret\w*|overlook\w*|forgot\w*|again|edit|update|strike|reconsider\w*
     |second thought\w*|meant
 """
@@ -256,6 +260,40 @@ _REFUSES = lazy_regex(
     r""
     rf"|(?:i (?:can(?:not|['’]t)|do(?: not|n['’]t))|unable to) (?:answer|know|determine|help|comply|say|tell|do|extract|identify){_REQUEST}\W*\Z"
 )
+# What models say of their work in the first person, and words of endings and of sentences that describe JSON.
+_LIST_MARK = lazy_regex(r"\A\W*\d{1,4}[.)](?!\d)")
+_FIRST_PERSON = lazy_regex(r"(?<!\w)i(?:['’]\w+)?(?!\w)|\Aplease\b")
+_OF_WORK = lazy_regex(
+    r"(?<!\w)i(?:['’]ve|['’]ll|['’]d| have| will| can| should| must| am going to)?(?: also| now| then| just| have| been)*"
+    r" (?:extract\w*|us(?:e|ed|ing)|follow\w*|took|take|taken|includ\w*|kept|keep|find|found|see|set|read|analy[sz]\w*"
+    r"|cho?ose|chosen|identif\w*|list\w*|add\w*|convert\w*|format\w*|return\w*|creat\w*|generat\w*|produc\w*|structur\w*"
+    r"|summari[sz]\w*|translat\w*|classif\w*|look\w*|go|went|write|wrote|give|provide\w*|parse\w*|put|mark\w*|focus|adapt|know"
+    r"|think|understand|hope|would|need to|want to|left|be happy|happy)\b"
+    r"|i (?:could|can|did)(?: not|n['’]t) (?:find|see|locate)|let me|can i|i am happy|i['’]m happy|please (?:find|see|note)|as i|before i|so i|i (?:need|have|want) to"
+)
+_VERBS = word_set(
+    """
+    is are was were has have had been contains contain includes include included follows matches match represents
+    represent comes came says say mentions mention names describes describe states state gives give shows show uses use
+    used extracted taken found listed given provided stated means mean lives live lived works work worked wrote writes asks
+    asked wants want needs need corresponds correspond appears appear makes make does do let it's that's here's can will
+    would should see need describes refers according based looks look thinks read uses boils conforms conform
+        come follow
+    """
+)
+_ENDING_WORDS = _WORDS | word_set(
+    "that's and this more text here additional explanation end of data output json list done all that it note"
+)
+_ENGLISH = _VERBS | word_set(
+    """
+    the a an of to in for and or not with on at by from this that these those it its my our your more part version updated
+    completed come follow next continued full all only just no yes source values value first last line
+    """
+)
+_WORD = lazy_regex(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_UNKNOWN_SIGN = lazy_regex(
+    r"\d|[^\W\d]|[^\s\w.,;:!…'\"*_`“”„‘’«»‹›()\[\]{}<>（）。，、：；！\-–—/\\#=|~✅✓✔☑👍🙂😊😀😃😄😁🎉⭐🌟🔥👉👇➡→•\ufe0f\u200d]"
+)
 # An empty value explains a negation: "The text names no email address, so it is null."
 _EMPTY = lazy_regex(
     r"""null|none|[:\[,]\s*(?:""|''|\[\s*\]|\{\s*\}|false|0\b|"(?:n/?a|unknown|no|not [^"]*|none|negative|low)")""",
@@ -267,7 +305,7 @@ _NOT_GIVEN = lazy_regex(
     rf"{_GIVEN}\b|no (?:\w+ ){{1,3}}(?:is|was|are|were) (?:explicitly |directly |clearly )?{_GIVEN}\b"
 )
 _GENERIC_WORDS = word_set(
-    "anyone anybody anything person people answer information data it this that them any value values one everything"
+    "you text document file image message anyone anybody anything person people answer information data it this that them any value values one everything"
     " details who what"
 )
 _LETTER = lazy_regex(r"[^\W\d_]")
@@ -325,13 +363,20 @@ def role_of(
         after = after[: len(after) - len(_lead_of(after))]  # it leads to the next value
     if _GOES_ON.match(after) or after.rstrip(_MARKUP).endswith(("...", "…")):
         return Verdict(Role.UNCLEAR, after.strip()[:40])
-    for sentence in _SENTENCE_END.split(after):
-        objection = _objection(sentence, value)
-        if objection is not None:
-            return Verdict(Role.UNCLEAR, objection)
     if is_last and after.rstrip(_MARKUP).endswith((":", "：")):
         return Verdict(Role.UNCLEAR, after.strip()[-40:])
+    for sentence in _SENTENCE_END.split(after):
+        objection = _objection_after(sentence, value)
+        if objection is not None:
+            return Verdict(Role.UNCLEAR, objection)
     return _role_before(before, value)
+
+
+def _objection_after(sentence: str, value: _Value) -> str | None:
+    """Return the words of a sentence after JSON that may take it back, or None."""
+    if not CLOSING.match(sentence) and _is_fragment(sentence, value):
+        return sentence.strip()[:40]
+    return _objection(sentence, value)
 
 
 def _role_before(before: str, value: _Value) -> Verdict:
@@ -400,7 +445,7 @@ def _announces(words: str, value: _Value) -> bool:
     is_named = (
         not named.isdisjoint(_ANNOUNCING | value.key_words) or _INTRODUCES_RUN.search(words) is not None
     )
-    return is_named and named.isdisjoint(_NOT_ANNOUNCING)
+    return is_named and (len(named) > _MAX_LABEL or named.isdisjoint(_NOT_ANNOUNCING))
 
 
 def _refusal(sentence: str, value: _Value) -> str | None:
@@ -426,6 +471,8 @@ def _objection(sentence: str, value: _Value) -> str | None:
     if _REFUSES.search(folded) or "?" in folded:
         return folded[-40:]
     folded = _HARMLESS_PHRASES.sub(" ", folded)
+    if _FIRST_PERSON.search(folded) and not _OF_WORK.search(folded):
+        return folded[:40]
     if _LETTER.search(folded):
         unknown = find_unknown_word(_DIGITS.sub(" ", folded), value.words)
         if unknown is None and not _NOT_FINAL.search(folded) and not _ABSENT.search(folded):
@@ -433,6 +480,23 @@ def _objection(sentence: str, value: _Value) -> str | None:
         if unknown is not None and not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words):
             return folded[:40]
     return _denial(folded, value)
+
+
+def _is_fragment(sentence: str, value: _Value) -> bool:
+    """Return True if words after JSON have no verb that describes it, in the commonest language."""
+    folded = _HARMLESS_PHRASES.sub(" ", sentence.casefold())
+    words = _WORD.findall(folded)
+    if not words:
+        signs = _LIST_MARK.sub("", folded)
+        return _UNKNOWN_SIGN.search(signs) is not None and not _LETTER.search(sentence)
+    if value.words.issuperset(words):
+        return False
+    if len(words) < _MIN_SENTENCE and "".join(words).isascii():
+        return not _ENDING_WORDS.issuperset(words)
+    if _HARMLESS_PHRASES.search(sentence.casefold()):
+        return False
+    is_english = sum(word in _ENGLISH for word in words) * 2 >= len(words)
+    return is_english and _VERBS.isdisjoint(words) and not _ENDING_WORDS.issuperset(words)
 
 
 def _denial(folded: str, value: _Value) -> str | None:

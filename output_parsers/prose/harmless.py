@@ -250,7 +250,7 @@ _COMMON = {
         isn't aren't wasn't doesn't don't didn't won't can't cannot nothing never
         """,
     "de": """
-        und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so daten
+        alle wurden übernommen lauten und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so daten
         informationen format extrahiert extrahierten angefordert gewünschte gewünschten wie folgt folgende
         folgenden liste objekt felder werte entsprechend schema enthält stammen direkt angegeben erwähnt
         genannt unten basierend
@@ -267,6 +267,7 @@ _COMMON = {
         valores según esquema contiene directamente mencionado tienes está estos estas basado
         """,
     "it": """
+        tutti valori provengono dal testo
         e perché che con si su da nel nella al alla ha hanno più come molto dati informazioni estratte
         estratti formato richiesto seguente seguenti fornito lista oggetto campi valori secondo schema
         contiene direttamente
@@ -281,6 +282,7 @@ _COMMON = {
         gevraagd gevraagde formaat volgende lijst object velden waarden volgens schema bevat
         """,
     "sv": """
+        här informationen
         och eftersom att på med till från har som är uppgifter information format begärda följande lista
         objekt fält värden enligt schema innehåller
         """,
@@ -306,6 +308,7 @@ _COMMON = {
         согласно схеме содержит из текста тексте вот
         """,
     "uk": """
+        у
         і та тому що бо з на про його її вони він вона для від дані інформація формат формату форматі
         наступний список об'єкт поля значення згідно схеми містить із тексту ось
         """,
@@ -343,10 +346,10 @@ _HEDGES = r"""
     |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*
     |last|colleague|claims?|scherz|witz|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
     |ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite
-    |contrary|iron(?:y|ic\w*)|sarcas\w+|example|placeholder|pretend\w*|vielleicht|eventuell|vermutlich
+    |contrary|iron(?:y|ic\w*)|sarcas\w+|examples?|placeholder|pretend\w*|vielleicht|eventuell|vermutlich
     |wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse
     |i mis(?:read|judged)|beg to differ|most cases|provided that|ignore (?:this|that)|i retract
-    |please verify|old value|fails to|coin flip|ruled out|made (?:this|it|that) up|random (?:choice|pick)
+    |please verify|old value|fails to|coin flip|ruled out|excluded|rejected|double-?check\w*|grain of salt|(?:over|under)statements?|made (?:this|it|that) up|random (?:choice|pick)
     |hard to tell|vérifier|ich rate|geraten|contraire|contrario|verificare|exemplo|piada|chutei|voorbeeld
     |grapje|te controleren|gegokt|przykład|żart|sprawdzenia|zgaduję|угадал|проверить|приклад|вгадав|örnek
     |şaka|tahmin|exempel|skämtar|gissade|eksempel|gættede|spøk|gjettet|příklad|hádal|esimerkki|arvasin
@@ -395,6 +398,7 @@ def is_sentence_in_known_language(text: str, own_words: Collection[str]) -> bool
     those of a JSON value, and names do not count.
     """
     common, total = _count_common_words(_NAME.sub(" ", text), own_words)
+    text = _POLITE.sub("", text)
     runs = "".join(_RUN_CHARACTER.findall(text))
     known = len("".join(_common_runs().findall(text)))
     enough = total if total < 4 else -(-total // (2 if total < 8 else 3))
@@ -432,6 +436,8 @@ _COMMON_RUNS = """
 """
 
 
+# Korean verb endings, which say nothing.
+_POLITE = lazy_regex("(?:했|합|됩|있|이|입)?(?:습니다|니다)")
 _BLANKS = " \t\r\n.!*_`\"')»”"
 _SENTENCE_END = lazy_regex(r"(?<=[.!?])\s+|\n")
 # A word with a capital letter that does not begin a sentence; in German it may be any noun.

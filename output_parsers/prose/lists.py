@@ -8,10 +8,12 @@ around every item are removed. Lists inside of lists are rejected.
 from __future__ import annotations
 
 import re
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
+from .announcements import CLOSING
+from .harmless import takes_back
 
 
 class TextItems(NamedTuple):
@@ -37,10 +39,12 @@ _MARKERS = (
         r"(?P<indent>[ \t]*)(?:[(\[]?(?P<number>\d{1,4})(?:[.):\]](?=\s)|[、．]|[ \t]+[-–—])|#\d{1,4}[.:]?)[ \t]+(?P<item>\S.*)"
     ),
     lazy_regex(r"(?P<indent>[ \t]*)(?:・|(?P<ideographic>\d{1,3})[、．])[ \t]*(?P<item>\S.*)"),
+    lazy_regex(r"(?P<indent>[ \t]*)(?P<chinese>[一二三四五六七八九十])[、.．][ \t]*(?P<item>\S.*)"),
     lazy_regex(r"(?P<indent>[ \t]*)(?P<circled>[①-⑳])[ \t]*(?P<item>\S.*)"),
     lazy_regex(r"(?P<indent>[ \t]*)\(?(?P<letter>[a-zA-Z])[.)][ \t]+(?P<item>\S.*)"),
     lazy_regex(r"(?P<indent>[ \t]*)\(?(?P<roman>[ivx]{1,5}|[IVX]{1,5})[.)][ \t]+(?P<item>\S.*)"),
 )
+_CHINESE = ("", *"一二三四五六七八九十")
 _ROMAN = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
 _QUOTES = (('"', '"'), ("“", "”"), ("`", "`"), ("«", "»"), ("'", "'"))
 # One number with thousands separators or a decimal comma, or several numbers without a space.
@@ -53,14 +57,17 @@ _MAX_ITEM_CHARACTERS = 60
 _NOT_AN_ITEM = lazy_regex(r"\s*[#|*_<>{}\[\]=~]|.*[.!?:;]\s*\Z|.*:\s|.*\|")
 _REMARK_WORDS = r"""
     sorry|okay|ok|hope|please|retry|cannot|can['’]t|could(?:n['’]t| not)|unable|apologi[sz]e|sure|certainly|of course|here|below|above
-    |following|i|i['’](?:m|ll|ve)|me|you|your|there (?:is|are)|nothing|let['’]s|answer|answers|result|results|note
+    |following|done|that['’]s all|end of|final|thinking|i|i['’](?:m|ll|ve)|me|you|your|there (?:is|are)|nothing|let['’]s|answer|answers|result|results|note
 """
 # What a model writes where nothing was found.
 _NO_ANSWER_WORDS = r"""
     none|n/a|unknown|no \w+|not (?:mentioned|available|applicable|specified|stated|found|given|provided|listed|known)
     |unspecified|unavailable|missing|error\w*|failed|failure|try again|no|kein\w*|nicht \w+|unbekannt|aucun\w*|inconnu
     |ningun\w*|desconocido|nessun\w*|nenhum\w*|нет|неизвестно|没有.*|沒有.*|未知|无|無|なし|不明|없음
+    |etc\.?|and (?:so on|more|others)|\.{3}|…|~~
 """
+# Lists that say which of their lines count: check boxes that are empty, crosses, and text that is struck out.
+_NOT_CHOSEN = lazy_regex(r"\s*(?:[-*+•]\s+)?(?:\[ \]|[❌✗✘☐⬜🚫]|~~)")
 _REMARK = lazy_regex(rf"\b(?:{join_lines(_REMARK_WORDS)})\b", re.IGNORECASE)
 _NO_ANSWER = lazy_regex(rf"(?:{join_lines(_NO_ANSWER_WORDS)})(?:\W.*)?", re.IGNORECASE)
 _SENTENCE = lazy_regex(r"\S+ .*[.!?]\s*\Z")
@@ -72,7 +79,7 @@ def split_items(text: str) -> TextItems | None:
     ``1,234`` is rejected, because it may be one item or two.
     """
     lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
+    if not lines or any(map(_NOT_CHOSEN.match, lines)):
         return None
     marked = _without_remarks(lines)
     for kind in _MARKERS:
@@ -103,11 +110,18 @@ def _without_remarks(lines: list[str]) -> list[str]:
     """Return the lines of a list with markers, without the line that announces it and sentences after it."""
     start = 0
     if len(lines) > 1 and lines[0].rstrip(" *_").endswith((":", "：")) and not _has_marker(lines[0]):
+        if takes_back(lines[0]) is not None:  # Do not include:
+            return []
         start = 1
     end = start + len(list(takewhile(_has_marker, lines[start:])))
-    if end == start or not all(_SENTENCE.fullmatch(line) for line in lines[end:]):
+    if end == start or not all(map(_is_harmless, lines[end:])):
         return [] if start == 0 or end > start else lines
     return lines[start:end]
+
+
+def _is_harmless(line: str) -> bool:
+    """Return True if a line after a list is a sentence that takes nothing back."""
+    return _SENTENCE.fullmatch(line) is not None and bool(CLOSING.match(line) or not takes_back(line))
 
 
 def _marked_items(lines: list[str], kind: re.Pattern[str]) -> list[str] | None:
@@ -123,9 +137,17 @@ def _marked_items(lines: list[str], kind: re.Pattern[str]) -> list[str] | None:
         if not _is_at(match.groupdict(), position):
             return None
         items.append(match["item"].strip())
+    if not _are_in_order(matches):
+        return None
     if any(map(_NO_ANSWER.fullmatch, items)) and not all(item.isdigit() for item in items):
         return None
     return _without_commas(items)
+
+
+def _are_in_order(matches: list[re.Match[str]]) -> bool:
+    """Return False if the numbers of lines skip or repeat one, as in "7. Symphony, 9. Symphony"."""
+    numbers = [int(number) for match in matches if (number := match.groupdict().get("number"))]
+    return all(two == one + 1 for one, two in pairwise(numbers))
 
 
 def _is_at(groups: dict[str, str], position: int) -> bool:
@@ -134,6 +156,8 @@ def _is_at(groups: dict[str, str], position: int) -> bool:
         return groups["letter"].lower() == chr(ord("a") + position - 1)
     if groups.get("roman"):
         return position < len(_ROMAN) and groups["roman"].lower() == _ROMAN[position]
+    if groups.get("chinese"):
+        return position < len(_CHINESE) and groups["chinese"] == _CHINESE[position]
     if groups.get("circled"):
         return groups["circled"] == chr(ord("①") + position - 1)
     return True

@@ -98,7 +98,9 @@ LEADS = phrases("""
 """)
 ENDINGS = phrases("""
     Hope this helps!|Let me know if you need anything else.|Feel free to ask if you have any questions.
-    |Is there anything else?|This follows the requested schema.|All values were taken from the text.
+    |Is there anything else?|This is my final answer.|I followed the schema that you gave me.
+    |All fields are included.|Should you need anything else, let me know.|That's it!|Done.|👍
+    |This follows the requested schema.|All values were taken from the text.
     |Explanation: The values are in the first line.|Note that the values come from the first paragraph.
     |Confidence: high|Done.|Ich hoffe, das hilft!|Die Werte stammen aus dem Text.
     |N'hésitez pas à demander.|Los valores están en el texto.|Надеюсь, это поможет!|希望对你有帮助！
@@ -111,7 +113,9 @@ REFUSALS = phrases("""
     |Tôi không thể trả lời.|ฉันไม่รู้|不知道。|分かりません。|모르겠습니다.|لا أعرف.|نمی‌دانم.
     |אני לא יודע.|मुझे नहीं पता।|আমি জানি না।|Sijui.|Hindi ko alam.|No ho sé.|Ni allaf ateb.|Nuk e di.
     |არ ვიცი.|Չգիտեմ։|Білмеймін.|አላውቅም።|I cannot determine this.|I don't know.|Unknown.
-    |There is no such person in the text.|The document is empty.|Error: the tool timed out.
+    |I need more context.|Please send the document.|The text is too short.|Infelizmente, não.
+    |Nemám tušení.|Niestety nie.|Ich weiß es nicht.|There is no such person in the text.
+    |The document is empty.|Error: the tool timed out.
 """)
 LABELS = phrases("""
     Example|Sample|Dummy data|Template|First draft|Schema|Input|Tool result|Cached result|Database row
@@ -124,12 +128,13 @@ RETRACTIONS = phrases("""
     Wait, that is wrong.|Hmm.|Scratch that.|This is not correct.|Ignore the above.|Do not use this.
     |(placeholder)|I made this up.|I guessed.|This might be wrong.|Please verify.
     |Replace the values with the real ones.|The correct answer is different.|But the text says 99.
-    |I retract this.|Sorry, that was for another text.|This is what you sent.|Is that right?|...
-    |[truncated]|and 5 more|Error: max tokens reached|The answer is:|Das stimmt nicht.
-    |Die Werte sind erfunden.|C'est faux.|Es solo un ejemplo.|È sbagliato.|Está errado.|Dat klopt niet.
-    |Det är fel.|To jest błędne.|Je to špatně.|Это неверно.|Bu yanlış.|Ini salah.|Sai rồi.|ผิด
-    |这是错误的。|架空の値です。|틀렸습니다.|هذا خطأ.|זה לא נכון.|Väärin.|Ez rossz.|E greșit.
-    |See on vale.
+    |I confused two people.|I'm only half sure.|More to come.|Part 1 of 2|(to be completed)|Score: 0/10
+    |Confidence: 5%|1/3|🙃|I retract this.|Sorry, that was for another text.|This is what you sent.
+    |Is that right?|...|[truncated]|and 5 more|Error: max tokens reached|The answer is:
+    |Das stimmt nicht.|Die Werte sind erfunden.|C'est faux.|Es solo un ejemplo.|È sbagliato.
+    |Está errado.|Dat klopt niet.|Det är fel.|To jest błędne.|Je to špatně.|Это неверно.|Bu yanlış.
+    |Ini salah.|Sai rồi.|ผิด|这是错误的。|架空の値です。|틀렸습니다.|هذا خطأ.|זה לא נכון.|Väärin.
+    |Ez rossz.|E greșit.|See on vale.
 """)
 TAGS = """
     draft working scratchpad step observation tool_result candidate error no null previous input schema del
