@@ -8,6 +8,7 @@ import select
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
@@ -61,7 +62,7 @@ _ENDLESS = (
 # depending on the version, "SSL certificate problem: X" or "SSL certificate OpenSSL verify result: X (18)"
 _VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
 _CHANGE: Final = Struct("=ii??")  # the arguments of the callback for sockets; only the first two are numbers
-_SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for this option of libcurl
+_SUPPRESS_CONNECT_HEADERS, _QUICK_EXIT = 265, 322  # pycurl has no names for these options of libcurl
 
 
 class WholeResponse(NamedTuple):
@@ -274,6 +275,7 @@ class Multi(Generic[T]):
     def __init__(self, connections: int) -> None:
         self.transfers: dict[pycurl.Curl, T] = {}
         self._changes = bytearray(_CHANGE.size * (4 * connections + 64))
+        self._is_resolving = False  # perhaps, after a transfer that ended before its connection was open
         self._start = 0
         self._offset, self._offsets = ComputedInt(), count()
         self._restart()
@@ -292,6 +294,7 @@ class Multi(Generic[T]):
     def remove(self, transfer: T) -> None:
         """End a transfer, and close its connection unless the response is complete."""
         if self.transfers.pop(transfer.curl, None) is not None:
+            self._is_resolving |= not transfer.curl.getinfo(pycurl.NAMELOOKUP_TIME)
             self._multi.remove_handle(transfer.curl)
 
     def act(self, descriptor: int, events: int) -> None:
@@ -324,7 +327,10 @@ class Multi(Generic[T]):
         """End all transfers and close all connections."""
         for transfer in tuple(self.transfers.values()):
             self.remove(transfer)
-        self._multi.close()
+        if self._is_resolving:  # libcurl waits for the resolver of names, which may take long
+            threading.Thread(target=self._multi.close, daemon=True).start()
+        else:
+            self._multi.close()
 
     def _restart(self) -> None:
         self._start = 0
@@ -333,6 +339,8 @@ class Multi(Generic[T]):
 
     def _end(self, curl: pycurl.Curl, failure: tuple[int, str] | None) -> None:
         transfer = self.transfers.pop(curl)
+        if failure is not None:
+            self._is_resolving |= not curl.getinfo(pycurl.NAMELOOKUP_TIME)
         transfer.end(failure)
         self._multi.remove_handle(curl)
 
@@ -442,6 +450,7 @@ def _connection_options(url: str) -> dict[int, object]:
         pycurl.TCP_KEEPALIVE: 1,
         pycurl.MAXAGE_CONN: IDLE_SECONDS,
         _SUPPRESS_CONNECT_HEADERS: 1,
+        _QUICK_EXIT: 1,  # it would wait for the resolver of names after a timeout
     }
     if trusted.file:
         options[pycurl.CAINFO] = options[pycurl.PROXY_CAINFO] = trusted.file
