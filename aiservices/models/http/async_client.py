@@ -468,10 +468,13 @@ class _LoopSockets:
             self._loop.remove_reader(descriptor)
         if ended & pycurl.POLL_OUT:
             self._loop.remove_writer(descriptor)
-        if begun & pycurl.POLL_IN:
-            self._loop.add_reader(descriptor, self._act, descriptor, pycurl.CSELECT_IN)
-        if begun & pycurl.POLL_OUT:
-            self._loop.add_writer(descriptor, self._act, descriptor, pycurl.CSELECT_OUT)
+        try:
+            if begun & pycurl.POLL_IN:
+                self._loop.add_reader(descriptor, self._act, descriptor, pycurl.CSELECT_IN)
+            if begun & pycurl.POLL_OUT:
+                self._loop.add_writer(descriptor, self._act, descriptor, pycurl.CSELECT_OUT)
+        except OSError:
+            return  # libcurl has closed it without saying so
         if action:
             self._actions[descriptor] = action
 

@@ -317,7 +317,16 @@ class Multi(Generic[T]):
         if start == end:
             return []
         changes = _CHANGE.iter_unpack(self._changes[start:end])
-        return [(descriptor, action % pycurl.POLL_REMOVE) for action, descriptor, _, _ in changes]
+        last: dict[int, int] = {}
+        removed: list[tuple[int, int]] = []
+        for action, descriptor, _, _ in changes:
+            last[descriptor] = action
+            if action == pycurl.POLL_REMOVE:
+                removed.append((descriptor, 0))
+        # a socket that was closed cannot be watched; its number may already belong to the next one
+        return removed + [
+            (descriptor, action) for descriptor, action in last.items() if action < pycurl.POLL_REMOVE
+        ]
 
     def timer(self) -> int | None:
         """Return the milliseconds after which libcurl wants to act, -1 for never, None if nothing changed."""
