@@ -67,6 +67,20 @@ def send_and_reset(*pieces: bytes) -> Action:
     return action
 
 
+def send_and_end_tls(*pieces: bytes) -> Action:
+    """Return an action that sends pieces and ends TLS, but not the connection below it."""
+
+    def action(connection: socket.socket) -> None:
+        send(*pieces)(connection)
+        assert isinstance(connection, ssl.SSLSocket)
+        try:
+            connection.unwrap()
+        except OSError:
+            pass  # the client closed the connection without an answer
+
+    return action
+
+
 def open_tunnel(port: int) -> Action:
     """Return an action that answers CONNECT like a proxy, and forwards everything to a local port."""
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 from weakref import WeakMethod
 
@@ -32,7 +33,8 @@ from .base import (
 from .curl import FAILURES, CurlClient, Multi, Transfer, WholeResponse, header_lines, readable_sockets
 
 _MAX_SELECTED = 240  # Python's select takes 512 sockets on Windows, and a new connection may need two
-_CHECK_SECONDS = 0.001  # calls that start at the same time need not all look for closed connections
+_CHECK_SECONDS = 2e-5  # for each kept connection; calls that start together need not all look for closed ones
+_PAUSE = partial(max, pycurl.READFUNC_PAUSE)  # a function for the body of a request that is not sent yet
 _PRUNE_SECONDS = 2.0  # libcurl closes connections that the server closed once a second, when a request starts
 
 
@@ -119,7 +121,7 @@ class AsyncHttpClient(CurlClient):
         # the sockets of idle connections, and when it was noticed that the server had closed them
         self._kept: dict[int, float | None] = {}
         self._checked_at = 0.0
-        self._has_closed_connection = False
+        self._is_any_closed = False
 
     async def post(
         self, request: HttpRequest, timeout: float | None, *, unread: bool, deadline: float | None = None
@@ -151,9 +153,10 @@ class AsyncHttpClient(CurlClient):
                 transfer = idle.pop() if idle else _AsyncTransfer(self, is_stream=unread)
                 transfer.timeout, transfer.deadline = seconds, deadline
                 try:
-                    transfer.prepare(url, lines, request, timeout)
+                    transfer.prepare(url, lines, request, timeout, must_connect=self._must_connect())
                     response = await send(transfer)
                 except BaseException:
+                    self._note_failure(transfer)
                     self._release(transfer)
                     raise
                 if response.status_code < 300:
@@ -210,17 +213,13 @@ class AsyncHttpClient(CurlClient):
 
     async def _send(self, transfer: _AsyncTransfer) -> WholeResponse:
         transfer.limit(transfer.timeout, transfer.deadline)
-        waiter = transfer.waiter = self._loop.create_future()
-        self._multi.add(transfer)
-        self._act(pycurl.SOCKET_TIMEOUT, 0)
-        await waiter
+        await self._begin(transfer)
         response = transfer.response(transfer.deadline)
         self._release(transfer)
         return response
 
     async def _start_stream(self, transfer: _AsyncTransfer) -> WholeResponse | AsyncStreamedResponse:
-        self._multi.add(transfer)
-        self._act(pycurl.SOCKET_TIMEOUT, 0)
+        self._begin(transfer)
         while (head := transfer.head()) is None:
             if transfer.done:
                 raise transfer.error()
@@ -235,6 +234,27 @@ class AsyncHttpClient(CurlClient):
         response = transfer.response(transfer.deadline)
         self._release(transfer)
         return response
+
+    def _begin(self, transfer: _AsyncTransfer) -> asyncio.Future[None]:
+        """Send the request of a transfer, and return the future that is done when something happens to it."""
+        while self._has_closed_connection():
+            # libcurl may choose it, and notices that only when it has sent the headers
+            transfer.curl.setopt(pycurl.READFUNCTION, _PAUSE)
+            waiter = self._start(transfer)
+            is_reused = not transfer.info(pycurl.NUM_CONNECTS)
+            transfer.send_body()
+            if not (is_reused and transfer.has_response):
+                self._act(pycurl.SOCKET_TIMEOUT, 0)
+                return waiter
+            self._multi.remove(transfer)
+            transfer.rewind()
+        return self._start(transfer)
+
+    def _start(self, transfer: _AsyncTransfer) -> asyncio.Future[None]:
+        waiter = transfer.waiter = self._loop.create_future()
+        self._multi.add(transfer)
+        self._act(pycurl.SOCKET_TIMEOUT, 0)
+        return waiter
 
     def _release(self, transfer: _AsyncTransfer) -> None:
         """Keep a transfer for other requests if its response has ended, else close its connection."""
@@ -297,22 +317,25 @@ class AsyncHttpClient(CurlClient):
             self._timer_at = None
             self._act(pycurl.SOCKET_TIMEOUT, 0)
 
-    def must_connect(self) -> bool:
-        """Return True if libcurl could choose a connection that was closed or has unrequested data."""
+    def _has_closed_connection(self) -> bool:
+        """Return True if the server closed a kept connection, or sent data that was not requested.
+
+        libcurl itself looks for closed connections only once a second.
+        """
         if not self._kept:
             return False
         now = self._loop.time()
-        if now - self._checked_at > _CHECK_SECONDS:
+        if self._is_any_closed or now - self._checked_at > _CHECK_SECONDS * len(self._kept):
             self._checked_at = now
-            self._has_closed_connection = False
+            self._is_any_closed = False
             for descriptor, is_open in readable_sockets(self._kept):
                 since = self._kept[descriptor] or now
                 if is_open and now - since < _PRUNE_SECONDS:
                     self._kept[descriptor] = since
-                    self._has_closed_connection = True
+                    self._is_any_closed = True
                 else:  # libcurl has closed it, and the number may now belong to another file
                     del self._kept[descriptor]
-        return self._has_closed_connection
+        return self._is_any_closed
 
     def _forget(self) -> list[object]:
         connections = [self._multi, *self._multi.transfers.values(), *self._idle, *self._idle_streams]
@@ -376,8 +399,19 @@ class _AsyncTransfer(Transfer):
             self.curl.setopt(pycurl.HEADERFUNCTION, receive_head.send)
             self.curl.setopt(pycurl.WRITEFUNCTION, receive_body.send)
 
-    def _must_connect(self) -> bool:
-        return self._client.must_connect()
+    def _has_closed_connection(self) -> bool:
+        return False  # the client looks at all connections, of which libcurl chooses one
+
+    @property
+    def has_response(self) -> bool:
+        """True if the transfer has ended, or if anything has arrived."""
+        return self.has_ended or bool(self._head)
+
+    def send_body(self) -> None:
+        """Continue a transfer whose body was held back."""
+        self.curl.setopt(pycurl.READFUNCTION, self._body.read)
+        if not self.has_ended:
+            self.curl.pause(pycurl.PAUSE_CONT)
 
     def end(self, failure: tuple[int, str] | None) -> None:
         self.failure, self.done = failure, failure is None

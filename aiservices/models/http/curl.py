@@ -61,6 +61,7 @@ _ENDLESS = (
 )  # bytes of a stream; libcurl ignores a length that no number can hold if there is no limit
 # depending on the version, "SSL certificate problem: X" or "SSL certificate OpenSSL verify result: X (18)"
 _VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
+_DISTRUST_SECONDS = 60.0
 _CHANGE: Final = Struct("=ii??")  # the arguments of the callback for sockets; only the first two are numbers
 _SUPPRESS_CONNECT_HEADERS, _QUICK_EXIT = 265, 322  # pycurl has no names for these options of libcurl
 
@@ -126,6 +127,7 @@ class Transfer:
         self.interrupts: list[BaseException] = []
         self._head: list[bytes] = []
         self._pieces: list[bytes] = []
+        self._body = BytesIO()
         self._lines: list[bytes] | None = None
         self._method = "POST"
         self._socket = -1  # of the last request, if its connection is kept
@@ -136,13 +138,23 @@ class Transfer:
         self.curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
         self.curl.setopt(pycurl.WRITEFUNCTION, self._pieces.append)
 
-    def prepare(self, url: str, lines: list[bytes], request: HttpRequest, timeout: float | None) -> None:
-        """Set the URL, header lines, body and connection timeout of the next HTTP request."""
+    def prepare(
+        self,
+        url: str,
+        lines: list[bytes],
+        request: HttpRequest,
+        timeout: float | None,
+        *,
+        must_connect: bool,
+    ) -> None:
+        """Set the URL, header lines, body and connection timeout of the next HTTP request.
+
+        With ``must_connect``, the request has a connection of its own.
+        """
         curl = self.curl
-        curl.setopt(pycurl.FRESH_CONNECT, self._must_connect())
-        self.failure, self.done = None, False
-        self._head.clear()
-        self._pieces.clear()
+        curl.setopt(pycurl.FRESH_CONNECT, must_connect or self._has_closed_connection())
+        curl.setopt(pycurl.FORBID_REUSE, must_connect)
+        self.rewind()
         if url != self.url:
             self.url = url
             curl.setopt(pycurl.URL, url)
@@ -160,8 +172,16 @@ class Transfer:
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, connect_timeout)
         # libcurl repeats a request when a reused connection breaks, so the model may be billed twice. It
         # cannot repeat a body that it reads from a function.
-        curl.setopt(pycurl.READFUNCTION, BytesIO(request.body).read)
+        self._body = BytesIO(request.body)
+        curl.setopt(pycurl.READFUNCTION, self._body.read)
         curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(request.body))
+
+    def rewind(self) -> None:
+        """Forget what happened since the request was prepared."""
+        self.failure, self.done = None, False
+        self._head.clear()
+        self._pieces.clear()
+        self._body.seek(0)
 
     def limit(self, timeout: float, deadline: float | None) -> None:
         """Limit the seconds of the whole transfer; raise DeadlineError if the deadline has passed."""
@@ -230,8 +250,8 @@ class Transfer:
         self.failure, self.done = failure, failure is None
         self._socket = self.curl.getinfo(pycurl.ACTIVESOCKET)
 
-    def _must_connect(self) -> bool:
-        """Return True if the kept connection was closed or has unrequested data.
+    def _has_closed_connection(self) -> bool:
+        """Return True if the server closed the kept connection, or sent data that was not requested.
 
         libcurl itself looks for closed connections only once a second.
         """
@@ -368,6 +388,7 @@ class CurlClient(BaseHttpClient):
         self._lines = header_lines(self._base.headers)
         self._options = _connection_options(self._base.url(""))
         self._urls: dict[str, str] = {}
+        self._distrusts_until = 0.0  # when connections may be reused again, in the time of time.monotonic()
         _CLIENTS.add(self)
 
     def _target(self, request: HttpRequest) -> tuple[str, Mapping[str, str], list[bytes]]:
@@ -381,6 +402,17 @@ class CurlClient(BaseHttpClient):
             return url, self._base.headers, self._lines
         headers = {**self._base.headers, **validate_headers(request.headers)}
         return url, headers, header_lines(headers)
+
+    def _must_connect(self) -> bool:
+        """Return True if a reused connection broke lately before a response arrived.
+
+        A server that closes a connection over TLS right after a response is not noticed otherwise.
+        """
+        return self._distrusts_until > 0 and time.monotonic() < self._distrusts_until
+
+    def _note_failure(self, transfer: Transfer) -> None:
+        if transfer.failure is not None and transfer.failure[0] == pycurl.E_SEND_FAIL_REWIND:
+            self._distrusts_until = time.monotonic() + _DISTRUST_SECONDS
 
     def _forget(self) -> list[object]:
         """Forget all connections without closing them, and return what holds them."""

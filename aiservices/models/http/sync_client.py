@@ -165,11 +165,12 @@ class SyncHttpClient(CurlClient):
         except IndexError:
             transfer = _WholeTransfer(self._options)
         try:
-            transfer.prepare(url, lines, request, timeout)
+            transfer.prepare(url, lines, request, timeout, must_connect=self._must_connect())
             transfer.limit(READ_SECONDS if timeout is None else timeout, deadline)
             transfer.perform()
             response = transfer.response(deadline)
         except BaseException:
+            self._note_failure(transfer)
             transfer.close()
             raise
         self._release(self._idle, transfer)
@@ -187,17 +188,19 @@ class SyncHttpClient(CurlClient):
             transfer = self._idle_streams.pop()
         except IndexError:
             transfer = _StreamTransfer(self._options)
+        must_connect = self._must_connect()
         try:
             try:
-                transfer.prepare(url, lines, request, timeout)
+                transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
             except pycurl.error:
                 # The garbage collector, which ended an abandoned stream, may have closed the handle that the
                 # stream gave back.
                 transfer = _StreamTransfer(self._options)
-                transfer.prepare(url, lines, request, timeout)
+                transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
             head = transfer.start(READ_SECONDS if timeout is None else timeout, deadline)
             return StreamedResponse(*head, self, transfer)
         except BaseException:
+            self._note_failure(transfer)
             transfer.close()
             raise
 

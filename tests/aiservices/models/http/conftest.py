@@ -206,7 +206,8 @@ class EchoServer:
     def __init__(self, context: ssl.SSLContext | None = None, delay: float = 0.0) -> None:
         self.opened = self.request_count = 0
         self._context = context
-        self._delay = delay
+        self.delay = delay
+        self._open: list[asyncio.StreamWriter] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -227,6 +228,10 @@ class EchoServer:
         self._thread.join(MAX_WAIT)
         self._loop.close()
 
+    def close_a_connection(self) -> None:
+        """Close the oldest connection."""
+        self._loop.call_soon_threadsafe(self._open.pop(0).close)
+
     async def _end(self) -> None:
         self._server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -237,13 +242,14 @@ class EchoServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened += 1
+        self._open.append(writer)
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = CONTENT_LENGTH.search(head)
                 body = json.loads(await reader.readexactly(int(length[1]) if length else 0))
                 self.request_count += 1
-                await asyncio.sleep(self._delay)
+                await asyncio.sleep(self.delay)
                 writer.write(_echo(body["messages"][-1]["content"]))
                 await writer.drain()
         except (OSError, EOFError, asyncio.CancelledError):

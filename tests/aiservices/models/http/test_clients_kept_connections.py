@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import openai
 import pytest
-from faulty_server import BODY, Action, FaultyServer, http_response, send, send_and_close, send_and_reset
+from faulty_server import (
+    BODY,
+    Action,
+    FaultyServer,
+    http_response,
+    send,
+    send_and_close,
+    send_and_end_tls,
+    send_and_reset,
+)
 
 from aiservices import Budget, create, user_message
 from aiservices.models.errors import ModelConnectionError, ModelError
 from aiservices.models.http import curl
 from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.requests import ChatRequest
 
 MakeCaller = Callable[[str], Any]
 
@@ -44,6 +55,45 @@ def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
             assert client.ask() == "Hi"
             assert server.settled(0)
         assert len(server.requests) == server.opened == 4
+
+
+def test_only_the_connections_that_the_server_closed_are_replaced(echo: Any) -> None:
+    async def ask() -> None:
+        async with OpenAiChatModel("m", base_url=echo.base_url, api_key="k") as model:
+
+            async def ask_many(count: int) -> None:
+                calls = (model.acomplete(ChatRequest.of(f"{call}")) for call in range(count))
+                replies = await asyncio.gather(*calls)
+                assert [reply.text for reply in replies] == [f"{call}" for call in range(count)]
+
+            echo.delay = 0.1
+            await ask_many(20)
+            echo.delay = 0.0
+            assert echo.opened == 20
+            for _ in range(10):
+                echo.close_a_connection()
+                await asyncio.sleep(0.01)
+                await ask_many(1)
+            assert echo.opened == 20
+            await ask_many(5)
+            assert echo.opened == 20
+
+    asyncio.run(ask())
+
+
+def test_connections_that_end_right_after_a_response_over_tls_are_noticed(
+    make_caller: MakeCaller, trusted: Any
+) -> None:
+    with FaultyServer(send_and_end_tls(http_response()), context=trusted.server()) as server:
+        client = make_caller(server.base_url)
+        outcomes = []
+        for _ in range(6):
+            try:
+                outcomes.append(client.ask())
+            except ModelConnectionError:
+                outcomes.append("")
+        assert outcomes.count("") <= 1
+        assert outcomes[-1] == "Hi"
 
 
 @pytest.mark.parametrize("act", [send_and_close(), send_and_reset()], ids=["FIN", "RST"])
