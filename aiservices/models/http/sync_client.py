@@ -351,14 +351,17 @@ class _Poll:
 
     def watch(self, descriptor: int, action: int) -> None:
         """Change what a socket is watched for; 0 ends it."""
-        if self._poll is None:
+        was_watched = self._actions.pop(descriptor, 0)
+        if action:
             self._actions[descriptor] = action
-        elif not action:
-            self._poll.unregister(descriptor)
-        else:
+        if self._poll is None:
+            return
+        if action:
             reading = select.POLLIN if action & pycurl.POLL_IN else 0
             writing = select.POLLOUT if action & pycurl.POLL_OUT else 0
             self._poll.register(descriptor, reading | writing)
+        elif was_watched:
+            self._poll.unregister(descriptor)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
         """Wait until sockets are ready, and return a list of sockets with their events as libcurl flags."""
