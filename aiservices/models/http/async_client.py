@@ -237,13 +237,15 @@ class AsyncHttpClient(CurlClient):
 
     def _begin(self, transfer: _AsyncTransfer) -> asyncio.Future[None]:
         """Send the request of a transfer, and return the future that is done when something happens to it."""
-        while self._has_closed_connection():
-            # libcurl may choose it, and notices that only when it has sent the headers
+        for _ in range(len(self._kept)):
+            if not self._has_closed_connection():
+                break
+            # libcurl may choose it, and notices only after it has sent the headers that it was closed
             transfer.curl.setopt(pycurl.READFUNCTION, _PAUSE)
             waiter = self._start(transfer)
             is_reused = not transfer.info(pycurl.NUM_CONNECTS)
             transfer.send_body()
-            if not (is_reused and transfer.has_response):
+            if not (is_reused and transfer.has_response) or transfer.interrupts:
                 self._act(pycurl.SOCKET_TIMEOUT, 0)
                 return waiter
             self._multi.remove(transfer)
