@@ -68,6 +68,7 @@ class Kind(NamedTuple):
 
 KINDS = (
     Kind("100 requests a second", 100),
+    Kind("200 requests a second", 200),
     Kind("100 requests a second, with Retry-After", 100, retry_after=True),
     Kind("600 requests in each 10 seconds", 60, window=10),
     Kind("20 requests at the same time", in_flight=20),

@@ -862,7 +862,7 @@ class Job:
         if self._spool is None:
             self._spool = temporary_file(self)
             with self._spool.open("wb") as file:
-                for row in self.table.rows():
+                for row in islice(self.table.rows(), self.settings.limit):  # it may have no end
                     pickle.dump(row, file, pickle.HIGHEST_PROTOCOL)
         return _unpickled(self._spool)
 

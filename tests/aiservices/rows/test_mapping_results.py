@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -180,3 +181,10 @@ def test_a_dataframe_can_be_made_in_an_event_loop() -> None:
         ).dataframe()
 
     assert list(asyncio.run(run()).team) == ["a", "b"]
+
+
+def test_a_limit_ends_an_iterator_without_an_end() -> None:
+    endless = ({"text": str(number)} for number in itertools.count())
+    rows = map_rows(create(Desk, model()).ticket, endless, limit=3)
+    assert [row.value.team for row in sorted(rows, key=lambda row: row.number)] == ["0", "1", "2"]
+    assert len(rows) == 3
