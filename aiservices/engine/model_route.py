@@ -467,8 +467,11 @@ class ModelFailover:
 
 
 def _in_turn(model: ChatModel) -> ChatModel:
-    """Return the model, with a queue in front of it if it answers only so many requests at a time."""
-    if model.capabilities.max_concurrency is None:
+    """Return the model, with a queue in front of it if it answers only so many requests at a time.
+
+    A model with the attribute ``has_queue`` has one itself.
+    """
+    if model.capabilities.max_concurrency is None or getattr(model, "has_queue", False):
         return model
     from ..models.limits import PermitChatModel, QueuedChatModel  # few models have such a limit
 

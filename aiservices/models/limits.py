@@ -495,14 +495,11 @@ _registry_lock = threading.Lock()
 
 
 def limiter_for(model: ChatModel) -> Limiter:
-    """Return the rate limiter of a model, shared by all models with the same server and API key.
-
-    Embedded models share it if they have the same ``runtime_id``.
-    """
-    place = getattr(model, "endpoint", None) or getattr(model, "runtime_id", None)
+    """Return the rate limiter of a model, shared by all models with the same server and API key."""
+    endpoint = getattr(model, "endpoint", None)
     with _registry_lock:
-        if isinstance(place, str):
-            return _by_address.setdefault((place, getattr(model, "account", "")), Limiter())
+        if isinstance(endpoint, str):
+            return _by_address.setdefault((endpoint, getattr(model, "account", "")), Limiter())
         return _by_model.setdefault(model, Limiter())
 
 
@@ -644,7 +641,10 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
 
 
 class QueuedChatModel(PermitChatModel):
-    """A chat model that sends another model at most ``Capabilities.max_concurrency`` requests at a time."""
+    """A chat model that sends another model at most ``Capabilities.max_concurrency`` requests at a time.
+
+    A stream keeps its place until it has been read to its end or closed.
+    """
 
     _waits_for = ()
 
@@ -663,7 +663,8 @@ def _without_limits(model: ChatModel) -> tuple[ChatModel, tuple[Limits, ...]]:
 
 
 def _limiter_with(model: ChatModel, *bounds: Limits) -> Limiter:
-    limiter, most = limiter_for(model), model.capabilities.max_concurrency
+    limiter = limiter_for(model)
+    most = None if getattr(model, "has_queue", False) else model.capabilities.max_concurrency
     for one in bounds if most is None else (*bounds, Limits(max_concurrency=most)):
         limiter.add_bounds(one)
     return limiter

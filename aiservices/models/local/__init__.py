@@ -35,7 +35,7 @@ from ..errors import (
 )
 from ..messages import ChatReply, ReplyDelta
 from ..request_checks import REQUEST_CHECKS
-from ..requests import ChatOptions, ChatRequest, ToolSpecification, check_model_options
+from ..requests import ChatOptions, ChatRequest, ToolSpecification, WaitingTime, check_model_options
 from .prompting import (
     ANY_OBJECT,
     JsonObject,
@@ -75,11 +75,14 @@ class LocalChatModel(PickledByArguments):
     Raises DefinitionError if the weights are unknown or not on this machine, or if a setting is out of range.
 
     The weights are loaded at the first request. Models with the same weights and settings share them. One
-    request runs at a time; others wait. In services, the wait is not time of the call.
+    request runs at a time; others wait. The wait is not time of the call, and does not count for ``timeout``.
 
     A reply has at most four tool calls, none of them twice. SmolLM2 is too small to choose tools, so its
     ``capabilities.tools`` is False. The option ``extra_headers`` has no effect.
     """
+
+    # Its requests wait here, and not at a limiter: a reply is written to its end, however slowly it is read.
+    has_queue = True
 
     def __init__(
         self,
@@ -141,11 +144,6 @@ class LocalChatModel(PickledByArguments):
         """What the answers depend on besides the request, for the response cache."""
         return repr((self._settings, self._options, self._system_message))
 
-    @property
-    def runtime_id(self) -> str:
-        """What the models that share loaded weights have in common."""
-        return repr(self._settings)
-
     def complete(self, request: ChatRequest) -> ChatReply:
         """Send a chat request to the embedded llama.cpp model and return the reply."""
         *_, last = self.stream(request)
@@ -198,7 +196,8 @@ class LocalChatModel(PickledByArguments):
         if request.deadline is not None:
             seconds = max(request.deadline - time.monotonic(), 0.0)
             timeout = seconds if timeout is None else min(timeout, seconds)
-        job = Job(partial(load_runtime, settings), body, reply_constraint(request), timeout)
+        waiting = WaitingTime(request.waiting)
+        job = Job(partial(load_runtime, settings), body, reply_constraint(request), timeout, waiting)
         has_tools = callable_tools(request) is not None
         return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
@@ -225,7 +224,8 @@ class Job:
     """One request to the embedded llama.cpp model, running in its own thread.
 
     ``get_runtime`` is called in the thread, because loading a model takes seconds. ``timeout`` is in seconds
-    from the creation of the job; it includes loading, and waiting while other requests run.
+    from the creation of the job; it includes loading, but not waiting while other requests run, which
+    ``waiting`` measures.
     """
 
     def __init__(
@@ -234,7 +234,9 @@ class Job:
         body: JsonObject,
         constraint: ReplyConstraint,
         timeout: float | None,
+        waiting: WaitingTime,
     ) -> None:
+        self._waiting = waiting
         self._get_runtime, self._body, self._constraint = get_runtime, body, constraint
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -265,7 +267,7 @@ class Job:
         error: Exception | None = None
         try:
             runtime = self._get_runtime()
-            runtime.chat(self._body, self._constraint, receive, self._stopped)
+            runtime.chat(self._body, self._constraint, receive, self._stopped, self._waiting)
         except Exception as raised:
             error = raised
         finally:
@@ -284,7 +286,9 @@ class Job:
 
     def remaining_seconds(self) -> float | None:
         """Return the seconds until the timeout of the model request, or None if it has no timeout."""
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        if self._deadline is None:
+            return None
+        return max(0.0, self._deadline + self._waiting.seconds - time.monotonic())
 
     def timeout_error(self) -> ModelTimeoutError:
         """Return the error for a model request that did not finish within its timeout."""
@@ -323,6 +327,8 @@ def run_job(job: Job) -> Generator[JsonObject, None, None]:
             try:
                 item = inbox.get(timeout=job.remaining_seconds())
             except queue.Empty:
+                if job.remaining_seconds():  # it has waited for its turn
+                    continue
                 raise job.timeout_error() from None
             if isinstance(item, _JobEnd):
                 if item.error is not None:
@@ -355,6 +361,8 @@ async def arun_job(job: Job) -> AsyncGenerator[JsonObject, None]:
             try:
                 item = await asyncio.wait_for(inbox.get(), job.remaining_seconds())
             except TimeoutError:
+                if job.remaining_seconds():
+                    continue
                 raise job.timeout_error() from None
             if isinstance(item, _JobEnd):
                 if item.error is not None:
@@ -453,6 +461,7 @@ class Runtime:
         constraint: ReplyConstraint,
         receive: Callable[[JsonObject], bool],
         stopped: threading.Event,
+        waiting: WaitingTime,
     ) -> None:
         """Run a chat request in llama.cpp, and call ``receive`` with each chunk of the reply.
 
@@ -460,9 +469,10 @@ class Runtime:
         before it starts. Later errors arrive as a chunk with the key ``error``.
         """
         # The lock is polled, so that a request that waits can be stopped too.
-        while not self._request_lock.acquire(timeout=0.05):
-            if stopped.is_set():
-                return
+        with waiting:
+            while not self._request_lock.acquire(timeout=0.05):
+                if stopped.is_set():
+                    return
         try:
             if stopped.is_set():
                 return

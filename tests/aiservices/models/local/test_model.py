@@ -10,14 +10,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
+from aiservices import create, user_message
 from aiservices.models.base import Capabilities, ChatModel
 from aiservices.models.errors import (
     BadRequestError,
@@ -30,7 +31,13 @@ from aiservices.models.local import LocalChatModel, load_runtime
 from aiservices.models.local.weights import is_ready, weights_named, weights_path
 from aiservices.models.messages import AiMessage, FinishReason, ReplyDelta, SystemMessage, UserMessage
 from aiservices.models.registry import find_model
-from aiservices.models.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
+from aiservices.models.requests import (
+    ChatOptions,
+    ChatRequest,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    WaitingTime,
+)
 
 SMALL = weights_named("smollm2")
 
@@ -229,6 +236,33 @@ class TestConcurrency:
 
         asyncio.run(cancel())
         assert threads_left() == []
+
+    def test_the_time_in_its_queue_is_not_time_of_a_request(self, model: LocalChatModel) -> None:
+        options = ChatOptions(max_tokens=10, extra_body={"grammar": 'root ::= "forty-two"'})
+        request = ChatRequest.of("Say something.", options=options)
+        model.complete(request)
+        lock = load_runtime(model._settings)._request_lock
+        with ThreadPoolExecutor(1) as pool:
+            with lock:  # as if another request were running
+                waiting = WaitingTime()
+                limited = replace(request, deadline=time.monotonic() + 0.3, waiting=waiting)
+                answer = pool.submit(lambda: list(model.stream(limited)))
+                time.sleep(1.0)
+                assert not answer.done()
+            with suppress(ModelTimeoutError):  # on a machine that needs more than 0.3 seconds for the reply
+                assert answer.result()[-1].reply is not None
+        assert waiting.seconds > 0.8
+
+    def test_a_call_in_a_loop_over_a_stream_of_the_model_is_answered(self, model: LocalChatModel) -> None:
+        class Talks(Protocol):
+            @user_message("{{text}}")
+            def pieces(self, text: str) -> Iterator[str]: ...
+
+            @user_message("{{text}}")
+            def reply(self, text: str) -> str: ...
+
+        talks = create(Talks, model, options=ChatOptions(extra_body={"grammar": 'root ::= "forty-two"'}))
+        assert {talks.reply("x") for _ in talks.pieces("x")} == {"forty-two"}
 
     def test_models_with_the_same_weights_share_a_runtime(self, model: LocalChatModel) -> None:
         other = LocalChatModel("smollm2", context_tokens=1024, system_message="Be brief.")
