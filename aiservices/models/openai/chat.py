@@ -467,7 +467,7 @@ class ChatStreamReader(EventStreamReader):
 
     def _last_deltas(self) -> list[ReplyDelta]:
         if not self._has_choices:
-            raise NoChoicesError
+            raise UnreadableReplyError("it has no choices")
         calls = _calls_of(self._calls) if self._calls else ()
         thoughts, contents = "".join(self._thoughts) or None, _images(self._images) if self._images else ()
         message = AiMessage(self.text, calls, thoughts, contents=contents)
