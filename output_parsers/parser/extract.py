@@ -26,6 +26,7 @@ _WRAPPING_RULE = "fence or tag taken off"
 _JSON_LINES_RULE = "JSON Lines"
 
 _MAX_CANDIDATES = 1000  # a reply with more JSON values is not an answer, except JSON Lines
+_MANY_VALUES = f"the reply contains more than {_MAX_CANDIDATES} JSON values"
 # Each broken value costs a search for its closing bracket, and a reply with so many of them is not an answer.
 _MAX_BROKEN_VALUES = 300
 
@@ -204,7 +205,7 @@ class ReplyText(NamedTuple):
         text = self.text
         candidates: list[Candidate] = []
         spans: list[_Span] = []
-        position = broken = broken_end = lower = 0
+        position = broken = broken_end = lower = remarks = 0
         has_broken = False
         fences = _Fences(text)
         while opening := _OPENING.search(text, position):
@@ -231,7 +232,12 @@ class ReplyText(NamedTuple):
             if _is_denied(text, start, end):
                 lower = end
                 continue
-            if _is_no_value(text, start, end, value) or self._is_remark(start, end, value):
+            if _is_no_value(text, start, end, value):
+                continue
+            if self._is_remark(start, end, value):
+                remarks += 1
+                if remarks > _MAX_CANDIDATES:
+                    raise ValidationFailure(Problem("$", _MANY_VALUES))
                 continue
             fences.advance(start, end)
             surrounded = start > 0 or end < len(text)  # the text has no white space at its ends
@@ -441,8 +447,7 @@ def _refuse_many_values(text: str, spans: list[_Span]) -> None:
     # the earlier values were checked when the limit was exceeded for the first time
     new = spans if len(spans) == _MAX_CANDIDATES + 1 else spans[-2:]
     if not all(_is_end_of_line(text, one.end, next_.start) for one, next_ in pairwise(new)):
-        message = f"the reply contains more than {_MAX_CANDIDATES} JSON values"
-        raise ValidationFailure(Problem("$", message))
+        raise ValidationFailure(Problem("$", _MANY_VALUES))
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
