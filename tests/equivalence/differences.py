@@ -171,6 +171,12 @@ ON_PURPOSE = [
         ("how-to/own-types.md", "A type with a `SecretStr` is refused by all of them"),
     ),
     Rule(
+        "A prompt does not contain the asterisks of a SecretStr, or bytes.",
+        "argument.*",
+        lambda case: has_secret(case) or case.name in ("bytes", "bytes, empty", "validator: Decoded"),
+        ("how-to/own-types.md", "An argument with a `SecretStr` or `bytes` in a prompt is an error"),
+    ),
+    Rule(
         "A client cannot send a value that the validators of the server would change, or a SecretStr.",
         "argument of a remote client",
         lambda case: case.name in ("validator: Discounted", "validator: Doubled") or has_secret(case),
