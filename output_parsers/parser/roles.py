@@ -22,7 +22,12 @@ from typing import NamedTuple
 from ..lazy_regex import join_lines, lazy_regex
 from ..prose import word_set
 from ..prose.announcements import AGREEMENT, CLOSING, is_announced
-from ..prose.harmless import find_unknown_word, is_sentence_in_known_language, takes_back
+from ..prose.harmless import (
+    find_unknown_word,
+    is_personal_remark,
+    is_sentence_in_known_language,
+    takes_back,
+)
 
 
 class Role(Enum):
@@ -260,17 +265,8 @@ _REFUSES = lazy_regex(
     r""
     rf"|(?:i (?:can(?:not|['’]t)|do(?: not|n['’]t))|unable to) (?:answer|know|determine|help|comply|say|tell|do|extract|identify){_REQUEST}\W*\Z"
 )
-# What models say of their work in the first person, and words of endings and of sentences that describe JSON.
+# Words of endings and of sentences that describe JSON.
 _LIST_MARK = lazy_regex(r"\A\W*\d{1,4}[.)](?!\d)")
-_FIRST_PERSON = lazy_regex(r"(?<!\w)i(?:['’]\w+)?(?!\w)|\Aplease\b")
-_OF_WORK = lazy_regex(
-    r"(?<!\w)i(?:['’]ve|['’]ll|['’]d| have| will| can| should| must| am going to)?(?: also| now| then| just| have| been)*"
-    r" (?:extract\w*|us(?:e|ed|ing)|follow\w*|took|take|taken|includ\w*|kept|keep|find|found|see|set|read|analy[sz]\w*"
-    r"|cho?ose|chosen|identif\w*|list\w*|add\w*|convert\w*|format\w*|return\w*|creat\w*|generat\w*|produc\w*|structur\w*"
-    r"|summari[sz]\w*|translat\w*|classif\w*|look\w*|go|went|write|wrote|give|provide\w*|parse\w*|put|mark\w*|focus|adapt|know"
-    r"|think|understand|hope|would|need to|want to|left|be happy|happy)\b"
-    r"|i (?:could|can|did)(?: not|n['’]t) (?:find|see|locate)|let me|can i|i am happy|i['’]m happy|please (?:find|see|note)|as i|before i|so i|i (?:need|have|want) to"
-)
 _VERBS = word_set(
     """
     is are was were has have had been contains contain includes include included follows matches match represents
@@ -471,7 +467,7 @@ def _objection(sentence: str, value: _Value) -> str | None:
     if _REFUSES.search(folded) or "?" in folded:
         return folded[-40:]
     folded = _HARMLESS_PHRASES.sub(" ", folded)
-    if _FIRST_PERSON.search(folded) and not _OF_WORK.search(folded):
+    if is_personal_remark(folded):
         return folded[:40]
     if _LETTER.search(folded):
         unknown = find_unknown_word(_DIGITS.sub(" ", folded), value.words)

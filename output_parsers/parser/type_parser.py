@@ -73,6 +73,8 @@ from .reasoning import may_have_reasoning
 
 T = TypeVar("T")
 _JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
+_GOES_ON = lazy_regex(r"\s(?:\.{3}|…|\[(?:…|\.{3})\])\s*\Z")
+_LONGEST_ELLIPSIS = 40  # characters
 # Characters that cannot be seen; joiners (U+200C, U+200D) belong to words and emoji.
 _WITHOUT_WIDTH = lazy_regex("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\u180e]")
 # A word of a name in camel case or snake case.
@@ -333,6 +335,8 @@ class TypeParser(Generic[T]):
         text = reply.text
         if self._accepts_prose and not (self.node.any_text or isinstance(self._value_node, ListNode)):
             text = _WITHOUT_WIDTH.sub("", text)
+            if _GOES_ON.search(text, max(0, len(text) - _LONGEST_ELLIPSIS)):
+                raise cursor.failure(f"expected {self.node.kind}; the text goes on after it", text)
             bare = without_small_talk(text)
             if bare != text:
                 cursor.record_dropped("words around the answer left out")

@@ -27,6 +27,7 @@ from .harmless import (
     asks_or_relates,
     find_unknown_word,
     is_in_known_language,
+    is_personal_remark,
     takes_back,
     without_negations,
 )
@@ -191,6 +192,8 @@ class ChoiceMatcher(Generic[T]):
         denied = takes_back(without_negations(explanation) if explains_no else explanation)
         if denied is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
+        if is_personal_remark(explanation):
+            raise NoMatch(_UNCLEAR)
         if self._are_letters and len(explanation) <= _MAX_OPTION_TEXT:
             return True  # the text of the option, as in "B. Paris"
         return is_in_known_language(explanation)

@@ -363,16 +363,44 @@ _HEDGES = r"""
 _TAKES_BACK = lazy_regex(
     rf"(?<!\w)(?:{join_lines(_NEGATIONS)}|{join_lines(_HEDGES)})(?!\w)"
     r"|(?:\A|[.!?,;]\s*)wait(?!\w)|take (?:that|it) back|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
-    r"|[不没沒非未无無别否勿反錯错]|間違|틀[렸린]|可能|猜|例子|核实|例です|要確認|예시|농담|추측|违う|違う|虚构|虛構|编造|編造|架空|仮の|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+    r"|[不没沒非未无無别否勿反錯错]|間違|틀[렸린]|可能|猜|例子|核实|例です|要確認|예시|농담|추측|违う|違う|抱歉|遗憾|죄송|모르|유감|착각|참고|残念|参考|虚构|虛構|编造|編造|架空|仮の|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+)
+# What models say of their work in the first person.
+_FIRST_PERSON = lazy_regex(r"(?<!\w)i(?:['’]\w+)?(?!\w)|\Aplease\b")
+_OF_WORK = lazy_regex(
+    r"(?<!\w)i(?:['’]ve|['’]ll|['’]d| have| will| can| should| must| am going to)?(?: also| now| then| just| have| been)*"
+    r" (?:extract\w*|us(?:e|ed|ing)|follow\w*|took|take|taken|includ\w*|kept|keep|find|found|see|set|read|analy[sz]\w*"
+    r"|cho?ose|chosen|identif\w*|list\w*|add\w*|convert\w*|format\w*|return\w*|creat\w*|generat\w*|produc\w*|structur\w*"
+    r"|summari[sz]\w*|translat\w*|classif\w*|look\w*|go|went|write|wrote|give|provide\w*|parse\w*|put|mark\w*|focus|adapt|know"
+    r"|think|understand|hope|would|need to|want to|left|be happy|happy)\b"
+    r"|i (?:could|can|did)(?: not|n['’]t) (?:find|see|locate)|let me|can i|i am happy|i['’]m happy|please (?:find|see|note)|as i|before i|so i|i (?:need|have|want) to"
+)
+# What a sentence after an answer says of the answer, and not of its reasons.
+_RETRACTION = lazy_regex(
+    r"(?:made|make it) up|invented|fabricated|fictional|fictitious|placeholders?|(?:a|just a) sample|template|draft|disregard"
+    r"|ignore (?:the above|that)|for illustration|an illustration|continued|more to come|(?:to|will) follow\b|and so on"
+    r"|the (?:real|right|correct|true|actual) (?:answer|value)|(?:outdated|superseded|synthetic|fake)\W*\Z|another document"
+    r"|different person|with caution|my bad|you should (?:verify|check)|replace the|fill in|adjust the|was the input"
+    r"|answer is unknown|impossible to (?:say|tell|know)|in (?:reality|fact),? it|the text (?:was missing|is too short)"
+    r"|it should be|\A\W*but (?:the|it|in)\b|to be \w+ed\b|part \d+ of \d|and \d+ (?:more|others)|contradict\w*|\A\W*(?:score\b|/s\W*\Z)"
+    r"|[:：]\W*\Z"
 )
 _NEGATION = lazy_regex(rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無]")
 _WORDS_PER_COMMON_WORD = 6
+_CHARACTERS_PER_COMMON_ONE = 5
 
 
 def takes_back(text: str) -> str | None:
     """Return the first word of an explanation that may deny or weaken the answer before it, or None."""
-    match = _TAKES_BACK.search(text.casefold())
+    folded = text.casefold()
+    match = _TAKES_BACK.search(folded) or _RETRACTION.search(folded)
     return match[0] if match else None
+
+
+def is_personal_remark(text: str) -> bool:
+    """Return True if a sentence in the first person does not say what was done, as in "I mixed them up"."""
+    folded = text.casefold()
+    return _FIRST_PERSON.search(folded) is not None and _OF_WORK.search(folded) is None
 
 
 def without_negations(text: str) -> str:
@@ -386,7 +414,10 @@ def is_in_known_language(text: str) -> bool:
         common, total = _count_common_words(sentence)
         if common < min(total, 2) or common * _WORDS_PER_COMMON_WORD < total:
             return False
-        if not total and _RUN_CHARACTER.search(sentence) is None and sentence.strip(_BLANKS):
+        runs = "".join(_RUN_CHARACTER.findall(sentence))
+        if not total and not runs and sentence.strip(_BLANKS):
+            return False
+        if len("".join(_common_runs().findall(sentence))) * _CHARACTERS_PER_COMMON_ONE < len(runs):
             return False
     return True
 

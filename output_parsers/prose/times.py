@@ -29,7 +29,7 @@ from . import (
     word_set,
 )
 from .announcements import after_announcement
-from .harmless import find_unknown_word
+from .harmless import asks_or_relates, find_unknown_word
 from .numbers import find_limit, has_number_word, read_number_token, read_words
 
 
@@ -219,6 +219,8 @@ def _refuse_unknown(parts: list[str], kind: str) -> None:
     unknown = find_unknown_word(" ".join(parts), NEUTRAL | _OF_A_DATE)
     if unknown:
         raise TextParseError(f'"{unknown[:40]}" in the text may change the {kind}')
+    if parts and asks_or_relates(parts[0]):
+        raise TextParseError(f"the words before the {kind} do not say that it is the answer")
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:

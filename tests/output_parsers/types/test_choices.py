@@ -492,6 +492,12 @@ def test_a_choice_in_a_usual_wrapper_is_read(text: str) -> None:
         "Good. Es nevaru atbildēt.",
         "Good. En voi vastata.",
         "Good: 10%",
+        "Good. I invented this.",
+        "Good. I'm unable to tell.",
+        "Good. This is a draft.",
+        "Good. 抱歉。",
+        "Good. 죄송합니다.",
+        "Good. ...",
     ],
 )
 def test_a_choice_in_a_question_or_beside_a_refusal_is_refused(text: str) -> None:
