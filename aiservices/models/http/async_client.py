@@ -30,7 +30,7 @@ from .base import (
     HttpRequest,
     Signer,
 )
-from .curl import FAILURES, CurlClient, Multi, Transfer, WholeResponse, header_lines, readable_sockets
+from .curl import CLOSED, FAILURES, CurlClient, Multi, Transfer, WholeResponse, header_lines, readable_sockets
 
 _MAX_SELECTED = 240  # Python's select takes 512 sockets on Windows, and a new connection may need two
 _CHECK_SECONDS = 2e-5  # for each kept connection; calls that start together need not all look for closed ones
@@ -153,7 +153,8 @@ class AsyncHttpClient(CurlClient):
                 transfer = idle.pop() if idle else _AsyncTransfer(self, is_stream=unread)
                 transfer.timeout, transfer.deadline = seconds, deadline
                 try:
-                    transfer.prepare(url, lines, request, timeout, must_connect=self._must_connect())
+                    must_connect = time.monotonic() < self._distrusts_until
+                    transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
                     response = await send(transfer)
                 except BaseException:
                     self._note_failure(transfer)
@@ -330,9 +331,9 @@ class AsyncHttpClient(CurlClient):
         if self._is_any_closed or now - self._checked_at > _CHECK_SECONDS * len(self._kept):
             self._checked_at = now
             self._is_any_closed = False
-            for descriptor, is_open in readable_sockets(self._kept):
+            for descriptor, events in readable_sockets(self._kept):
                 since = self._kept[descriptor] or now
-                if is_open and now - since < _PRUNE_SECONDS:
+                if not events & CLOSED and now - since < _PRUNE_SECONDS:
                     self._kept[descriptor] = since
                     self._is_any_closed = True
                 else:  # libcurl has closed it, and the number may now belong to another file

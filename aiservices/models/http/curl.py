@@ -61,6 +61,7 @@ _ENDLESS = (
 )  # bytes of a stream; libcurl ignores a length that no number can hold if there is no limit
 # depending on the version, "SSL certificate problem: X" or "SSL certificate OpenSSL verify result: X (18)"
 _VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
+CLOSED: Final = 32 if sys.platform == "win32" else select.POLLNVAL
 _DISTRUST_SECONDS = 60.0
 _CHANGE: Final = Struct("=ii??")  # the arguments of the callback for sockets; only the first two are numbers
 _SUPPRESS_CONNECT_HEADERS, _QUICK_EXIT = 265, 322  # pycurl has no names for these options of libcurl
@@ -403,14 +404,11 @@ class CurlClient(BaseHttpClient):
         headers = {**self._base.headers, **validate_headers(request.headers)}
         return url, headers, header_lines(headers)
 
-    def _must_connect(self) -> bool:
-        """Return True if a reused connection broke lately before a response arrived.
-
-        A server that closes a connection over TLS right after a response is not noticed otherwise.
-        """
-        return self._distrusts_until > 0 and time.monotonic() < self._distrusts_until
-
     def _note_failure(self, transfer: Transfer) -> None:
+        """Reuse no connections for some time if a reused one broke before a response arrived.
+
+        It is not noticed otherwise if a server closes connections over TLS right after a response.
+        """
         if transfer.failure is not None and transfer.failure[0] == pycurl.E_SEND_FAIL_REWIND:
             self._distrusts_until = time.monotonic() + _DISTRUST_SECONDS
 
@@ -446,24 +444,24 @@ def _blank_line(lines: list[bytes], start: int) -> int | None:
     return None
 
 
-def readable_sockets(descriptors: Collection[int]) -> list[tuple[int, bool]]:
+def readable_sockets(descriptors: Collection[int]) -> list[tuple[int, int]]:
     """Return the sockets of idle connections that have data to read or are closed.
 
-    The second part is False if the socket is closed at this end.
+    The second part has the bit CLOSED if the socket is closed at this end.
     """
     if sys.platform == "win32":
         return [state for state in map(_readable, descriptors) if state is not None]
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
-    return [(descriptor, not events & select.POLLNVAL) for descriptor, events in poll.poll(0)]
+    return poll.poll(0)
 
 
-def _readable(descriptor: int) -> tuple[int, bool] | None:
+def _readable(descriptor: int) -> tuple[int, int] | None:
     try:
-        return (descriptor, True) if select.select([descriptor], [], [], 0)[0] else None
+        return (descriptor, 0) if select.select([descriptor], [], [], 0)[0] else None
     except (OSError, ValueError):
-        return descriptor, False
+        return descriptor, CLOSED
 
 
 def header_lines(headers: Mapping[str, str]) -> list[bytes]:

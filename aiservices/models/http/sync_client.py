@@ -165,7 +165,8 @@ class SyncHttpClient(CurlClient):
         except IndexError:
             transfer = _WholeTransfer(self._options)
         try:
-            transfer.prepare(url, lines, request, timeout, must_connect=self._must_connect())
+            must_connect = time.monotonic() < self._distrusts_until
+            transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
             transfer.limit(READ_SECONDS if timeout is None else timeout, deadline)
             transfer.perform()
             response = transfer.response(deadline)
@@ -188,7 +189,7 @@ class SyncHttpClient(CurlClient):
             transfer = self._idle_streams.pop()
         except IndexError:
             transfer = _StreamTransfer(self._options)
-        must_connect = self._must_connect()
+        must_connect = time.monotonic() < self._distrusts_until
         try:
             try:
                 transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
