@@ -75,8 +75,8 @@ class AsyncStreamedResponse:
         The end of the response may still arrive within a few milliseconds; this method waits that long.
         """
         transfer, self._transfer = self._transfer, None
-        if transfer is None:
-            return
+        if transfer is None or not self._client._loop.is_running():
+            return  # nothing can be awaited any more; the connections are closed with the client
         try:
             # a stream is left at its last event, before the empty chunk that ends the body
             transfer.deadline = time.monotonic() + DRAIN_SECONDS

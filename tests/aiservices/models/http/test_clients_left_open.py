@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from faulty_server import FaultyServer, http_response, send
+from faulty_server import FaultyServer, chunked_response, http_response, send
 
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatRequest
@@ -168,3 +168,25 @@ def test_a_model_that_is_not_closed_causes_no_warnings(echo: Any, run: Any) -> N
         "after it",
         "never asked again",
     ]
+
+
+OPEN_STREAM = """
+import asyncio, json, sys, warnings
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.requests import ChatRequest
+
+warnings.simplefilter("ignore", ResourceWarning)  # asyncio itself warns of a loop that is not closed
+deltas = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k").astream(ChatRequest.of("Hello"))
+loop = asyncio.new_event_loop()
+print(json.dumps(loop.run_until_complete(anext(deltas)).text))
+if sys.argv[2] == "closed":
+    loop.close()
+"""
+
+
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_a_stream_that_is_open_at_the_end_of_the_process_causes_no_warnings(loop: str, run: Any) -> None:
+    event = b'data: {"choices": [{"index": 0, "delta": {"content": "Hi"}}]}\n\n'
+    held = chunked_response(event, end=b"", content_type="text/event-stream")
+    with FaultyServer(send(held)) as server:
+        assert run(OPEN_STREAM, server.base_url, loop) == "Hi"
