@@ -267,37 +267,55 @@ def filter_rows(
         raise DefinitionError([DefinitionProblem("filter_rows", message)])
     rows.run()
     probabilities = array("d", [_probability(row) for row in rows])
-    candidates = sorted(
-        (number for number, one in enumerate(probabilities) if one >= _CANDIDATE),
-        key=lambda number: (-probabilities[number], number),
-    )
-    ordered = [probabilities[number] for number in candidates]
-    del candidates[count_candidates(ordered, labelled, precision, confidence) :]
-    sample = sorted(Random(seed).sample(range(len(candidates)), min(labelled, len(candidates))))
+    candidates, ordered = _candidates(probabilities, labelled, precision, confidence)
+    sample = Random(seed).sample(range(len(candidates)), min(labelled, len(candidates)))
     wanted = {candidates[place]: place for place in sample}
     chosen = [row for row in rows if row.number in wanted]
     found = _labels_of(chosen, labels, job, settings)
     by_place = {wanted[row.number]: label for row, label in zip(chosen, found, strict=True)}
+    return _selected(job, candidates, ordered, by_place, precision, confidence)
+
+
+def _selected(
+    job: Job,
+    candidates: Sequence[int],
+    ordered: Sequence[float],
+    by_place: Mapping[int, bool],
+    precision: float,
+    confidence: float,
+) -> FilteredRows:
+    """Return the rows above the lowest threshold at which the labels show the precision.
+
+    ``by_place`` has the labels by their places in ``candidates``, and ``ordered`` begins with their
+    probabilities.
+    """
     if len(by_place) == len(candidates) == len(ordered):
         right = array("q", sorted(candidates[place] for place, label in by_place.items() if label))
         return FilteredRows(job, right, None, 1.0, 1.0)
     bound = find_bound(ordered[: len(candidates)], by_place, precision, confidence)
     if bound is None:
-        wrong = sum(not label for label in found)
+        wrong = list(by_place.values()).count(False)
         raise RowsError(
             f"the labels do not show a precision of {precision:.1%} at any threshold: {wrong} of "
-            f"{counted(len(found), 'labelled row')} are false. Label more rows (labelled=), or ask for a "
+            f"{counted(len(by_place), 'labelled row')} are false. Label more rows (labelled=), or ask for a "
             "lower precision="
         )
-    selected = array(
-        "q",
-        sorted(
-            number
-            for place, number in enumerate(candidates)
-            if by_place.get(place, probabilities[number] >= bound.threshold)
-        ),
-    )
-    return FilteredRows(job, selected, bound, precision, confidence)
+    above = ((place, number) for place, number in enumerate(candidates))
+    accepted = [number for place, number in above if by_place.get(place, ordered[place] >= bound.threshold)]
+    return FilteredRows(job, array("q", sorted(accepted)), bound, precision, confidence)
+
+
+def _candidates(
+    probabilities: Sequence[float], labelled: int, precision: float, confidence: float
+) -> tuple[list[int], list[float]]:
+    """Return the numbers of the rows that may be labelled, and the probabilities of all likely rows.
+
+    Both begin with the highest probability.
+    """
+    likely = [number for number, one in enumerate(probabilities) if one >= _CANDIDATE]
+    likely.sort(key=lambda number: -probabilities[number])
+    ordered = [probabilities[number] for number in likely]
+    return likely[: count_candidates(ordered, labelled, precision, confidence)], ordered
 
 
 def _problems(
@@ -351,12 +369,16 @@ def _probability(row: Row[Any]) -> float:
 def _labels_of(chosen: Sequence[Row[Any]], labels: Labels, job: Job, settings: RowSettings) -> list[bool]:
     if isinstance(labels, (str, PathLike)):
         return _labels_of_people(Path(labels), chosen, job)
-    if _service_method(labels) is None:
-        found = [labels(dict(row.inputs)) for row in chosen]
-        wrong = next((one for one in found if not isinstance(one, bool)), None)
-        if wrong is not None:
-            raise RowsError(f"the function for labels returned {wrong!r}; it must return True or False")
-        return [one is True for one in found]
+    if _service_method(labels) is not None:
+        return _labels_of_method(chosen, labels, settings)
+    found = [labels(dict(row.inputs)) for row in chosen]
+    wrong = next((one for one in found if not isinstance(one, bool)), None)
+    if wrong is not None:
+        raise RowsError(f"the function for labels returned {wrong!r}; it must return True or False")
+    return [one is True for one in found]
+
+
+def _labels_of_method(chosen: Sequence[Row[Any]], labels: Judge, settings: RowSettings) -> list[bool]:
     shared = ("columns", "budget", "limits", "cache")
     own = cast(RowSettings, {name: value for name, value in settings.items() if name in shared})
     judged: Rows[Any] = Rows(job_for(labels, [row.inputs for row in chosen], own))
@@ -364,7 +386,11 @@ def _labels_of(chosen: Sequence[Row[Any]], labels: Labels, job: Job, settings: R
     failed = next((row.error for row in judged if row.error is not None), None)
     if failed is not None:
         raise RowsError(f"a row has no label, without which the others are no random sample: {failed}")
-    return [bool(row.value.value if isinstance(row.value, Decision) else row.value) for row in judged]
+    return [_is_true(row.value) for row in judged]
+
+
+def _is_true(answer: object) -> bool:
+    return bool(answer.value if isinstance(answer, Decision) else answer)
 
 
 def _labels_of_people(path: Path, chosen: Sequence[Row[Any]], job: Job) -> list[bool]:
@@ -381,5 +407,4 @@ def _labels_of_people(path: Path, chosen: Sequence[Row[Any]], job: Job) -> list[
             f"{len(missing)} of {counted(len(set(ids)), 'row')} have no label: {again}. If the table or the "
             "answers have changed since it was written, move the file away"
         )
-    values = [answers[one] for one in ids]
-    return [bool(one.value if isinstance(one, Decision) else one) for one in values]
+    return [_is_true(answers[one]) for one in ids]
