@@ -172,7 +172,7 @@ ON_PURPOSE = [
     ),
     Rule(
         "A prompt does not contain the asterisks of a SecretStr, or bytes.",
-        "argument.*",
+        "argument.*|row of .*",
         lambda case: has_secret(case) or case.name in ("bytes", "bytes, empty", "validator: Decoded"),
         ("how-to/own-types.md", "An argument with a `SecretStr` or `bytes` in a prompt is an error"),
     ),
