@@ -48,6 +48,7 @@ from ..types.node import (
     with_description,
 )
 from ..types.records import (
+    ASKED_KEYS,
     ENVELOPE_KEYS,
     LIST_KEYS,
     UNKNOWN_KEY_RULE,
@@ -381,12 +382,18 @@ class TypeParser(Generic[T]):
     def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[Json, Cursor]:
         """Unwrap a reply such as ``{"value": 42}`` if the type does not accept JSON objects itself.
 
-        Models copy this form from earlier answers in the conversation, which may have had an envelope. Any
-        other object is returned unchanged.
+        A scalar may also have the name of what is usually asked for, as in ``{"sentiment":
+        "neutral"}``. Models copy this form from earlier answers in the conversation, which may have had
+        an envelope. Any other object is returned unchanged.
         """
         ((key, inner),) = data.items()
         name = normalize_key(key)
-        is_key = name in ENVELOPE_KEYS or (isinstance(inner, list) and name in LIST_KEYS)
+        is_scalar = not isinstance(inner, (dict, list)) and self._accepts_prose and not self.node.any_text
+        is_key = (
+            name in ENVELOPE_KEYS
+            or (isinstance(inner, list) and name in LIST_KEYS)
+            or (is_scalar and name in ASKED_KEYS)
+        )
         is_text = isinstance(inner, str) and not self._accepts_prose
         if not is_key or self._accepts_objects or is_text:
             return data, cursor

@@ -68,6 +68,19 @@ _NO_ANSWER_WORDS = r"""
 """
 # Lists that say which of their lines count: check boxes that are empty, crosses, and text that is struck out.
 _NOT_CHOSEN = lazy_regex(r"\s*(?:[-*+•]\s+)?(?:\[ \]|[❌✗✘☐⬜🚫]|~~)")
+# The heading of a list that is not the answer: examples, questions, plans, and what is missing.
+_LEADS_ELSEWHERE_WORDS = r"""
+    examples?|e\.g|for instance|drafts?|templates?|samples?|placeholders?|format|steps?|plan|i will|i can|i could|i need\w*
+    |i would need|need(?:s|ed)?|requir\w+|missing|absent|possib\w+|candidates?|options?|alternatives?|suggestions?|errors?
+    |warnings?|do you mean|did you mean|rephras\w+|instead|excluded?|ignored?|removed|rejected|questions?|instructions?
+    |beispiel\w*|entwurf|vorlage|schritte|fehl\w+|brauche|benötig\w+|bitte|exemples?|étapes|manque\w*|besoin|ejemplos?
+    |pasos|falta\w*|necesit\w+|esemp\w+|manca\w*|exemplos?|passos|precis\w+|voorbeeld\w*|ontbre\w+|przykład\w*|brak\w*
+    |пример\w*|нужн\w+|örnek\w*|eksik\w*
+"""
+_LEADS_ELSEWHERE = lazy_regex(
+    rf"\b(?:{join_lines(_LEADS_ELSEWHERE_WORDS)})\b|例|示|请|請|需要|必要|提供|缺|步骤|手順|ください|예시|필요",
+    re.IGNORECASE,
+)
 _REMARK = lazy_regex(rf"\b(?:{join_lines(_REMARK_WORDS)})\b", re.IGNORECASE)
 _NO_ANSWER = lazy_regex(rf"(?:{join_lines(_NO_ANSWER_WORDS)})(?:\W.*)?", re.IGNORECASE)
 _SENTENCE = lazy_regex(r"\S+ .*[.!?]\s*\Z")
@@ -110,8 +123,8 @@ def _without_remarks(lines: list[str]) -> list[str]:
     """Return the lines of a list with markers, without the line that announces it and sentences after it."""
     start = 0
     if len(lines) > 1 and lines[0].rstrip(" *_").endswith((":", "：")) and not _has_marker(lines[0]):
-        if takes_back(lines[0]) is not None:  # Do not include:
-            return []
+        if takes_back(lines[0].rstrip(" *_:：")) is not None or _LEADS_ELSEWHERE.search(lines[0]):
+            return []  # Do not include:
         start = 1
     end = start + len(list(takewhile(_has_marker, lines[start:])))
     if end == start or not all(map(_is_harmless, lines[end:])):

@@ -137,6 +137,17 @@ UNKNOWN_KEY_RULE = "unknown key left out"
 ENVELOPE_KEYS = frozenset("answer data finalanswer json object output record response result value".split())
 _CALL_KEYS = {"name", "arguments"}
 LIST_KEYS = frozenset("answers items list objects records results values".split())
+# Names of what is usually asked for. An object with only this key stands for a number, a choice or a date.
+ASKED_KEYS = frozenset(
+    """
+    sentiment sentimentlabel category class classification label tag tone mood emotion intent topic
+    department team language priority prioritylevel urgency severity level rating score grade similarity
+    similarityscore relevance relevancescore probability choice selection option selectedoption
+    recommendation decision verdict prediction count totalcount number sum total totalamount amount
+    price age year quantity integer float boolean bool date datetime time timestamp dateofbirth
+    birthdate duedate invoicedate isspam isvalid istrue iscorrect ispositive
+    """.split()
+)
 _MIN_FIELD_LINES = 2
 _FIELD_LINE = lazy_regex(
     r"(?:[-*•]\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*:[*_]*\s+"

@@ -162,7 +162,7 @@ def test_the_envelope_of_a_json_schema_is_opened_only_if_the_schema_allows_no_ob
 @pytest.mark.parametrize(
     ("form", "text", "message"),
     [
-        (int, '{"count": 3}', "$: expected an integer, found an object with count"),
+        (int, '{"length": 3}', "$: expected an integer, found an object with length"),
         (int, '{"values": 3}', "$: expected an integer, found an object with values"),
         (int, '{"value": "many"}', '$.value: expected an integer, found "many"'),
         (int, '{"value": {"value": 1}}', "$.value: expected an integer, found an object with value"),
@@ -181,3 +181,33 @@ def test_an_envelope_that_was_not_requested_is_an_error_without_leniency() -> No
     assert "; ".join(map(str, caught.value.problems)) == (
         "$.value: value in an envelope is not permitted with Leniency.NONE"
     )
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (Literal["good", "bad"], '{"sentiment": "good"}', "good"),
+        (Literal["good", "bad"], '```json\n{"Category": "Good"}\n```', "good"),
+        (bool, '{"is_valid": true}', True),
+        (int, '{"count": "25"}', 25),
+        (float, '{"score": 0.85}', 0.85),
+        (date, '{"date": "2024-03-15"}', date(2024, 3, 15)),
+        (date | None, '{"date": null}', None),
+    ],
+)
+def test_an_object_with_only_the_name_of_what_is_asked_stands_for_its_value(
+    form: Any, text: str, value: object
+) -> None:
+    assert parser_for(form).parse(text) == value
+
+
+@pytest.mark.parametrize("key", ["confidence", "error", "input", "status", "id", "example", "minimum"])
+def test_an_object_with_another_key_does_not_stand_for_a_number(key: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parser_for(int).parse(f'{{"{key}": 3}}')
+
+
+@pytest.mark.parametrize("text", ['{"count": 3, "score": 4}', '{"score": {"score": 3}}', '{"score": [3]}'])
+def test_an_object_with_other_values_does_not_stand_for_a_number(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parser_for(int).parse(text)
