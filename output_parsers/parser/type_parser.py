@@ -388,7 +388,9 @@ class TypeParser(Generic[T]):
         """
         ((key, inner),) = data.items()
         name = normalize_key(key)
-        is_scalar = not isinstance(inner, (dict, list)) and self._accepts_prose and not self.node.any_text
+        kinds = self._value_node.json_types
+        fits = type(inner) not in (dict, list) and (kinds is None or type(inner) in {*kinds, str})
+        is_scalar = fits and self._accepts_prose and not self.node.any_text
         is_key = (
             name in ENVELOPE_KEYS
             or (isinstance(inner, list) and name in LIST_KEYS)
