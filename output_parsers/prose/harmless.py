@@ -160,7 +160,7 @@ _HARMLESS_RUNS = """
     人 元 次 件 位 こちら これ この 答え 回答 正解 結論 感情 分類 カテゴリ カテゴリー 種類 優先度 レベル
     言語 ラベル レビュー テキスト 文章 は が の を です である だ に と 合計 全部で さん 円 人 個 件 回 歳
     정답 답변 답 결과 감정 분류 카테고리 유형 우선순위 언어 라벨 리뷰 텍스트 은 는 이 가 의 을 를 입니다
-    이다 총 명 개 원 살 세 번 건
+    이다 총 명 개 원 살 세 번 건 价格 價格 価格 値段 가격 评分 評分 スコア 得分 점수
 """
 _RUN = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]"
 _RUN_CHARACTER = lazy_regex(_RUN)
@@ -228,6 +228,14 @@ def _harmless_runs() -> re.Pattern[str]:
     words = sorted(_HARMLESS_RUNS.split(), key=len, reverse=True)
     return re.compile(f"(?>{'|'.join(words)})++")
 
+
+def is_harmless_run(text: str) -> bool:
+    """Return True if a text has only characters of languages without spaces that are harmless beside an answer."""
+    bare = text.strip(" :：")
+    return bool(bare) and all(_harmless_runs().fullmatch(part) for part in _RUN_BREAK.split(bare) if part)
+
+
+_RUN_BREAK = lazy_regex(r"[\s:：]+")
 
 # --- An explanation after an answer ---
 

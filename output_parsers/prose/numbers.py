@@ -40,7 +40,7 @@ from . import (
     word_set,
 )
 from .announcements import after_announcement
-from .harmless import asks_or_relates, find_unknown_word
+from .harmless import asks_or_relates, find_unknown_word, is_harmless_run
 
 
 class NumberStyle(Enum):
@@ -113,10 +113,80 @@ def find_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decima
     try:
         return read_number(text, rules)
     except TextParseError as error:
-        reading = _stated_answer(text, rules) or _announced(text, rules) or _only_number(text, rules)
+        reading = (
+            _computed(text, rules)
+            or _among_runs(text, rules)
+            or _stated_answer(text, rules)
+            or _announced(text, rules)
+            or _labelled(text, rules)
+            or _only_number(text, rules)
+        )
         if reading is None:
             raise error
         return reading
+
+
+_COMPUTATION = lazy_regex(
+    r"\W{0,4}([^=\n]{1,40}?)[ \t]?([+−–×x*÷/-])[ \t]?([^=\n+−–×*÷/-]{1,20}?)[ \t]?=[ \t]?([^=\n]{1,20}?)\W{0,3}"
+)
+
+
+def _computed(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    """Parse the result of a computation with two numbers, as in "3 × 5 = 15", if it is right."""
+    parts = _COMPUTATION.fullmatch(text.strip())
+    if parts is None:
+        return None
+    try:
+        one, two, result = (read_number_token(parts[number].strip(), rules).value for number in (1, 3, 4))
+    except TextParseError:
+        return None
+    if max(abs(one.adjusted()), abs(two.adjusted())) > _MOST_COMPUTED or (parts[2] in "÷/" and not two):
+        return None
+    if parts[2] == "+":
+        value = one + two
+    elif parts[2] in "−–-":
+        value = one - two
+    else:
+        value = one / two if parts[2] in "÷/" else one * two
+    return TextReading(result, "computation with its result") if value == result else None
+
+
+_MOST_COMPUTED = 12  # digits; the numbers are exact in a computation
+_IN_RUNS = lazy_regex(
+    r"([^\W\d_\x00-\x7f]*\s?[:：]?\s?)([0-9０-９][0-9０-９.,]*)([^\W\d_\x00-\x7f]*)[。.！]?"
+)
+
+
+def _among_runs(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    """Parse a number among harmless characters of a script without spaces, as in "答えは42です。"."""
+    parts = _IN_RUNS.fullmatch(text.strip(" *_`"))
+    if parts is None or not (parts[1] or parts[3]) or not is_harmless_run(f"{parts[1]}{parts[3]}"):
+        return None
+    number = read_number_token(parts[2].rstrip("."), rules)
+    return TextReading(number.value, join_rules(number.rule, "number in a sentence"))
+
+
+_LABELLED = lazy_regex(
+    r"[\s*_]{0,4}([^\W\d][^\n:：=]{0,60}?)[*_]{0,2}\s?[:：=][*_]{0,2}[ \t]{1,4}([^\n]{1,40})"
+)
+
+
+def _labelled(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    """Parse a number, perhaps with its unit, after the name of what is measured: "Height: 1.75 m"."""
+    parts = _LABELLED.fullmatch(text.strip())
+    if parts is None:
+        return None
+    label = parts[1].casefold().split()
+    if label[-1] not in _MEASURES or find_limit(label, ()) or find_hedging(label, ()):
+        return None
+    if find_unknown_word(" ".join(label), NEUTRAL | _MEASURES | (_COUNTED - {"old"}) | rules.words):
+        return None
+    try:
+        reading = read_number(parts[2], rules)
+        _refuse_label(f"{parts[1]}:", rules, reading.value)
+    except TextParseError:
+        return None
+    return TextReading(reading.value, "number in a sentence")
 
 
 def _read_bare(text: str, rules: NumberRules) -> TextReading[Decimal]:
@@ -245,7 +315,8 @@ def _only_number(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
 
 
 def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal]:
-    sentences = _SENTENCE_END.split(_LABEL_WITHOUT_SPACE.sub(r"\1 ", text.strip()))
+    text = _SPACE_OF_MONEY.sub("", _LABEL_WITHOUT_SPACE.sub(r"\1 ", text.strip()))
+    sentences = _SENTENCE_END.split(text)
     words: list[str] = []
     sentence_of: list[int] = []  # the number of the sentence of each word
     for number, sentence in enumerate(sentences):
@@ -343,13 +414,22 @@ def _refuse_hedged(before: list[str], after: list[str], rules: NumberRules, valu
         " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
         for words in (before, after)
     ]
-    unknown = find_unknown_word(others[0], NEUTRAL | rules.words)
-    unknown = unknown or find_unknown_word(" ".join(others), NEUTRAL | _COUNTED | rules.words)
+    others[0] = _NUMBER_OF.sub(" ", others[0])
+    known = NEUTRAL | _MEASURES | rules.words
+    unknown = find_unknown_word(others[0], known)
+    unknown = unknown or find_unknown_word(" ".join(others), known | _COUNTED)
     if unknown:
         raise TextParseError(f'"{shorten(unknown, 40)}" in the text may change the value')
     if before and asks_or_relates(" ".join(before)):
         raise TextParseError("the words before the value do not say that it is the answer")
     _refuse_label(" ".join(before), rules, value)
+
+
+_NUMBER_OF = lazy_regex(
+    r"\bnumber of (?:people|persons|items|employees|customers|users|words|files|rows|records|products|orders|results)\b"
+    r"|\A(?:he|she) is\Z",
+    re.IGNORECASE,
+)
 
 
 def _refuse_label(before: str, rules: NumberRules, value: Decimal) -> None:
@@ -411,8 +491,13 @@ _POWER_OF_TEN = lazy_regex(
 )
 _MONEY = r"(?:(?:US|CA|AU|R)?[$€£¥₹]|USD|EUR|GBP|JPY|CNY|CHF|INR|CAD|AUD)"
 _MONEY_FIRST = lazy_regex(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
-_MONEY_LAST = lazy_regex(rf"(?<=[0-9])[ \u00a0]?{_MONEY}\Z")
+_MONEY_LAST = lazy_regex(
+    rf"(?:(?<=[0-9])|(?<=[0-9][MKk])|(?<=Mio)|(?<=Mio\.)|(?<=Mrd)|(?<=Mrd\.)|(?<=illion))[ \u00a0]?{_MONEY}\Z"
+)
 
+_SPACE_OF_MONEY = lazy_regex(
+    r"(?<=[0-9])[ \u00a0](?=[€$£¥₹](?!\w))|(?:(?<=\bUSD)|(?<=\bEUR)|(?<=\bGBP)|(?<=\bCHF)|(?<=\bR\$))[ \u00a0](?=[0-9])"
+)
 _COMMA = lazy_regex(r"[+-]?[0-9]+,[0-9]+")
 _SPACED = lazy_regex(r"[+-]?[0-9]+(?: [0-9]+)+")
 _FRACTION = lazy_regex(r"[+-]?[0-9]+ ?/ ?[0-9]+")
@@ -530,6 +615,8 @@ _SCALE_LETTERS = {
     "tsd": 3,
     "mln": 6,
     "mld": 9,
+    **dict.fromkeys("万萬만", 4),
+    **dict.fromkeys("亿億억", 8),
 }
 _SCALES = (
     SCALE_WORDS
@@ -707,13 +794,23 @@ _UNITS = _families(
     "usd dollar dollars $; eur euro euros €; gbp; chf franken; jpy yen; cny yuan",
 )
 # Nouns for what is counted, which leave a number as it is.
+# Words that say what a number measures, and of whom.
+_MEASURES = word_set(
+    """
+    similarity relevance probability likelihood rating ratings duration due grand invoice according employees people
+    amount total price cost count number score age height weight length width depth distance temperature quantity sum
+    value size year population speed puntuación puntaje punteggio pontuação bewertung punktzahl оценка ocena 评分 スコア 得分
+    점수 patient company film movie lasts tall employés сотрудника сотрудников personas empleados
+    mentioned mentions contains occurrences book
+    """
+)
 # Labels of values that are rarely the answer. The description of a field may name them.
 _LABEL = lazy_regex(r"\b(confidence|input|given|status|question)\b[^:=]{0,20}[:=]\W*\Z", re.IGNORECASE)
 _COUNTED = word_set(
     """
     people persons items item times results entries records rows columns files words characters letters users
     customers children kids students employees participants votes stars questions answers tickets products orders
-    units pieces copies books reviews comments messages mentions matches errors apples points years old
+    units pieces copies occurrences instances bones books reviews comments messages mentions matches errors apples points years old
     personen leute stück artikel personnes fois articles personas veces artículos persone volte pessoas vezes
     личностей человек раз штук kişi adet orang kali буквы слов
     """

@@ -73,6 +73,29 @@ def _answer(text: str) -> tuple[str, str | None]:
     return strip_wrapping(after_announcement(text.translate(_FULL_WIDTH)))
 
 
+# A time as it is written in German, French, Chinese, Japanese and Korean: 14.30 Uhr, 14h30, 下午2:30, 14時30分.
+_FOREIGN_TIME = lazy_regex(
+    r"(?<![\d:.,])(?P<uhr>[0-2][0-9][:.][0-5][0-9])\s?Uhr\b(?!\s\w)"
+    r"|(?<![\w:.,])(?P<h>[0-2][0-9]\s?h\s?[0-5][0-9])(?!\w)"
+    r"|(?P<half>上午|午前|오전|下午|午後|오후)\s?(?P<clock>[01]?[0-9]\s?[:：時时點点시]\s?[0-5][0-9])\s?[分분]?(?!\s?[\d:])"
+    r"|(?<![\d:.,])(?P<cjk>[0-2][0-9]\s?[時时點点시]\s?[0-5][0-9])\s?[分분](?!\s?\d)"
+)
+_BETWEEN_HOUR_AND_MINUTE = lazy_regex(r"[^0-9]+")
+
+
+def _clock_answer(text: str) -> tuple[str, str | None]:
+    """Return the part of a reply with the answer, in which foreign times are written as 14:30 or 2:30 pm."""
+    return _answer(_FOREIGN_TIME.sub(_to_usual_time, text))
+
+
+def _to_usual_time(match: re.Match[str]) -> str:
+    half = match["half"]
+    written = match["uhr"] or match["h"] or match["clock"] or match["cjk"]
+    suffix = "" if half is None else " pm" if half in ("下午", "午後", "오후") else " am"
+    space = " " if half or match["cjk"] else ""
+    return f"{space}{_BETWEEN_HOUR_AND_MINUTE.sub(':', written)}{suffix}"
+
+
 def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
     """Parse the only date in the text.
 
@@ -100,7 +123,7 @@ def read_time(text: str) -> TextReading[time]:
 
     Raises TextParseError if there is not exactly one.
     """
-    bare, wrapping = _answer(text)
+    bare, wrapping = _clock_answer(text)
     word = _CLOCK_WORDS.get(bare.casefold())
     if word is not None:
         return TextReading(word, join_rules(wrapping, "time in words"))
@@ -120,7 +143,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
     Raises TextParseError if there is not exactly one.
     """
-    bare, wrapping = _answer(text)
+    bare, wrapping = _clock_answer(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:
         raise TextParseError("several dates")
@@ -209,7 +232,7 @@ _OF_A_DATE = word_set(
     issued signed ordered delivered created updated occurred happened took takes place starts started begins began
     ends ended founded effective lasts lasted baby came ce ad г года am le el il em den kl uhr um à las alle às
     monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag
-    sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo
+    appointment contract mentioned email letter sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo
     """
 )
 
@@ -258,7 +281,7 @@ _BASIC_PATTERN = (
 )
 _TIME = lazy_regex(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK_PATTERN}", re.IGNORECASE)
 _TIME_AFTER_DATE = lazy_regex(
-    rf"(?:\s{{0,2}}(?=T[0-9])|[\s,]{{1,3}}(?:at\s{{1,2}})?)(?:{_CLOCK_PATTERN}|{_BASIC_PATTERN})",
+    rf"(?:\s{{0,2}}(?=T[0-9])|(?:\sг\.)?[\s,]{{1,3}}(?:(?:at|um|à|в|às|alle|om|kl\.?|a las)\s{{1,2}})?)(?:{_CLOCK_PATTERN}|{_BASIC_PATTERN})",
     re.IGNORECASE,
 )
 _ZONE = lazy_regex(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNORECASE)

@@ -450,3 +450,56 @@ def test_a_number_with_another_label_or_in_a_question_is_refused(text: str) -> N
 
 def test_a_confidence_is_a_share() -> None:
     assert find_number("Confidence: 0.8").value == Decimal("0.8")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Similarity score: 0.5", "0.5"),
+        ("The probability is 0.5.", "0.5"),
+        ("Number of employees: 15", "15"),
+        ("Sure! The number of employees is 15.", "15"),
+        ("She is 18 years old.", "18"),
+        ("Height: 1.75 m", "1.75"),
+        ("Duration: 90 min", "90"),
+        ("**Price:** $12.50", "12.50"),
+        ("**Total:** **$12.50**", "12.50"),
+        ("Amount due: USD 1,299.99", "1299.99"),
+        ("According to the invoice, the total amount is $1,299.99.", "1299.99"),
+        ("Der Preis beträgt 12,50 €.", "12.50"),
+        ("O preço é R$ 12,50.", "12.50"),
+        ("5 Mio. €", "5000000"),
+        ("答えは42です。", "42"),
+        ("정답은 42입니다.", "42"),
+        ("价格是1200元。", "1200"),
+        ("Puntuación: 0.8", "0.8"),
+        ("评分：0.8", "0.8"),
+        ("3 × 5 = 15", "15"),
+        ("$12.45 + $1.00 = $13.45", "13.45"),
+    ],
+)
+def test_a_number_with_the_name_or_unit_of_what_it_measures_is_read(text: str, value: str) -> None:
+    assert find_number(text).value == Decimal(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3 × 5 = 16",
+        "Maximum price: 12",
+        "Confidence score: 5",
+        "The old price was $12.50.",
+        "Old price: 20.00",
+        "He says 42",
+        "约42个人",
+        "第42个",
+        "42人以上",
+        "不是42。",
+        "Height: about 2 or 3 m",
+        "Error: 5",
+        "Price without tax: 12",
+    ],
+)
+def test_a_number_of_something_else_or_a_wrong_computation_is_refused(text: str) -> None:
+    with pytest.raises(TextParseError):
+        find_number(text)

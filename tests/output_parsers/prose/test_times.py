@@ -439,3 +439,34 @@ def test_a_unit_without_a_number_is_not_ignored(text: str, message: str) -> None
 )
 def test_a_day_described_by_its_distance_to_a_date_is_refused(text: str, message: str) -> None:
     assert refusal_of(read_date, text) == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["14h30", "À 14h30.", "14.30 Uhr", "14:30 Uhr", "Um 14:30 Uhr.", "下午2:30", "午後2時30分", "14時30分"],
+)
+def test_a_time_is_read_as_it_is_written_in_other_languages(text: str) -> None:
+    assert read_time(text).value == time(14, 30)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "15.03.2024 14:30 Uhr",
+        "15 mars 2024 à 14h30",
+        "2024年3月15日14時30分",
+        "2024年3月15日 下午2:30",
+        "15 марта 2024 г. в 14:30",
+        "The appointment is scheduled for 2024-03-15 14:30.",
+    ],
+)
+def test_a_date_with_a_time_is_read_as_it_is_written_in_other_languages(text: str) -> None:
+    assert read_datetime(text).value == datetime(2024, 3, 15, 14, 30)
+
+
+@pytest.mark.parametrize(
+    "text", ["2h30", "下午14:30", "vor 14:30 Uhr", "14:30 Uhr bis 15:00 Uhr", "25h30", "14時30分前"]
+)
+def test_a_time_that_is_unclear_in_another_language_is_refused(text: str) -> None:
+    with pytest.raises(TextParseError):
+        read_time(text)
