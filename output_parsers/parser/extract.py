@@ -14,10 +14,10 @@ from typing import NamedTuple
 from ..json.scanner import read_exact, read_tolerant
 from ..lazy_regex import lazy_regex
 from ..prose.harmless import find_unknown_word
+from ..prose.roles import OPENED_FENCE, Role, Verdict, no_words, role_of
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from .reasoning import FENCE_MARK, find_answer
-from .roles import OPENED_FENCE, Role, Verdict, no_words, role_of
 
 # The rules of the coercions that are recorded here.
 TEXT_AROUND_JSON = "text around the JSON left out"

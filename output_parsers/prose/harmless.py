@@ -366,12 +366,14 @@ _HEDGES = r"""
     |возможно|наверное|может|вероятно|можливо|мабуть|erfunden\w*|ausgedacht|fiktiv\w*|inventée?s?
     |ficti[fv]\w*|inventad[oa]s?|ficticios?|ficticias?|inventat[oiae]|verzonnen|påhittad\w*|opdigtet\w*
     |oppdiktet\w*|zmyślon\w*|vymyšlen\w*|выдуман\w*|вигадан\w*|uydur\w*|fiktif|belki|galiba|mungkin
-    |barangkali|ربما|शायद
+    |barangkali|ربما|शायद|(?:ge)?schätz(?:t|ung)\w*|geschat\w*|schatting\w*|estimé\w*|estimad[oa]s?|estimativa|stimat[oaie]|stima
+    |uppskatt\w*|skønn\w*|anslag|anslått|szacun\w*|oszacowan\w*|odhad\w*|приблизительн\w*|орієнтовн\w*|perkiraan|diperkirakan
+    |supposition|suposi\w+|palpite|supposizione|fict[íi]ci[oa]s?|تقدير\w*|अनुमान\w*|then again|fictiefs?|fittizi\w*
 """
 _TAKES_BACK = lazy_regex(
     rf"(?<!\w)(?:{join_lines(_NEGATIONS)}|{join_lines(_HEDGES)})(?!\w)"
     r"|(?:\A|[.!?,;]\s*)wait(?!\w)|take (?:that|it) back|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
-    r"|[不没沒非未无無别否勿反錯错]|間違|틀[렸린]|可能|猜|例子|核实|例です|要確認|예시|농담|추측|违う|違う|抱歉|遗憾|죄송|모르|유감|착각|참고|残念|参考|虚构|虛構|编造|編造|架空|仮の|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+    r"|[不没沒非未无無别否勿反錯错]|間違|틀[렸린]|可能|猜|例子|示例|範例|范例|推测|推測|推定|추정|估计|估算|估計|核实|例です|要確認|예시|농담|추측|违う|違う|抱歉|遗憾|죄송|모르|유감|착각|참고|残念|参考|虚构|虛構|编造|編造|架空|仮の|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
 )
 # What models say of their work in the first person.
 _FIRST_PERSON = lazy_regex(r"(?<!\w)i(?:['’]\w+)?(?!\w)|\Aplease\b")
@@ -389,7 +391,7 @@ _RETRACTION = lazy_regex(
     r"|ignore (?:the above|that)|for illustration|an illustration|continued|more to come|(?:to|will) follow\b|and so on"
     r"|the (?:real|right|correct|true|actual) (?:answer|value)|(?:outdated|superseded|synthetic|fake)\W*\Z|another document"
     r"|different person|with caution|my bad|you should (?:verify|check)|replace the|fill in|adjust the|was the input"
-    r"|answer is unknown|impossible to (?:say|tell|know)|in (?:reality|fact),? it|the text (?:was missing|is too short)"
+    r"|answer is unknown|impossible to (?:say|tell|know)|in (?:reality|fact),? it|the text (?:(?:was|is) missing|is too short)"
     r"|it should be|\A\W*but (?:the|it|in)\b|to be \w+ed\b|part \d+ of \d|and \d+ (?:more|others)|contradict\w*|\A\W*(?:score\b|/s\W*\Z)"
     r"|[:：]\W*\Z"
 )

@@ -12,8 +12,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
-from .announcements import CLOSING
-from .harmless import takes_back
+from .roles import Role, role_of
 
 
 class TextItems(NamedTuple):
@@ -75,14 +74,25 @@ _LEADS_ELSEWHERE_WORDS = r"""
     |warnings?|do you mean|did you mean|rephras\w+|instead|excluded?|ignored?|removed|rejected|questions?|instructions?
     |beispiel\w*|entwurf|vorlage|schritte|fehl\w+|brauche|benötig\w+|bitte|exemples?|étapes|manque\w*|besoin|ejemplos?
     |pasos|falta\w*|necesit\w+|esemp\w+|manca\w*|exemplos?|passos|precis\w+|voorbeeld\w*|ontbre\w+|przykład\w*|brak\w*
-    |пример\w*|нужн\w+|örnek\w*|eksik\w*
+    |notes?|inputs?|rules?|tasks?|limit\w*|reasons?|problems?|assumptions?|sources?|context|skipped|omitted|hinweise?|regeln|fragen?|ohne|ausge\w*|remarques?|preguntas?|domande|perguntas?|vragen|stappen|frågor|steg|saknas|spørgsmål|mangler
+    |kroki|pytania|otázky|chybí|шаги|вопросы|кроме|soru\w*|пример\w*|нужн\w+|örnek\w*|eksik\w*
 """
 _LEADS_ELSEWHERE = lazy_regex(
-    rf"\b(?:{join_lines(_LEADS_ELSEWHERE_WORDS)})\b|例|示|请|請|需要|必要|提供|缺|步骤|手順|ください|예시|필요",
+    rf"\b(?:{join_lines(_LEADS_ELSEWHERE_WORDS)})\b|例|示|请|請|问题|除|質問|不足|단계|질문|누락|需要|必要|提供|缺|步骤|手順|ください|예시|필요",
     re.IGNORECASE,
 )
 _REMARK = lazy_regex(rf"\b(?:{join_lines(_REMARK_WORDS)})\b", re.IGNORECASE)
 _NO_ANSWER = lazy_regex(rf"(?:{join_lines(_NO_ANSWER_WORDS)})(?:\W.*)?", re.IGNORECASE)
+_PLACEHOLDER = lazy_regex(
+    r"<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}|\W*(?:todo|tbd|fixme|xxx+|lorem ipsum.*|placeholder)\W*|[^\w<>{}\[\]]{1,3}|.*(?:\.\.\.|…)"
+    r"|(?:please|bitte|veuillez|por favor)\b.*|.*[?？]",
+    re.IGNORECASE,
+)
+_LABEL = lazy_regex(
+    r"\W*(?:(?:the|list of|die|les|los|las|i|gli|le|os|as|de) )?([^\W\d_]+)(?: (?:are|is|sind|sont|son|sono|são|zijn))?\s*[:：][\W_]*",
+    re.IGNORECASE,
+)
+_EMPHASIS = (("**", "**"), ("__", "__"), ("*", "*"), ("_", "_"))
 _SENTENCE = lazy_regex(r"\S+ .*[.!?]\s*\Z")
 
 
@@ -120,21 +130,33 @@ def _without_commas(items: list[str]) -> list[str]:
 
 
 def _without_remarks(lines: list[str]) -> list[str]:
-    """Return the lines of a list with markers, without the line that announces it and sentences after it."""
-    start = 0
-    if len(lines) > 1 and lines[0].rstrip(" *_").endswith((":", "：")) and not _has_marker(lines[0]):
-        if takes_back(lines[0].rstrip(" *_:：")) is not None or _LEADS_ELSEWHERE.search(lines[0]):
-            return []  # Do not include:
-        start = 1
+    """Return the lines of a list with markers, without the text around it; [] if that text may deny it."""
+    start = next((number for number, line in enumerate(lines) if _has_marker(line)), len(lines))
     end = start + len(list(takewhile(_has_marker, lines[start:])))
-    if end == start or not all(map(_is_harmless, lines[end:])):
-        return [] if start == 0 or end > start else lines
-    return lines[start:end]
+    before, items, after = (_joined(lines[:start]), _joined(lines[start:end]), _joined(lines[end:]))
+    if not items or end - start == len(lines):
+        return lines
+    if before and not before.rstrip(" *_\n").endswith((":", "：")):
+        return []
+    if after and not all(map(_SENTENCE.fullmatch, lines[end:])):
+        return []
+    if _LEADS_ELSEWHERE.search(before):
+        return []
+    text = before + items + after
+    own_words = _label_words(before)
+    role = role_of(text, len(before), len(before) + len(items), own_words=lambda: own_words).role
+    return lines[start:end] if role in (Role.UNSAID, Role.ANSWER) else []
 
 
-def _is_harmless(line: str) -> bool:
-    """Return True if a line after a list is a sentence that takes nothing back."""
-    return _SENTENCE.fullmatch(line) is not None and bool(CLOSING.match(line) or not takes_back(line))
+def _label_words(before: str) -> frozenset[str]:
+    """Return the noun of a label such as "Products:" and "The products are:"."""
+    label = _LABEL.fullmatch(before)
+    noun = label[1].casefold() if label else ""
+    return frozenset({noun} if noun else ())
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _marked_items(lines: list[str], kind: re.Pattern[str]) -> list[str] | None:
@@ -152,9 +174,13 @@ def _marked_items(lines: list[str], kind: re.Pattern[str]) -> list[str] | None:
         items.append(match["item"].strip())
     if not _are_in_order(matches):
         return None
-    if any(map(_NO_ANSWER.fullmatch, items)) and not all(item.isdigit() for item in items):
+    if any(map(_is_no_item, items)) and not all(item.isdigit() for item in items):
         return None
     return _without_commas(items)
+
+
+def _is_no_item(item: str) -> bool:
+    return _NO_ANSWER.fullmatch(item) is not None or _PLACEHOLDER.fullmatch(item) is not None
 
 
 def _are_in_order(matches: list[re.Match[str]]) -> bool:
@@ -184,11 +210,14 @@ def _split_at_commas(line: str) -> TextItems | None:
 
 
 def _without_quotes(items: list[str]) -> list[str]:
-    """Return the items without the quotes, if all of them are quoted; else the same list."""
+    """Return the items without the quotes or emphasis, if all of them have the same; else the same list."""
     stripped = [item.rstrip(",") for item in items]
-    for opening, closing in _QUOTES:
-        if all(len(item) > 1 and item.startswith(opening) and item.endswith(closing) for item in stripped):
-            bare = [item[1:-1] for item in stripped]
+    for opening, closing in (*_QUOTES, *_EMPHASIS):
+        if all(
+            len(item) > 2 * len(opening) and item.startswith(opening) and item.endswith(closing)
+            for item in stripped
+        ):
+            bare = [item[len(opening) : -len(closing)] for item in stripped]
             if not any(opening in item or closing in item for item in bare):
                 return bare
     return items

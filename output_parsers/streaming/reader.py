@@ -33,8 +33,8 @@ from ..json.scanner import read_exact, read_tolerant
 from ..parser.extract import strip_reasoning
 from ..parser.fast_path import NOT_EXACT
 from ..parser.reasoning import ReasoningFilter, find_answer
-from ..parser.roles import Role, role_of
 from ..parser.type_parser import TypeParser, parser_for
+from ..prose.roles import Role, role_of
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import (
     Cursor,

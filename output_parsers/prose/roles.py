@@ -20,9 +20,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
-from ..prose import word_set
-from ..prose.announcements import AGREEMENT, CLOSING, is_announced
-from ..prose.harmless import (
+from . import word_set
+from .announcements import AGREEMENT, CLOSING, is_announced
+from .harmless import (
     find_unknown_word,
     is_personal_remark,
     is_sentence_in_known_language,
@@ -111,6 +111,36 @@ _EXAMPLE_WORDS = r"""
     |esimerkki|példa|παράδειγμα|exemplu|näide|mfano|ví dụ|דוגמה
     |пример\w*|например|шаблон|приклад\w*|örnek|contoh|misalnya|مثال|مثلا|उदाहरण
 """
+# How JSON would look, in a clause before or a sentence after it.
+_LOOKS_LIKE = lazy_regex(
+    r"(?<!\w)(?:(?:should|could|would|might|will|may|can|must) (?:\w+ )?look|looks? (?:\w+ )?like|something like|json like|like the following"
+    r"|(?:use|follow|expects?) (?:\w+ ){0,3}(?:format|structure|schema|shape)|i was (?:told|asked|supposed|meant)"
+    r"|before the (?:fix|change|correction|update)|aussehen\b|sähe\b|ressembl\w+|tendría|se vería|sería así|ficaria|seria assim"
+    r"|(?:sarebbe|apparirebbe|avrebbe)|uitzien|skulle se ut|se sådan ud|se slik ut|wyglądał\w*|vypadal\w*|выгляде\w+|виглядат\w*)(?!\w)"
+    r"|看起来像|的样子|같은 형식"
+)
+# What is only a part of the answer.
+_PARTIAL = lazy_regex(
+    r"(?<!\w)(?:partial|incomplete|(?:first|second|third|next|other|last) (?:half|part|batch|page|portion|chunk)"
+    r"|first (?:\d+|few|two|three|four|five|ten|some)(?: \w+)? (?:of|from)|(?:beginning|start) of the (?:list|json|array|output|answer|table)"
+    r"|part (?:\d+|one|two) (?:of|/)|(?:part|page) \d+/\d+|\d+ more|more (?:follow\w*|to come|below)|only (?:the |a )?(?:first|one|two|three|some|few|part|\d+)\b"
+    r"|continues? (?:on|in|below|next|with)|stopped after|list goes on|second (?:person|item|record|entry|invoice|object|one) is"
+    r"|(?:teil|seite) \d+ von|nur (?:der|die|das|den|ein\w*) (?:erste\w*|teil)|unvollständig\w*|auszug\w*|partie \d+|seulement (?:le|la|les) premi\w+"
+    r"|incompl[eè]t\w*|parcial\w*|partielle?s?|parzial\w*|s[oó]lo (?:el|la|los|las) primer\w*|solo (?:il|la|i|le) prim\w+|apenas (?:o|a|os|as) primeir\w+"
+    r"|parte \d+ (?:de|di)|deel \d+ van|alleen (?:de|het) eerste|gedeeltelijk\w*|onvolledig\w*|неполн\w*|частичн\w*|только перв\w*|часть \d+)(?!\w)"
+    r"|第一部分|部分列表|未完|只显示|仅显示|続く|続きは|の一部|일부|계속됩"
+)
+# A request for more, or a plan, and not an answer.
+_REQUESTS = (
+    r"(?:(?:\A|[.!?:,]\s+)(?:could you |can you |would you )?(?:please |kindly )?(?:provide|send|share|give me|tell me|upload|paste|specify|supply|clarify)(?!\w)"
+    r"|(?<!\w)i(?: also| still)? need (?!to (?:extract|find|read|identify|look|parse|convert|analy[sz]e|note|return|provide))|i (?:will|can|would|must|should)\W*\Z|i['’]ll\W*\Z"
+    r"|need (?:more|further|additional) (?:information|details|context|input)|rephrase|(?:do|did) you mean|once you|as soon as you"
+    r"|(?<!\w)(?:bitte|veuillez|merci de|por favor|per favore|alsjeblieft|gelieve|пожалуйста|proszę|prosím|lütfen|mohon) (?:\w+ ){0,3}"
+    r"(?:send\w*|schick\w*|geben|angeben|nenn\w*|teilen|fournir|envoyer|indiquer|préciser|env[ií]\w*|proporcion\w*|indi\w+|forne\w+|inviat\w*"
+    r"|invi\w+|stuur|geef|пришлите|укажите|предоставьте|podaj\w*|prześlij|zadejte|pošlete|gönder\w*|kirim\w*|berikan)"
+    r"|请提供|请发送|请告诉我|請提供|需要(?:更多|以下)|が必要|教えてください|提供してください|送ってください|제공해|알려\s?주세요|보내\s?주세요)"
+)
+_ASKS = lazy_regex(_REQUESTS)
 _FORMAT = (
     r"(?:(?:the|das|le|el|il|o) )?(?:(?:expected|required|output|correct|json|erwartetes) )?"
     r"(?:format|structure|schema|shape|formato|estructura|struttura)(?: (?:is|would be|should be|esperado))?\Z"
@@ -295,6 +325,7 @@ _EMPTY = lazy_regex(
     r"""null|none|[:\[,]\s*(?:""|''|\[\s*\]|\{\s*\}|false|0\b|"(?:n/?a|unknown|no|not [^"]*|none|negative|low)")""",
     re.IGNORECASE,
 )
+_NUMBER = lazy_regex(r"\d+")
 _KEY = lazy_regex(r"""([\w -]{1,40}+)["'”’]?\s{0,9}[:=]""")
 _NOT_GIVEN = lazy_regex(
     r"(?:could|can|did|do|does|was|were|is|are|has|have)(?: not|n['’]t) (?:be )?(?:explicitly |directly |clearly )?"
@@ -323,9 +354,24 @@ class _Value:
     @cached_property
     def key_words(self) -> frozenset[str]:
         """The words of the keys and of the type, and those that may stand for the whole value."""
+        return _GENERIC_WORDS | self._words_of_type() | self.keys
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The words of the keys, in lower case."""
         content = self._text[self._start : self._end].replace("_", " ").casefold()
-        keys = " ".join(match[1] for match in _KEY.finditer(content))
-        return _GENERIC_WORDS | self._words_of_type() | word_set(keys)
+        return word_set(" ".join(match[1] for match in _KEY.finditer(content)))
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        digits = (match[0].strip("0") for match in _NUMBER.finditer(self._text, self._start, self._end))
+        return frozenset(digits)
+
+    def contradicts(self, sentence: str) -> bool:
+        """Return True if a sentence gives a number for one of the keys that the JSON does not have."""
+        if "=" in sentence or "%" in sentence or self.keys.isdisjoint(_TAG_WORD.findall(sentence)):
+            return False
+        return any(match[0].strip("0") not in self._numbers for match in _NUMBER.finditer(sentence))
 
     @cached_property
     def has_empty_value(self) -> bool:
@@ -403,8 +449,11 @@ def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
         return Verdict(Role.ANSWER)
     introduction = _INTRODUCES.search(clause)
     introduced = clause[introduction.end() :] if introduction else clause
-    if _SOMETHING_ELSE.fullmatch(clause) or _SAYS_EXAMPLE.search(introduced):
+    if _SOMETHING_ELSE.fullmatch(clause) or _SAYS_EXAMPLE.search(introduced) or _LOOKS_LIKE.search(clause):
         return Verdict(Role.OTHER, clause)
+    other = _PARTIAL.search(clause) or _ASKS.search(clause)
+    if other:
+        return Verdict(Role.UNCLEAR, other[0])
     words = _DIGITS.sub(" ", _HARMLESS_PHRASES.sub(" ", introduced)).replace("_", " ")
     unknown = find_unknown_word(words, value.words)
     if unknown is not None and not _is_known_lead(
@@ -447,7 +496,7 @@ def _announces(words: str, value: _Value) -> bool:
 def _refusal(sentence: str, value: _Value) -> str | None:
     """Return the words of a sentence before an introduction that may refuse to answer, or None."""
     folded = AGREEMENT.sub(" ", _DIGITS.sub(" ", sentence)).strip(_MARKUP)
-    match = _REFUSES.search(folded.casefold())
+    match = _REFUSES.search(folded.casefold()) or _ASKS.search(folded.casefold())
     if match:
         return match[0]
     if sentence.startswith(_NOTES):
@@ -467,7 +516,8 @@ def _objection(sentence: str, value: _Value) -> str | None:
     if _REFUSES.search(folded) or "?" in folded:
         return folded[-40:]
     folded = _HARMLESS_PHRASES.sub(" ", folded)
-    if is_personal_remark(folded):
+    other = _LOOKS_LIKE.search(folded) or _PARTIAL.search(folded) or _ASKS.search(folded)
+    if other or is_personal_remark(folded) or value.contradicts(folded):
         return folded[:40]
     if _LETTER.search(folded):
         unknown = find_unknown_word(_DIGITS.sub(" ", folded), value.words)
