@@ -108,7 +108,7 @@ def split_items(text: str) -> TextItems | None:
     for kind in _MARKERS:
         items = _marked_items(marked, kind)
         if items is not None:
-            return TextItems(_without_quotes(items), is_clear=len(items) > 1)
+            return TextItems(_without_quotes(items, (*_QUOTES, *_EMPHASIS)), is_clear=len(items) > 1)
     if any(map(_has_marker, lines)):
         return None
     if len(lines) == 1:
@@ -209,10 +209,10 @@ def _split_at_commas(line: str) -> TextItems | None:
     return TextItems(_without_quotes(parts), is_clear=False, has_commas=True)
 
 
-def _without_quotes(items: list[str]) -> list[str]:
-    """Return the items without the quotes or emphasis, if all of them have the same; else the same list."""
+def _without_quotes(items: list[str], quotes: tuple[tuple[str, str], ...] = _QUOTES) -> list[str]:
+    """Return the items without the quotes, if all of them are quoted; else the same list."""
     stripped = [item.rstrip(",") for item in items]
-    for opening, closing in (*_QUOTES, *_EMPHASIS):
+    for opening, closing in quotes:
         if all(
             len(item) > 2 * len(opening) and item.startswith(opening) and item.endswith(closing)
             for item in stripped

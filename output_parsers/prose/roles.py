@@ -133,7 +133,7 @@ _PARTIAL = lazy_regex(
 # A request for more, or a plan, and not an answer.
 _REQUESTS = (
     r"(?:(?:\A|[.!?:,]\s+)(?:could you |can you |would you )?(?:please |kindly )?(?:provide|send|share|give me|tell me|upload|paste|specify|supply|clarify)(?!\w)"
-    r"|(?<!\w)i(?: also| still)? need (?!to (?:extract|find|read|identify|look|parse|convert|analy[sz]e|note|return|provide))|i (?:will|can|would|must|should)\W*\Z|i['’]ll\W*\Z"
+    r"|(?<!\w)i(?: also| still)? need (?!to (?!know|have|see|get))|i (?:will|can|would|must|should)\W*\Z|i['’]ll\W*\Z"
     r"|need (?:more|further|additional) (?:information|details|context|input)|rephrase|(?:do|did) you mean|once you|as soon as you"
     r"|(?<!\w)(?:bitte|veuillez|merci de|por favor|per favore|alsjeblieft|gelieve|пожалуйста|proszę|prosím|lütfen|mohon) (?:\w+ ){0,3}"
     r"(?:send\w*|schick\w*|geben|angeben|nenn\w*|teilen|fournir|envoyer|indiquer|préciser|env[ií]\w*|proporcion\w*|indi\w+|forne\w+|inviat\w*"

@@ -282,3 +282,45 @@ def test_a_scalar_in_a_usual_wrapper_is_read(key: str) -> None:
     assert parse(int, f'{{"{key}": 5}}') == 5
     with pytest.raises(OutputParsingError):
         parse(int, f'{{"other {key}": 5}}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The reply should look like this: {}",
+        "Das Ergebnis würde so aussehen: {}",
+        "Voici à quoi ressemblerait le résultat : {}",
+        "El resultado tendría este aspecto: {}",
+        "You can use this structure: {}",
+        "Please send the letter. I will return something like {}",
+        "Once you share the letter, I will answer with {}",
+        "Here is the first part of the result:\n{}",
+        "Here is a partial result:\n{}",
+        "{}\n\nPart 1 of 3",
+        "{}\n\nOnly the first person is listed.",
+        "{}\n\nThe output continues below.",
+        "{}\n\nNur der erste Eintrag.",
+        "{}\n\nThe age in the letter is 57.",
+        "{}\n\nDas Alter ist geschätzt.",
+        "{}\n\nL'âge est estimé.",
+        "{}\n\nLa edad es estimada.",
+        "{}\n\nPlease send the letter so that I can fill the fields.",
+        "{}\n\n以上仅为示例。",
+    ],
+)
+def test_how_json_would_look_parts_of_it_and_other_numbers_are_not_the_answer(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(Person, text.replace("{}", ANN))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}\n\nThe age in the letter is 31.",
+        "Here is the JSON for the first person in the letter:\n{}",
+        "I need to find the name first. Here is the result:\n{}",
+        "Please find the JSON below:\n{}",
+    ],
+)
+def test_sentences_that_agree_with_json_are_harmless(text: str) -> None:
+    assert parse(Person, text.replace("{}", ANN)) == Person("Ann", 31)

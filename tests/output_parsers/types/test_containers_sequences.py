@@ -237,3 +237,48 @@ def test_the_commas_of_a_sentence_do_not_separate_items(tp: Any, text: str) -> N
 
 def test_commas_between_bare_choices_separate_items() -> None:
     assert parse(list[Literal["red", "blue"]], "Red, **blue**") == ["red", "blue"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Steps:\n1. Open the box\n2. Count the nails",
+        "Por ejemplo:\n- uno\n- dos",
+        "Entwurf:\n- eins\n- zwei",
+        "I need more details:\n- the colour\n- the size",
+        "Would you tell me this:\n- Which colour?\n- Which size?",
+        "Could you provide the following:\n- colour\n- size",
+        "Not found:\n- nails\n- bolts",
+        "To answer this, I will:\n- open the box\n- count the nails",
+        "- nails\n- bolts\n\nThis is only a draft.",
+        "- nails\n- bolts\n\nShall I go on?",
+        "- nails\n- bolts\n\nI guessed the bolts.",
+        "- nails\n- bolts\n\nOnly the first two are shown.",
+        "- nails\n- <name of a part>",
+        "- [part]\n- [part]",
+        "- nails\n- {more}",
+        "- nails\n- …",
+        "- nails\n- bolts, ...",
+        "1. nails\n2. bolts\n3. (",
+        "- nails\n- TBD",
+    ],
+)
+def test_plans_requests_examples_and_placeholders_in_lists_are_not_items(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(list[str], text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Parts:\n- nails\n- bolts",
+        "**Parts:**\n- nails\n- bolts",
+        "The parts are:\n1. nails\n2. bolts",
+        "Teile:\n- nails\n- bolts",
+        "Here are the parts named in the text:\n\n1. **nails**\n2. **bolts**",
+        "- _nails_\n- _bolts_",
+        "I found the following parts:\n- nails\n- bolts\n\nLet me know if you need more.",
+    ],
+)
+def test_a_label_or_an_announcement_leads_to_items_and_their_emphasis_is_taken_off(text: str) -> None:
+    assert parse(list[str], text) == ["nails", "bolts"]
