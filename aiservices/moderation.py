@@ -14,7 +14,7 @@ from .engine.plan import Invocation
 from .engine.results import Answer
 from .engine.streams import ReplyFailed, ReplyReceived
 from .guardrails.guard import Stage
-from .guardrails.interceptors import answer_text
+from .guardrails.interceptors import texts_to_moderate
 from .guardrails.request_texts import request_texts
 from .interface.parameters import is_async
 from .models.errors import (
@@ -162,8 +162,8 @@ class Moderation(BaseInterceptor):
         contents = () if invocation.is_resumed else self._user_contents(invocation)
         check = ModerationCheck(self._moderator, contents, "input", invocation)
         answer = yield from check_concurrently(proceed(invocation), check, invocation)
-        if self._answers and (text := answer_text(answer, invocation)).strip():
-            yield from ModerationCheck(self._moderator, (text,), "output", invocation).run()
+        if self._answers and (texts := texts_to_moderate(answer, invocation)):
+            yield from ModerationCheck(self._moderator, texts, "output", invocation).run()
         return answer
 
     def _user_contents(self, invocation: Invocation) -> tuple[str | Media, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain
 from typing import Any, Literal, Protocol, TypeAlias, get_args
@@ -386,16 +386,29 @@ _INJECTIONS = [
 
 # --- Guards for answers with sources ---
 
-_CITATION = re.compile(r"\[([^\[\]\s,;]+(?:[,;][^\S\n]*[^\[\]\s,;]+)*)\](?!\()")
-_SEPARATOR = re.compile(r"[,;]\s*")
+_IN_BRACKETS = re.compile(r"(?<![\w`])\[([^\[\]`]+)\](?!\()")
+_IN_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_IDS = re.compile(r"[^\s,;]+")
+_LIKE_AN_ID = re.compile(r"(?=.*[^\W\d]).*[-_:#./]\d+")
+
+
+def _cited_ids(text: str, known: Collection[str]) -> list[str]:
+    """Return the ids in brackets in a text: known ones, and words with a number at their end."""
+    cited = []
+    for inside in _IN_BRACKETS.findall(_IN_CODE.sub(" ", text)):
+        words = [inside.strip(), *(word.rstrip(":.") for word in _IDS.findall(inside))]
+        cited += [
+            word for word in words if word in known or (" " not in word and _LIKE_AN_ID.fullmatch(word))
+        ]
+    return list(dict.fromkeys(cited))
 
 
 def known_citations(*, required: bool = False, otherwise: VerdictFactory = reprompt) -> Guard:
     """Return a guard function that rejects answers which cite unknown sources, such as ``[rule-9]``.
 
     Known are the ids of ``Invocation.sources`` and of what search tools found. A citation is an id in
-    brackets, or several with commas. Links of Markdown are not citations. Place the OutputGuardrails after
-    the RetrievalAugmentor.
+    brackets, or several. Unknown ids are recognized by a number at their end, as in ``guide-7``; links of
+    Markdown and code are not citations. Place the OutputGuardrails after the RetrievalAugmentor.
 
     Args:
         required: Also reject a text without a citation.
@@ -405,8 +418,8 @@ def known_citations(*, required: bool = False, otherwise: VerdictFactory = repro
     def guard(text: str, invocation: Invocation) -> Verdict:
         excerpts = (getattr(run.result, "contents", ()) for run in invocation.state.tool_runs)
         known = {content.id for content in chain(invocation.sources, *excerpts) if getattr(content, "id", "")}
-        cited = [id for ids in _CITATION.findall(text) for id in _SEPARATOR.split(ids)]
-        unknown = [id for id in dict.fromkeys(cited) if id not in known]
+        cited = _cited_ids(text, known)
+        unknown = [id for id in cited if id not in known]
         ids = ", ".join(sorted(known)) or "none"
         if unknown:
             return otherwise(f"Your answer cites [{unknown[0]}], which is not a source. Sources: {ids}")

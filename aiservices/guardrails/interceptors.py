@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from inspect import Signature
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 from output_parsers.parser.type_parser import TypeParser, parser_for
@@ -29,6 +29,7 @@ from ..engine.results import Answer
 from ..engine.tool_execution import ToolInvocation
 from ..interface.parameters import call_problem, function_name, is_async
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolError, is_at_least
+from ..models.media import Media
 from ..models.messages import AiMessage, ChatReply, Message, ReplyDelta, ToolMessage, UserMessage
 from ..tools.tool import ReturnBehavior, ToolRun
 from .guard import (
@@ -50,7 +51,7 @@ from .guard import (
     passed,
     run_guard,
 )
-from .request_texts import GuardMessage, RequestText, request_texts, with_text
+from .request_texts import GuardMessage, RequestText, request_texts, texts_of_contents, with_text
 from .texts import map_texts, texts_of
 
 # --- User messages ---
@@ -590,13 +591,29 @@ def _feedback(answer: Answer, text: str, feedback: str) -> tuple[Message, ...]:
     """Return messages that show the model its rejected answer and explain what is wrong."""
     messages = answer.messages
     if answer.tool_run is not None:
-        return (*messages[len(_tool_rounds(messages)) :], UserMessage(feedback))
+        return (*map(_as_own, messages[len(_tool_rounds(messages)) :]), UserMessage(feedback))
     calls = answer.reply.message.tool_calls
     if calls and calls[0].arguments == text:
         # providers require a result for each call, so the feedback is sent as the result
-        ai_message = AiMessage(answer.reply.text, calls)
+        ai_message = AiMessage(GuardMessage(answer.reply.text), calls)
         return (ai_message, *(ToolMessage(call.id, call.name, feedback) for call in calls))
-    return (AiMessage(text), UserMessage(feedback)) if text else (UserMessage(feedback),)
+    return (AiMessage(GuardMessage(text)), UserMessage(feedback)) if text else (UserMessage(feedback),)
+
+
+def _as_own(message: Message) -> Message:
+    """Return a message of the model or a tool in a form that input guards do not take for a caller's."""
+    return replace(message, text=GuardMessage(message.text))
+
+
+def texts_to_moderate(answer: Answer, invocation: Invocation) -> tuple[str, ...]:
+    """Return what a moderator checks of an answer: the texts of the value, and all that a memory stores."""
+    value = _json_value(answer, invocation)
+    texts = [message.text for message in answer.messages_before_tools()]
+    texts += [answer_text(answer, invocation)] if value is None else texts_of(value.data, value.schema)
+    stored = answer.reply.message.text if answer.tool_run is None else answer.tool_run.text
+    if value is not None and not (texts and _has_only({*texts, *_strings(value.parser.schema)}, stored)):
+        texts.append(stored)
+    return tuple(dict.fromkeys(text for text in texts if text.strip()))
 
 
 def answer_text(answer: Answer, invocation: Invocation) -> str:
@@ -681,6 +698,7 @@ class _JsonValue(NamedTuple):
     data: Any
     schema: Mapping[str, Any]
     parser: TypeParser[Any]
+    value: Any
 
     @property
     def text(self) -> str:
@@ -695,6 +713,7 @@ class _JsonValue(NamedTuple):
 
     def with_texts(self, replacements: Mapping[str, str]) -> object:
         """Return the value with other texts, or raise OutputParsingError if they do not fit the type."""
+        self.parser.write(self.value)  # an error if the text is not the whole value, as for secrets
         data = map_texts(self.data, self.schema, lambda text: replacements.get(text, text))
         node = self.parser.node
         if isinstance(node, EnvelopeNode):
@@ -711,7 +730,7 @@ def _json_value(answer: Answer, invocation: Invocation) -> _JsonValue | None:
     if isinstance(node, EnvelopeNode):
         inner = schema["properties"][node.field]
         data, schema = data[node.field], {**inner, "$defs": schema.get("$defs", {})}
-    return _JsonValue(data, schema, parser)
+    return _JsonValue(data, schema, parser, answer.value)
 
 
 def _without_other_text(answer: Answer, invocation: Invocation) -> Answer:
@@ -950,15 +969,39 @@ def _check_run_texts(guard: Any, call: ToolInvocation, run: ToolRun) -> Flow[Too
     else:
         data = run.text
     schema = _result_schema(call, run) if data is not run.text else {}
+    if not isinstance(data, (bool, NoneType)) and not texts_of(data, schema):
+        data, schema = run.text, {}  # a number, for example
     outcome = yield from _checked_data(guard, data, schema, "result", call)
     if isinstance(outcome, Refused):
         return _refused_run(call, run, outcome)
+    contents = yield from _checked_contents(guard, call, run)
+    if isinstance(contents, Refused):
+        return _refused_run(call, run, contents)
+    run = run._replace(contents=contents)
     if outcome is data:
         return run
     try:
         return _with_run_text(call, run, outcome if isinstance(data, str) else dump_json(outcome), outcome)
     except (TypeError, ValueError) as error:
         raise _failure(guard, "result", call, error) from error
+
+
+def _checked_contents(guard: Any, call: ToolInvocation, run: ToolRun) -> Flow[tuple[Media, ...] | Refused]:
+    """Check the names and the texts of the files in a tool's result; return the files, or a refusal."""
+    message = ToolMessage("", "", "", contents=run.contents)
+    for index in range(len(list(texts_of_contents(message)))):
+        text, change = list(texts_of_contents(message))[index]
+        verdict = yield from _verdict(guard, text, "result", call)
+        if isinstance(verdict, Refused):
+            return verdict
+        if isinstance(verdict, Rewritten):
+            try:
+                changed = change(verdict.text)
+            except (TypeError, ValueError) as error:
+                raise _failure(guard, "result", call, error) from error
+            assert isinstance(changed, ToolMessage), "its contents were changed"
+            message = changed
+    return tuple(part for part in message.contents if not isinstance(part, str))
 
 
 def _result_schema(call: ToolInvocation, run: ToolRun) -> Mapping[str, Any]:

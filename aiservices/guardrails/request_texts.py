@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
-from ..models.media import File, Media, interleave
-from ..models.messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from ..models.media import Media, interleave
+from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
 
-_TEXT_TYPES = frozenset(("application/json", "application/xml", "image/svg+xml"))
 _MessageT = TypeVar("_MessageT", bound=UserMessage | AiMessage | ToolMessage)
 _PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of their own
 
@@ -54,19 +55,15 @@ class RequestText(NamedTuple):
 def request_texts(invocation: Invocation) -> list[RequestText]:
     """Return the texts of a request that callers influence, in the order of the messages.
 
-    These are the texts of the user message and of the messages before it, of text files and of arguments of
-    tool calls, and the names of users and files. A system message without variables is left out.
+    These are the texts of all messages, of text files and of the arguments of tool calls, and the names of
+    users, files and tools. A system message without variables is left out, and what the model wrote in this
+    call.
     """
     texts = []
-    messages = invocation.request.messages
-    end = len(messages)
-    while end and not (
-        isinstance(messages[end - 1], UserMessage) and type(messages[end - 1].text) is not GuardMessage
-    ):
-        end -= 1
-    for position, message in enumerate(messages[:end]):
+    own = set(map(id, invocation.state.tool_messages))  # what the model wrote in this call
+    for position, message in enumerate(invocation.request.messages):
         is_fixed = isinstance(message, SystemMessage) and message.text == invocation.plan.fixed_system
-        if (is_fixed and position == 0) or isinstance(message.text, GuardMessage):
+        if (is_fixed and position == 0) or id(message) in own or isinstance(message.text, GuardMessage):
             continue
         for text, change in _texts_of(message):
             placeholder = ""
@@ -91,37 +88,51 @@ def _texts_of(message: Message) -> Iterator[tuple[str, Callable[[str], Message]]
         if message.reasoning:
             yield message.reasoning, lambda text: replace(message, reasoning=text, state=None)
         for index, call in enumerate(message.tool_calls):
-            yield call.arguments, _change_item(message, "tool_calls", index, partial(_with_arguments, call))
+            for name in ("arguments", "name", "id"):
+                change = partial(_with_field, call, name)
+                yield getattr(call, name), _change_item(message, "tool_calls", index, change)
+    if isinstance(message, ToolMessage):
+        for name in ("name", "call_id"):
+            yield getattr(message, name), partial(_with_field, message, name)
+    yield from texts_of_contents(message)
+
+
+def texts_of_contents(
+    message: UserMessage | AiMessage | ToolMessage,
+) -> Iterator[tuple[str, Callable[[str], Message]]]:
+    """Yield the texts in the files of a message, their names and URLs, as ``_texts_of`` does."""
     for index, part in enumerate(message.contents):
         if isinstance(part, str):
             continue
-        if part.name:
-            rename = partial(_with_name, part)
-            yield part.name, _change_item(message, "contents", index, rename)
-        if isinstance(part, File) and (text := _text_of_file(part)) is not None:
-            yield text, _change_item(message, "contents", index, partial(_with_file_text, part))
+        for name in ("name", "url"):
+            if getattr(part, name):
+                change = partial(_with_field, part, name)
+                yield getattr(part, name), _change_item(message, "contents", index, change)
+        if part.data is not None and (decoded := _decoded(part)) is not None:
+            text, encoding = decoded
+            yield text, _change_item(message, "contents", index, partial(_with_data, part, encoding))
 
 
-def _with_arguments(call: ToolCall, arguments: str) -> ToolCall:
-    return replace(call, arguments=arguments)
+def _with_field(item: Any, name: str, text: str) -> Any:
+    return replace(item, **{name: text})
 
 
-def _with_name(part: Media, name: str) -> Media:
-    return replace(part, name=name)
+def _decoded(media: Media) -> tuple[str, str] | None:
+    """Return the content of a file as text with its encoding, or None if it is not text."""
+    data = media.data or b""
+    encodings = ["utf-8"]
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encodings = ["utf-16"]
+    elif media.media_type is not None and media.media_type.startswith("text/"):
+        encodings.append("latin-1")
+    for encoding in encodings:
+        with suppress(UnicodeDecodeError):
+            return data.decode(encoding), encoding
+    return None
 
 
-def _text_of_file(file: File) -> str | None:
-    """Return the content of a file if it is text."""
-    is_text = file.media_type is not None and (
-        file.media_type.startswith("text/") or file.media_type in _TEXT_TYPES
-    )
-    if file.data is None or not is_text:
-        return None
-    return file.data.decode("utf-8", "replace")
-
-
-def _with_file_text(file: File, text: str) -> File:
-    return replace(file, data=text.encode())
+def _with_data(media: Media, encoding: str, text: str) -> Media:
+    return replace(media, data=text.encode(encoding, "replace"))
 
 
 def with_text(message: _MessageT, text: str) -> _MessageT:

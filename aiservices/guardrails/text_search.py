@@ -43,7 +43,7 @@ def folded_forms(text: str) -> Iterator[TextForm]:
     """
     for form in _unescaped_forms(text):
         yield _folded(form, lower=True)
-        if not form.text.isascii() and any(map(_is_invisible, form.text)):
+        if any(map(_is_invisible, form.text)):
             yield _folded(form, lower=True, shows_invisible=True)
 
 
@@ -51,7 +51,7 @@ def _pattern_forms(text: str) -> Iterator[TextForm]:
     """Yield the forms of a text in which the regular expressions of users are searched."""
     for form in _unescaped_forms(text):
         yield form
-        if not form.text.isascii():
+        if not form.text.isascii() or _CONTROLS_IN.search(form.text):
             yield _folded(form, lower=False)
 
 
@@ -101,14 +101,18 @@ def _character(escape: str) -> str:
 _MAX_CLUSTER = 16  # normalization takes quadratic time for many marks on one character
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0")
 _VARIATION_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+_CONTROLS_IN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_JOINS = re.compile(
+    "[\u1160-\u11ff\ud7b0-\ud7ff\uff9e-\uffdc]"
+)  # parts of syllables and of half-width letters
 _SPACES, _WHITE_SPACE = re.compile(r"\s{2}"), re.compile(r"\s")
 _TAGS = range(0xE0020, 0xE007F)  # invisible copies of the ASCII characters, which models can read
 
 
 def _is_invisible(character: str) -> bool:
     if character.isascii():
-        return False
-    if character in _INVISIBLE or unicodedata.category(character) == "Cf":
+        return _CONTROLS_IN.match(character) is not None
+    if character in _INVISIBLE or unicodedata.category(character) in ("Cf", "Cc", "Cs"):
         return True
     return any(ord(character) in selectors for selectors in _VARIATION_SELECTORS)
 
@@ -116,7 +120,7 @@ def _is_invisible(character: str) -> bool:
 def _folded(form: TextForm, *, lower: bool, shows_invisible: bool = False) -> TextForm:
     """Return another form of a text, with each character folded together with the marks after it."""
     text, starts, ends = form
-    if text.isascii() and not (lower and _SPACES.search(text)):
+    if text.isascii() and not _CONTROLS_IN.search(text) and not (lower and _SPACES.search(text)):
         return TextForm(_WHITE_SPACE.sub(" ", text.lower()), starts, ends) if lower else form
     characters: list[str] = []
     new_starts: list[int] = []
@@ -140,13 +144,19 @@ def _folded(form: TextForm, *, lower: bool, shows_invisible: bool = False) -> Te
 
 
 def _continues(character: str) -> bool:
-    """Return True if a character belongs to the one before it, as an accent does."""
-    return not character.isascii() and (unicodedata.combining(character) > 0 or _is_invisible(character))
+    """Return True if a character belongs to the one before it, as an accent or a vowel of Hangul does."""
+    if character.isascii():
+        return _CONTROLS_IN.match(character) is not None
+    return (
+        unicodedata.combining(character) > 0
+        or _JOINS.match(character) is not None
+        or _is_invisible(character)
+    )
 
 
 @lru_cache(8192)
 def _fold(cluster: str, lower: bool, shows_invisible: bool) -> str:
-    if cluster.isascii():
+    if len(cluster) == 1 and cluster.isascii() and not _is_invisible(cluster):
         return cluster.lower() if lower else cluster
     visible = "".join(
         _shown(character) * shows_invisible if _is_invisible(character) else character

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -67,6 +68,9 @@ class SqliteFile:
             try:
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 self._must_erase = bool(busy)
+                if busy:
+                    message = "%s: deleted text stays in the write-ahead log until other readers are done"
+                    logging.getLogger("aiservices").warning(message, self._path)
             finally:
                 connection.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
 

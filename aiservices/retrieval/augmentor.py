@@ -48,6 +48,7 @@ from .content import (
     check_contents,
     check_same,
     last_user_position,
+    last_user_text,
 )
 
 # --- Rewriting queries and merging results ---
@@ -327,7 +328,7 @@ def _distinct(rankings: Rankings) -> list[Content]:
         for content in ranking:
             first = contents.setdefault(content.key, content)
             if content is not first:
-                check_same(first, content)
+                check_same(first, content, across_stores=True)
     return list(contents.values())
 
 
@@ -395,8 +396,9 @@ def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -
     return "\n\n".join(_format_content(content, metadata) for content in contents)
 
 
-# A line that looks like the heading of another content
-_HEADING = re.compile(r"^([^\S\n]*)\[(?=[^\]\n]*\][^\S\n]*\r?$)", re.MULTILINE)
+# The characters that end a line, and a line that looks like the heading of another content
+_LINE_END = re.compile("([\r\n\v\f\x1c-\x1e\x85\u2028\u2029])")
+_HEADING = re.compile(r"\W*\[[^\]]*\]\W*")
 
 
 def _format_content(content: Content, metadata: Sequence[str]) -> str:
@@ -404,7 +406,8 @@ def _format_content(content: Content, metadata: Sequence[str]) -> str:
     fields = [f"{name}: {content.metadata[name]}" for name in metadata if name in content.metadata]
     parts = [content.id, *fields] if content.id else fields
     heading = "; ".join(" ".join(part.split()).translate(_NO_BRACKETS) for part in parts)
-    text = _HEADING.sub(r"\1\\[", content.text)
+    lines = _LINE_END.split(content.text)
+    text = "".join(one.replace("[", "\\[", 1) if _HEADING.fullmatch(one) else one for one in lines)
     return f"[{heading}]\n{text}" if heading else text
 
 
@@ -609,6 +612,9 @@ class RetrievalAugmentor(BaseInterceptor):
             text: object = self.query(invocation)
         elif self.query in invocation.arguments:
             text = render_value(invocation.arguments[self.query])
+            is_shown = self.query in invocation.plan.question_names
+            if is_shown and text.strip() not in last_user_text(invocation):
+                text = query.text  # an input guard has changed it
         else:
             names = ", ".join(invocation.arguments) or "none"
             message = f"query names the parameter {self.query!r}, and the parameters are: {names}"

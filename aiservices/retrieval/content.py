@@ -53,9 +53,14 @@ class Content:
         return self.key == other.key and self.text != other.text and is_other_document
 
 
-def check_same(first: Content, other: Content) -> None:
-    """Raise ValueError if two contents have the same id, but are texts of different documents."""
-    if other.conflicts_with(first):
+def check_same(first: Content, other: Content, *, across_stores: bool = False) -> None:
+    """Raise ValueError if two contents have the same id, but are texts of different documents.
+
+    In a store, another text of the same document is a new version of it. ``across_stores``, it is another
+    text.
+    """
+    differ = first.key == other.key and first.text.strip() != other.text.strip()
+    if differ if across_stores else other.conflicts_with(first):
         raise ValueError(
             f"two texts have the id {first.id!r}: {shorten(first.text, 40)!r} and "
             f"{shorten(other.text, 40)!r}; give their documents different names, as in "
@@ -94,7 +99,7 @@ class Query:
         position = last_user_position(messages)
         if position is None:
             return None
-        message = messages[position].text.replace(INSTRUCTIONS_MARK, "").strip()
+        message = last_user_text(invocation)
         values = [render_value(invocation.arguments[name]).strip() for name in invocation.plan.question_names]
         # a value that is not in the message was changed since, for example masked by an input guard
         shows_values = any(values) and all(value in message for value in values)
@@ -222,6 +227,13 @@ def last_user_position(messages: Sequence[Message]) -> int | None:
     """Return the index of the last user message in a list of messages, or None if there is none."""
     positions = [index for index, message in enumerate(messages) if isinstance(message, UserMessage)]
     return positions[-1] if positions else None
+
+
+def last_user_text(invocation: Invocation) -> str:
+    """Return the text of the last user message without the mark of the format instructions."""
+    messages = invocation.request.messages
+    position = last_user_position(messages)
+    return "" if position is None else messages[position].text.replace(INSTRUCTIONS_MARK, "").strip()
 
 
 def check_contents(value: object, source: str) -> tuple[Content, ...]:

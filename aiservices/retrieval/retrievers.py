@@ -173,8 +173,10 @@ def _is_removed(content: Content, ids: Collection[str], metadata: Mapping[str, o
     return content.key in ids or (metadata is not None and matches_filter(content, metadata))
 
 
-def _check_removal(metadata: Mapping[str, object] | None, owner: str) -> None:
-    """Raise DefinitionError for empty metadata, which would remove everything."""
+def _check_removal(ids: Sequence[str], metadata: Mapping[str, object] | None, owner: str) -> None:
+    """Raise DefinitionError for empty metadata, which would remove everything, and for one id as a text."""
+    if isinstance(ids, str):
+        raise DefinitionError([DefinitionProblem(owner, f"the ids are one text; pass [{ids!r}]")])
     if metadata is not None and not metadata:
         message = "the metadata are empty; name what to remove, for example {'source': 'guide'}"
         raise DefinitionError([DefinitionProblem(owner, message)])
@@ -251,7 +253,7 @@ class EmbeddingStore:
 
         Unknown ids are ignored. Raises DefinitionError for empty metadata.
         """
-        _check_removal(metadata, "EmbeddingStore.remove")
+        _check_removal(ids, metadata, "EmbeddingStore.remove")
         removed = set(ids)
         with self._lock:
             if self._vectors is not None:
@@ -397,7 +399,7 @@ class ChromaStore:
 
         Unknown ids are ignored. Raises DefinitionError for empty metadata.
         """
-        _check_removal(metadata, "ChromaStore.remove")
+        _check_removal(ids, metadata, "ChromaStore.remove")
         if ids:
             self._collection.delete(ids=list(ids))
         if metadata is not None:
@@ -651,7 +653,7 @@ class KeywordRetriever:
 
         Unknown ids are ignored. Raises DefinitionError for empty metadata.
         """
-        _check_removal(metadata, "KeywordRetriever.remove")
+        _check_removal(ids, metadata, "KeywordRetriever.remove")
         removed = set(ids)
         with self._lock:
             old = self._documents

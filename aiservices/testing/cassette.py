@@ -37,18 +37,21 @@ from ..models.wrapper import DelegatingChatModel, RequestFlow, Send
 REMOVED = "(removed)"
 _NOT_RECORDED = ("timeout", "extra_headers")  # they differ from run to run, or contain credentials
 _SECRET_NAME = re.compile(
-    r"api[-_]?key|authori[sz]ation|^auth$|password|passwd|secret|credential|cookie"
+    r"api[-_]?key|private[-_]?key|authori[sz]ation|^auth$|password|passwd|^pwd$|secret|credential|cookie|^bearer$"
     r"|^(.*[-_])?(access|bearer|refresh|id|ad|session)?[-_]?token$",
     re.IGNORECASE,
 )
 _SECRET_TEXT = re.compile(
     r"\bsk-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}"  # an OpenAI key; without a digit it is a word
+    r"|\b(?:AIza|gsk_|hf_|gh[pousr]_|github_pat_|xai-|AKIA|ASIA)[A-Za-z0-9_-]{16,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"  # a JSON web token
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*-----END [A-Z ]*PRIVATE KEY-----"
     r"|(?<=\bBearer )[A-Za-z0-9._~+/-]{16,}=*"
     r"|(?<=//)[^/@\s\"]+(?=@)"  # user name and password in a URL
     r"|(?<=[?&](?:sig|key)=)[^&\s\"]+|(?<=[?&]token=)[^&\s\"]+|(?<=[?&]api_key=)[^&\s\"]+"
     r"|(?<=[?&]access_token=)[^&\s\"]+|(?<=[?&]X-Amz-Signature=)[^&\s\"]+"
 )
-_SECRET_VARIABLE = re.compile(r"(API_KEY|AD_TOKEN|ACCESS_TOKEN|AUTH_TOKEN|SECRET_KEY)$")
+_SECRET_VARIABLE = re.compile(r"(_KEY|_TOKEN|_SECRET|_PASSWORD|_PASSWD|_CREDENTIALS|_BEDROCK)$")
 _MIN_SECRET_LENGTH = 8  # a shorter value may be a word of the prompt
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from io import BytesIO
 from itertools import count
@@ -229,9 +229,8 @@ class Transfer:
         if head is None:
             raise CurlError("the response has no headers")
         status, headers = head  # an error has its status, whatever happens to its body
-        content = b"".join(self.take())
-        if status >= 300:
-            content = content[:MAX_ERROR_BYTES]
+        pieces = self.take()
+        content = b"".join(pieces) if status < 300 else _start_of(pieces)
         if headers.codings:
             content = decode_body(status, headers.codings, content)
         return WholeResponse(status, headers, content)
@@ -498,6 +497,16 @@ def _connection_options(url: str) -> dict[int, object]:
     if trusted.system:
         options[pycurl.SSL_OPTIONS] = options[pycurl.PROXY_SSL_OPTIONS] = pycurl.SSLOPT_NATIVE_CA
     return options
+
+
+def _start_of(pieces: Iterable[bytes]) -> bytes:
+    """Return the start of an error's body, without a copy of the whole body."""
+    start = bytearray()
+    for piece in pieces:
+        start += piece
+        if len(start) >= MAX_ERROR_BYTES:
+            break
+    return bytes(start[:MAX_ERROR_BYTES])
 
 
 def _error(code: int, message: str, transfer: Transfer) -> Exception:

@@ -340,7 +340,7 @@ def test_a_body_that_cannot_be_written_has_the_reason(run: CommandRun, shop: Pat
         "class Ears(Protocol):\n    @user_message('{{it}}')\n    def hear(self, it: Audio) -> str: ...\n",
         "utf-8",
     )
-    (shop / "lamp.wav").write_bytes(b"RIFF")
+    (shop / "lamp.wav").write_bytes(b"RIFF\0\0\0\0WAVE")
     _, out, _ = run("show", "sound:Ears.hear", "it=@lamp.wav", "-m", "anthropic:claude-sonnet-5", "--json")
     assert json.loads(out)[0]["http"]["error"].startswith("it cannot be sent (anthropic:claude-sonnet-5 at ")
 

@@ -19,6 +19,7 @@ from aiservices import (
     Result,
     ScriptedChatModel,
     Stream,
+    SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -41,6 +42,7 @@ from aiservices.guardrails import (
 )
 from aiservices.memory import ChatMemory
 from aiservices.models.messages import Message, message_to_dict
+from aiservices.structured import structured
 
 SECRET = 'Jos\u00e9 "pass77"'
 
@@ -52,6 +54,8 @@ SPELLINGS = {
     "zero-width": SECRET.replace("ss", "s\u200bs"),
     "soft hyphen": SECRET.replace("ss", "s\u00ads"),
     "full width": SECRET.replace("pass77", "ｐａｓｓ７７"),
+    "null character": SECRET.replace("ss", "s\0s"),
+    "control character": SECRET.replace("ss", "s\x85s"),
     "white space": SECRET.replace(" ", "\u00a0\n "),
     "emphasized": f"_{SECRET}_",
     "as JSON": json.dumps(SECRET)[1:-1],
@@ -321,6 +325,49 @@ RESULTS: dict[str, Callable[[str], Any]] = {
     "dict": lambda text: {"a": {text: text}},
     "JSON": lambda text: json.dumps({"a": text}),
 }
+
+
+def test_parts_of_letters_do_not_hide_a_word() -> None:
+    for word, text in (("パスワード", "x ﾊﾟｽﾜｰﾄﾞ y"), ("한국", unicodedata.normalize("NFD", "나는 한국 사람"))):
+        verdict: Any = masked(word)(text, None)
+        assert "***" in verdict.text
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [AiMessage("", (ToolCall("1", "look", "{}"),)), ToolMessage("1", "look", "a zebra")],
+        [SystemMessage("a zebra")],
+        [AiMessage("a zebra")],
+    ],
+)
+def test_messages_after_the_user_message_are_checked(last: list[Message]) -> None:
+    model = ScriptedChatModel(["fine"])
+    ask = structured(model, str, interceptors=[InputGuardrails(forbidden("zebra"))])
+    with pytest.raises(GuardrailError):
+        ask.invoke([UserMessage("x"), *last])
+    assert model.requests == []
+
+
+@pytest.mark.parametrize("guard", [masked("zebra"), forbidden("zebra")], ids=["masked", "forbidden"])
+def test_files_and_numbers_of_tools_are_checked(guard: Guard) -> None:
+    def find() -> File:
+        """Finds."""
+        return File(b"a zebra", "application/yaml", name="zebra.yaml")
+
+    def count() -> int:
+        """Counts."""
+        return 4242
+
+    calls = (ToolCall("1", "find", "{}"), ToolCall("2", "count", "{}"))
+    model = ScriptedChatModel([ChatReply(AiMessage("", calls)), "Done."])
+    guards = ToolGuardrails(results=[guard, masked("4242")])
+    create(Kinds, model, tools=[find, count], tool_interceptors=[guards]).text("x")
+    for message in model.requests[1].messages[-2:]:
+        assert "4242" not in message.text
+        for part in getattr(message, "contents", ()):
+            assert "zebra" not in (part.name or "")
+            assert b"zebra" not in (part.data or b"")
 
 
 @every_spelling

@@ -122,7 +122,7 @@ def test_masked_replaces_matches() -> None:
 
 @given(st.text(), st.text(alphabet="abc ", min_size=1))
 def test_masked_leaves_no_match(text: str, word: str) -> None:
-    guard = masked(word, by="\0")
+    guard = masked(word, by="#")
     outcome = verdict(guard, f"{text} {word} {text}")
     assert isinstance(outcome, Rewritten)
     assert verdict(guard, outcome.new) == Passed()
