@@ -40,7 +40,7 @@ _LABEL_WORDS = (
 )
 _TO_THE_ANSWER = r"[\s\"'`*_“‘(\[{<\\-]{0,20}(?:option |choice |letter |boxed\{|text\{)?[\"'`*_“‘(\[{]{0,9}"
 _CLASSIFIED = (
-    r"(?:it|this|the \w{1,20}) (?:should be|must be|can be|is) (?:best )?"
+    r"(?:it|th(?:is|e|at)(?: \w{1,20})?) (?:should be|must be|can be|is) (?:best )?"
     r"(?:classified|categori[sz]ed|labell?ed|rated|tagged) as\s?:?"
 )
 _PATTERN = (

@@ -111,10 +111,46 @@ class ChoiceMatcher(Generic[T]):
             key = normalize(_without_edges(text))
             if key in self._by_key:
                 return self._choice_of(key), CASE_OR_PUNCTUATION
+        special = self._special_form(text)
+        if special is not None:
+            return special, IN_A_SENTENCE
         announced = normalize(_without_edges(after_announcement(text)))
         if announced in self._by_key and not _DENIED_BY_SIGN.match(text):
             return self._choice_of(announced), IN_A_SENTENCE
         return self._find_in_sentence(text), IN_A_SENTENCE
+
+    def _special_form(self, text: str) -> Choice[T] | None:
+        """Return the choice of a text such as "Not true." and "❌ No" for a bool, or "4 out of 5" for numbers."""
+        if len(text) > _MAX_EXACT_LENGTH:
+            return None
+        rated = _RATED.fullmatch(text.casefold())
+        if rated is not None:
+            is_highest = all(label.isdecimal() and int(label) <= int(rated[2]) for label in self._by_label)
+            return self._by_label.get(rated[1]) if is_highest and rated[2] in self._by_label else None
+        value: bool | None = None
+        crossed = _CROSSED.match(text)
+        folded = text.casefold()
+        that = _NOT_TRUE_THAT.match(folded)
+        if (
+            (crossed and normalize(_without_edges(text[crossed.end() :])) in ("no", "false"))
+            or _STATED_NO.fullmatch(folded)
+            or (that and not takes_back(folded[that.end() :]) and is_in_known_language(folded[that.end() :]))
+        ):
+            value = False
+        elif _STATED_YES.fullmatch(folded):
+            value = True
+        return None if value is None else self._choice_of_bool(value)
+
+    def _choice_of_bool(self, value: bool) -> Choice[T] | None:
+        return next((choice for choice in self.choices if choice.value is value), None)
+
+    def _leading_word(self, folded: str) -> _Mention[T] | None:
+        """Return the yes or no of another language that stands first and is set off by punctuation."""
+        match = _LEADING_WORD.match(folded)
+        choice = self._by_key.get(match[1]) if match and match[1] in self._standalone else None
+        if match is None or choice is None or not isinstance(choice.value, bool) or match[1] in _NOT_LEADING:
+            return None
+        return _Mention(choice, match.start(1), match.end(1))
 
     def _choice_of(self, key: str) -> Choice[T]:
         choice = self._by_key[key]
@@ -149,7 +185,16 @@ class ChoiceMatcher(Generic[T]):
 
     def _find_in_sentence(self, text: str) -> Choice[T]:
         folded = _CONFIDENCE.sub("", _IGNORED.sub("", unicodedata.normalize("NFKC", text)).casefold())
+        folded = _CONFIDENCE_AFTER.sub("", folded)
         mentions = self._mentions(folded)
+        leading = self._leading_word(folded)
+        is_clear = leading is not None and "?" not in folded and not _DOUBTS.search(folded, leading.end)
+        if (
+            leading is not None
+            and is_clear
+            and self._is_explanation(folded[leading.end :], leading, mentions)
+        ):
+            return leading.choice
         if not mentions:
             raise NoMatch(self._nothing_found(folded))
         if "?" in folded:
@@ -188,7 +233,10 @@ class ChoiceMatcher(Generic[T]):
             if restated is not None:
                 return True
         _refuse_others(first, mentions)
-        explains_no = is_no and not _NOT_SURE.search(explanation)
+        reason = _REASON.match(explanation)
+        is_reason = reason is not None and len(mentions) == 1 and not _UNDECIDED.search(explanation)
+        explanation = explanation[reason.end() :] if reason else explanation
+        explains_no = (is_no and not _NOT_SURE.search(explanation)) or is_reason
         denied = takes_back(without_negations(explanation) if explains_no else explanation)
         if denied is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
@@ -348,13 +396,48 @@ _CONFIDENCE = lazy_regex(
     r"[(\[]?(?:\d{1,3}(?:[.,]\d+)?\s?% (?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)"
     r"|(?:with )?(?:confidence|probability)(?: score| level)?\s?[:=]?\s(?:of )?\d{1,3}(?:[.,]\d+)?\s?%?)[)\]]?"
 )
+# The confidence after a choice.
+_CONFIDENCE_AFTER = lazy_regex(
+    r"(?<=\w)[\"'`*_.]*\s*\n\W{0,6}confidence(?: score| level)?\W{1,8}(?:high|medium|low|1(?:[.,]0+)?|0?[.,][5-9]\d*|[5-9]\d\s?%"
+    r"|100\s?%)[\s.*_]*\Z|(?<=\w)[*_]*\s\((?:confidence:?\s)?(?:0?[.,][5-9]\d*|1[.,]0+|[5-9]\d\s?%|100\s?%)\)[\s.*_]*\Z"
+)
 _SEPARATORS = lazy_regex(r"(?<=[^\W_])[\s_\-‐‑–]+(?=[^\W_])")
 _SEPARATOR = r"[\s_\-‐‑–]++"
 # What must not touch a choice: the rest of a word or number, or a sign.
 _NOT_BEFORE = r"(?<![!¬])(?<![\w.][.])(?<!\w[-‐‑'’])(?<!\d,)(?<![-+<>=~≈±^%@$#&/\\])(?<![-+<>=~≈±]\ )"
 _NOT_AFTER = r"(?![-‐‑]\w)(?![.,]\d)(?![-+#%^@&=~°]++(?:\W|\Z))(?!/\w)(?!['’]\w)"
 _SET_OFF = lazy_regex(
-    r"[\"'`*_”’)\]}]*(?:[.;!:]|,\s|\s*[-–—]\s|\s*[—–]|\s*\n|\\n|[。，：；！、]|\s*:\s|\)\s)(?:[\s\"'`*_]|\\n)*"
+    r"[\"'`*_”’)\]}]*(?:[.;!:]|,\s|\s*[-–—]\s|\s*[—–]|\s*\n|\\n|[。，：；！、،]|\s*:\s|\)\s|,(?=[\u3040-\u9fff\uac00-\ud7af])"
+    r"|\s\((?=[^()\n]{3,}\)\W*\Z))(?:[\s\"'`*_]|\\n)*"
+)
+_CROSSED = lazy_regex(r"\s*[❌✗✘✖]\s*(?=\w)")
+_RATED = lazy_regex(
+    r"\W*(?:(?:rating|score|grade)\W+)?(\d{1,3})\s?(?:/|out of)\s?(5|7|10|20|100)(?:\s?stars?)?\W*"
+)
+_STATEMENT = r"\W*(?:(?:that|it|this|the (?:statement|claim|sentence|assertion))(?: is|['’]s) )"
+_STATED_NO = lazy_regex(
+    rf"(?:{_STATEMENT}|\W*)(?:not (?:true|correct|accurate)|incorrect|untrue)[\s.!*_\"'`]*"
+)
+_STATED_YES = lazy_regex(rf"{_STATEMENT}(?:correct|accurate)[\s.!*_\"'`]*")
+_NOT_TRUE_THAT = lazy_regex(r"\W*(?:no, )?it(?: is|['’]s) not (?:true|correct) that ")
+_LEADING_WORD = lazy_regex(r"[\s\"'`*_“«]*([^\W\d_]+)(?=[\"'`*_”»]*\s?(?:[,.!;:，。！；、،]|[-–—]\s|\n))")
+# What limits or weakens a yes or no of another language.
+_DOUBTS = lazy_regex(
+    r"(?<!\w)(?:crois|creo|credo|acho|glaub\w*|denk\w*|mein\w*|pense|pienso|penso|creio|myślę|думаю|считаю|sanırım|tror|myslím"
+    r"|condition|condición|condizione|condição|pero|mais|aber|ma|mas|maar|ale|но|ama|fakat|men|allerdings|jedoch|suppose|falls"
+    r"|wenn|sofern|si|se|als|om|hvis|jeśli|pokud|если|eğer|sauf|salvo|außer|nur|sólo|solo|só|seulement|apenas|alleen|tylko"
+    r"|только|sadece|bare|kun|bis|hasta|até|fino|jusqu\w*|oder|ou|of|lub|или|veya|لكن|إذا|ربما)(?!\w)"
+    r"|でも|しかし|ただ|違|だが|けど|思|但|如果|若|不过|하지만|그러나|만약|지만|생각|같"
+)
+_NOT_LEADING = frozenset("y j n on off right".split())
+# The reason for a choice, and what in it says that there is none.
+_REASON = lazy_regex(
+    r"[*_]*(?:reason(?:ing)?|explanation|justification|rationale|begründung|raison|razón|motivo)[*_]*\s?[:：][*_]*\s*"
+)
+_UNDECIDED = lazy_regex(
+    r"not enough|insufficient|(?:can(?:not|['’]t)|could(?: not|n['’]t)) (?:be )?(?:determin|tell|say|know|judge|decide|classif|rate)"
+    r"|no (?:information|answer|idea|clear|choice|label|category)|unknown|not (?:sure|clear|possible|certain|specified|given|stated"
+    r"|mentioned|provided|the|a|an|really|so|very|correct|right|true)\b"
 )
 _NOT_SURE = lazy_regex(r"(?<!\w)not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)(?!\w)")
 _MAX_OPTION_TEXT = 120

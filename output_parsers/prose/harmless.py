@@ -37,10 +37,10 @@ _HARMLESS = {
         speaker input statement claim name title person people item items record entry case content context
         section data word words order product story process temperature length height weight
         width size depth speed distance duration time date recommendation recommend everything thing after
-        costs weighs measures equals unfortunately sadly fortunately luckily
+        description costs weighs measures equals unfortunately sadly fortunately luckily
         """,
     "de": """
-        der die das den dem des ein eine einen einem einer es ist sind war ich wir mein meine dieser diese
+        der die das den dem des sentiment ein eine einen einem einer es ist sind war ich wir mein meine dieser diese
         dieses diesem diesen hier also daher somit deshalb folglich als zu für in mit antwort lautet lösung
         ergebnis kategorie klasse typ art stimmung gefühl sprache thema priorität dringlichkeit stufe wert
         wahl option buchstabe zahl anzahl summe betrag preis kosten alter richtig richtige richtigen korrekt
@@ -54,14 +54,14 @@ _HARMLESS = {
         urgence niveau valeur choix option lettre nombre total somme montant prix coût âge bonne correcte
         exacte finale juste texte phrase avis message commentaire question client affirmation nom personne
         choisis pense crois dirais classe classé classée appartient correspond très clairement oui date
-        naissance heure est
+        naissance heure est correct vrai
         """,
     "es": """
         el la los las un una este esta esto es son era yo mi aquí por tanto entonces para de del a respuesta
         resultado solución categoría clase tipo sentimiento tono idioma tema prioridad urgencia nivel valor
         opción letra número total suma cantidad precio costo edad correcta correcto final texto frase reseña
         opinión mensaje comentario pregunta cliente afirmación nombre persona elijo creo pienso diría
-        clasifico clasificado clasificada pertenece corresponde muy claramente fecha nacimiento hora hay
+        clasifico clasificado clasificada verdad cierto pertenece corresponde muy claramente fecha nacimiento hora hay
         """,
     "it": """
         il lo la i gli le l un uno una questo questa è sono era io mio mia ecco quindi dunque perciò per in
@@ -77,7 +77,7 @@ _HARMLESS = {
         nível valor escolha opção letra número total soma quantia preço custo idade correta correto certa
         final texto frase avaliação mensagem comentário pergunta cliente afirmação nome pessoa escolho acho
         penso creio diria classifico classificado classificada pertence corresponde muito claramente data
-        nascimento hora
+        nascimento hora verdade
         """,
     "nl": """
         de het een dit dat deze is zijn was ik wij mijn hier dus daarom voor in van als met antwoord luidt
@@ -85,7 +85,7 @@ _HARMLESS = {
         waarde keuze optie letter getal aantal totaal som bedrag prijs kosten leeftijd juiste correcte
         uiteindelijke tekst zin recensie beoordeling bericht vraag klant bewering naam persoon kies denk
         geloof zou zeggen classificeer geclassificeerd behoort past zeer heel duidelijk datum geboortedatum
-        tijd er
+        tijd er klopt
         """,
     "sv": """
         det den de ett är var jag vi min detta denna här alltså därför för i av som svaret svar resultatet
@@ -122,7 +122,7 @@ _HARMLESS = {
         категория класс тип тональность настроение тон язык тема приоритет срочность уровень значение выбор
         вариант буква число количество сумма цена стоимость возраст правильный правильная верный окончательный
         итоговый текст предложение отзыв сообщение комментарий вопрос клиент имя человек выбираю думаю считаю
-        относится очень явно дата рождения всего в к
+        относится верно очень явно дата рождения всего в к
         """,
     "uk": """
         це цей ця є був була я мій моя ось отже тому відповідь відповіддю результат рішення категорія клас тип
@@ -144,7 +144,7 @@ _HARMLESS = {
     "ar": """
         الإجابة الاجابة الجواب هو هي هذا هذه النتيجة الحل الفئة التصنيف النوع المشاعر اللغة الموضوع الأولوية
         المستوى القيمة الاختيار الخيار الحرف الرقم العدد المجموع السعر العمر الصحيحة الصحيح النهائية النص
-        المراجعة الرسالة السؤال التاريخ
+        المراجعة الرسالة السؤال التاريخ صحيح
         """,
     "hi": """
         यह है हैं उत्तर जवाब परिणाम श्रेणी वर्ग प्रकार भावना भाषा विषय प्राथमिकता स्तर मूल्य विकल्प अक्षर
@@ -395,7 +395,9 @@ _RETRACTION = lazy_regex(
     r"|it should be|\A\W*but (?:the|it|in)\b|to be \w+ed\b|part \d+ of \d|and \d+ (?:more|others)|contradict\w*|\A\W*(?:score\b|/s\W*\Z)"
     r"|[:：]\W*\Z"
 )
-_NEGATION = lazy_regex(rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無]")
+_NEGATION = lazy_regex(
+    rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無]|않|아니|ません|ない"
+)
 _WORDS_PER_COMMON_WORD = 6
 _CHARACTERS_PER_COMMON_ONE = 5
 

@@ -189,7 +189,7 @@ class BoolNode(ChoiceNode[bool]):
 
 # ``alone``: these words count only as the whole reply, because they are common in sentences.
 _YES = """
-    y j on 1 yep yeah correct right ja oui sí sì sim да так evet ano igen kyllä ya có ναι כן نعم हाँ
+    y j on 1 yep yeah correct right ja oui sí sì sim tak да так evet ano igen kyllä ya có ναι כן نعم हाँ
     是 是的 对 正确 はい 네 예 ✅ ✓ ✔ wahr vrai vero verdadero verdadeiro waar prawda истина
 """
 _NO = """

@@ -93,9 +93,9 @@ def test_words_for_true_and_false_are_read(text: str, value: bool) -> None:
         ("maybe", '$: expected true or false; the text names none of them, found "maybe"'),
         ("true or false", '$: expected true or false; the text names true and false, found "true or false"'),
         (
-            "not true",
+            "never true",
             "$: expected true or false; the text does not clearly choose one of them, "
-            'because of “not” beside “true”, found "not true"',
+            'because of “never” beside “true”, found "never true"',
         ),
         ('{"score": 1}', "$: expected true or false, found an object with score"),
     ],
@@ -511,3 +511,85 @@ def test_many_signs_around_a_choice_are_read_in_linear_time() -> None:
         with pytest.raises(OutputParsingError):
             parse(LETTERS, sign * 20_000 + "x")
     assert perf_counter() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Ja, der Text ist auf Englisch.", True),
+        ("Oui, c'est correct.", True),
+        ("Sí, es correcto.", True),
+        ("Да, это верно.", True),
+        ("是的,这封邮件是垃圾邮件。", True),
+        ("Tak.", True),
+        ("The claim is correct.", True),
+        ("Nein, das ist nicht korrekt.", False),
+        ("Não, isso não é verdade.", False),
+        ("Nee, dat klopt niet.", False),
+        ("아니요, 그렇지 않습니다.", False),
+        ("Not true.", False),
+        ("That is incorrect.", False),
+        ("That's not true.", False),
+        ("❌ No", False),
+    ],
+)
+def test_a_yes_or_no_with_a_plain_sentence_is_read_in_each_language(text: str, value: bool) -> None:
+    assert parse(bool, text) is value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Oui, je crois",
+        "Ja, aber der Text ist kurz.",
+        "Sí, si es correcto.",
+        "はい、でも違います",
+        "Ja, das ist nicht korrekt.",
+        "Not true?",
+        "It is false that the answer is yes.",
+        "❌ Yes",
+        "Ja?",
+    ],
+)
+def test_a_yes_or_no_that_is_weakened_is_refused(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(bool, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "high (the customer is waiting for it)",
+        "Classification: high\nReasoning: The customer cannot log in at all.",
+        "Priority: high\nConfidence: low",
+        "Priority: high (0.92)",
+        "**Priority:** High\n**Confidence:** 0.9",
+        'This ticket should be classified as "high".',
+        "Based on the description, the priority of this ticket is high.",
+    ],
+)
+def test_a_choice_with_its_reason_or_confidence_is_read(text: str) -> None:
+    assert parse(Literal["low", "high"], text) == "high"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "high (not really)",
+        "high (or low)",
+        "Classification: high\nReasoning: There is not enough information.",
+        "Classification: high\nReasoning: It may also be low.",
+        "Confidence: high",
+        "high (0.2)",
+    ],
+)
+def test_a_choice_that_its_reason_takes_back_is_refused(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(Literal["low", "high"], text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("4/5", 4), ("4 out of 5", 4), ("Rating: 3/5 stars", 3)])
+def test_a_rating_is_read_if_its_maximum_is_the_highest_choice(text: str, value: int) -> None:
+    assert parse(Literal[1, 2, 3, 4, 5], text) == value
+    with pytest.raises(OutputParsingError):
+        parse(Literal[1, 2, 3, 4, 5], text.replace("5", "10"))
