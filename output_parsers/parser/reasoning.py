@@ -63,7 +63,10 @@ _STRAY_CLOSINGS = (
 _STRAY_CLOSING = lazy_regex(
     "|".join(map(re.escape, sorted({*_STRAY_CLOSINGS}, key=len)[::-1])), re.IGNORECASE
 )
-_SIGNS = ("<", "◁", "[/", "[T", "[t", "assistantfinal", "analysis")
+_SIGNS = ("<", "◁", "[/", "[T", "[t", "assistantfinal", "analysis", "[[ ## ")
+# The headings of DSPy: [[ ## answer ## ]]
+_HEADING = lazy_regex(r"(?:\A|\n)[ \t]*\[\[ ## (\w{1,60}) ## \]\][ \t]*(?=\n|\Z)")
+_REASONING_HEADINGS = frozenset({*_TAGS, "completed"})
 FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 _ANY_SPACE = lazy_regex(r"\s*+")
 _BLANK = lazy_regex(r"[\s\ufeff\u200b\u2060\0]*+")
@@ -109,7 +112,7 @@ def find_answer(text: str) -> Answer:
     """Separate the reasoning of a whole reply from its answer."""
     if not may_have_reasoning(text):
         return Answer(text, has_reasoning=False)
-    text = _without_end_marks(text)
+    text = _under_only_heading(_without_end_marks(text))
     reasoning = ReasoningFilter()
     answer = reasoning.feed(text) + reasoning.finish()
     if reasoning.is_open:
@@ -126,6 +129,15 @@ def find_answer(text: str) -> Answer:
         rest = following.feed(answer[stray.end() :]) + following.finish()
         return Answer(rest, has_reasoning=True, is_cut_off=following.is_open)
     return Answer(answer, reasoning.has_reasoning)
+
+
+def _under_only_heading(text: str) -> str:
+    """Return the text under the only heading of DSPy that is not of reasoning, or the whole text."""
+    start, *parts = _HEADING.split(text)
+    fields = dict(zip(parts[::2], parts[1::2], strict=True))
+    answers = [content for name, content in fields.items() if name not in _REASONING_HEADINGS]
+    is_only = len(answers) == 1 and len(fields) * 2 == len(parts) and not start.strip()
+    return answers[0].strip() if is_only else text
 
 
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:

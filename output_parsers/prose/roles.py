@@ -185,6 +185,7 @@ _INTRODUCES_RUN = lazy_regex(r"以下|如下|结果|結果|回答|答案|下記|
 # Of these words, one must be in the words that lead to JSON, or one of the type or of the JSON.
 _ANNOUNCING = word_set(
     """
+    zahlen sind nombres números numeros numeri sono elenco l'elenco liste lista lijst getallen wynik ekstrakcji извлечённая извлеченная istenen
     json jsonl output outputs answer answers result results response reply data info information details
     object objects array list record records values value fields entries elements solution conclusion
     decision action verdict follows following follow requested numbers items scores ids names below extract extracted found find from based
@@ -204,6 +205,7 @@ _MIN_REASONING = 3  # sentences
 # Words beside those of harmless.py that may lead to JSON or follow it.
 _WORDS = word_set(
     """
+    zahlen sind nombres números numeros numeri sono elenco l'elenco liste lista lijst getallen wynik ekstrakcji извлечённая извлеченная istenen sont
     출력 hasilnya json jsonl output object objects array arrays list lists record records row tuple dict map payload body
     info information details extracted extraction following follow follows below above requested required
     request provided structured format formatted formatting schema according per parsed filled complete
@@ -435,7 +437,9 @@ def _role_before(before: str, value: _Value) -> Verdict:
         context.append(clause[: introduction.start()] if introduction else "")
     # Long reasoning, and sentences before an announcement, may weigh several answers.
     first = len(context) - 1 if clause or len(context) >= _MIN_REASONING else 0
-    checks = [_refusal] * first + [_refusal if clause else _objection] * (len(context) - first)
+    is_set_off = "\n" in before[len(before.rstrip()) :]
+    last = _refusal if clause else _objection_to_set_off if is_set_off else _objection
+    checks = [_refusal] * first + [last] * (len(context) - first)
     for check, sentence in zip(checks, context, strict=True):
         objection = check(sentence, value)
         if objection is not None:
@@ -487,6 +491,8 @@ def _is_known_lead(lead: str, introduction: str, words: str, value: _Value) -> b
 def _announces(words: str, value: _Value) -> bool:
     """Return True if the words before JSON name what it is, and not something else."""
     named = set(_TAG_WORD.findall(words))
+    if words.split() == ["action", "input"]:  # of an agent that answers with an action
+        return True
     is_named = (
         not named.isdisjoint(_ANNOUNCING | value.key_words) or _INTRODUCES_RUN.search(words) is not None
     )
@@ -526,6 +532,51 @@ def _objection(sentence: str, value: _Value) -> str | None:
         if unknown is not None and not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words):
             return folded[:40]
     return _denial(folded, value)
+
+
+def _objection_to_set_off(sentence: str, value: _Value) -> str | None:
+    """Return the words of a sentence above JSON that may say that it is not the answer, or None.
+
+    English negations of something that the text says are harmless: "She can't swim."
+    """
+    objection = _objection(sentence, value)
+    if len(sentence) > _MAX_SET_OFF:
+        return objection
+    folded = sentence.casefold()
+    if objection is None or "?" in folded or _REFUSES.search(folded) or _SAYS_EXAMPLE.search(folded):
+        return objection
+    says_missing = _SAYS_MISSING.search(folded) and not _NEVERTHELESS.search(folded)
+    denied = (
+        says_missing or _DENIAL.search(folded) or _DENIES_JSON.search(folded) or is_personal_remark(folded)
+    )
+    if denied or not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words | _CONTENT_WORDS):
+        return objection
+    return _retraction(_YEARS_OLD.sub(" ", _ENGLISH_NEGATION.sub(" ", folded)))
+
+
+# English negations, and what they must not be about above JSON.
+_ENGLISH_NEGATION = lazy_regex(
+    r"(?<!\w)(?:not|no|never|cannot|(?:is|was|are|were|do|does|did|has|have|had|ca|could|wo)n['’]t)(?!\w)"
+)
+_SAYS_MISSING = lazy_regex(
+    r"there (?:is|are|was|were) (?:no|not)\b"
+    r"|(?:not|n['’]t|never|no)\b.*\b(?:known|clear|there|in|contained?|appears?|exists?|match\w*|"
+    rf"{_GIVEN})\b"
+)
+_NEVERTHELESS = lazy_regex(
+    r", but (?:\w+ ){1,12}(?:so|which means|therefore|thus)\b|, but .*\bso (?:he|she|it|they|the)\b"
+)
+_MAX_SET_OFF = 300  # characters of a sentence
+_YEARS_OLD = lazy_regex(r"(?:\d+|year|years)[ -](?:year|years)?[ -]?old\b")
+_CONTENT_WORDS = word_set(
+    "mentions born stated directly explicitly user nurse swim years old year works says"
+)
+_DENIES_JSON = lazy_regex(
+    r"(?:not|n['’]t|never|no|cannot) (?:\w+ )?(?:the|a|an|my|your|our|any|correct|right|real|valid|final|true|what|how|enough|sure|certain"
+    r"|possible|able|know|trust|use|rely|answer|find|found|extract|determine|complete|exact|accurate|reliable|this|that|it|such"
+    r"|yet|json|data|information|people|person|persons|record|records|names?)\b"
+    r"|\b(?:json|answer|result|output|data|record|below|following|values?|example)\b"
+)
 
 
 def _is_fragment(sentence: str, value: _Value) -> bool:

@@ -107,3 +107,16 @@ def test_a_reply_that_ends_inside_its_reasoning_has_no_answer() -> None:
 )
 def test_a_mark_inside_an_answer_belongs_to_it(text: str) -> None:
     assert find_answer(text) == Answer(text, has_reasoning=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("[[ ## answer ## ]]\n6\n\n[[ ## completed ## ]]", "6"),
+        ("[[ ## reasoning ## ]]\nAdd 2 and 4.\n\n[[ ## answer ## ]]\n6", "6"),
+        ("[[ ## one ## ]]\n1\n\n[[ ## two ## ]]\n2", "[[ ## one ## ]]\n1\n\n[[ ## two ## ]]\n2"),
+        ("Not this: [[ ## answer ## ]]\n6", "Not this: [[ ## answer ## ]]\n6"),
+    ],
+)
+def test_the_answer_is_under_the_only_heading_that_is_not_of_reasoning(text: str, answer: str) -> None:
+    assert find_answer(text).text == answer

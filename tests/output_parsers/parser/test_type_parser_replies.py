@@ -155,7 +155,7 @@ REFUSED: list[tuple[Any, str]] = [
     *(
         (int, text)
         for text in (
-            "3 + 4 = 7",
+            "3 + 4 = 8",
             "at least 42",
             "42 max",
             "42-43",

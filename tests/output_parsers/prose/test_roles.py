@@ -324,3 +324,36 @@ def test_how_json_would_look_parts_of_it_and_other_numbers_are_not_the_answer(te
 )
 def test_sentences_that_agree_with_json_are_harmless(text: str) -> None:
     assert parse(Person, text.replace("{}", ANN)) == Person("Ann", 31)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "The age isn't stated directly, but she was born in 1995, so she is 31.\n\n",
+        "The user mentions Ann, who is a 31-year-old nurse.\n\n",
+        "Ann is 31 years old. She can't swim.\n",
+        "Oto wynik ekstrakcji:\n",
+        "Thought: I have the answer.\nAction: final_answer\nAction Input: ",
+    ],
+)
+def test_a_sentence_above_json_may_deny_what_belongs_to_its_content(before: str) -> None:
+    assert parse(Person, before + ANN) == Person("Ann", 31)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "This is not the answer.\n\n",
+        "This isn't right.\n\n",
+        "I can't find Ann.\n\n",
+        "The age is not known.\n\n",
+        "There is no Ann in the text.\n\n",
+        "Do not use this.\n\n",
+        "Which Ann do you mean?\n\n",
+        "Das ist nicht die Antwort.\n\n",
+        "Ann may be 31.\n\n",
+    ],
+)
+def test_a_sentence_above_json_that_denies_the_json_is_an_error(before: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(Person, before + ANN)
