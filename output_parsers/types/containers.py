@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import re
 import types
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple, Union
 from typing_extensions import is_typeddict
 
 from ..json.scanner import parse_json_string, read_exact
+from ..lazy_regex import lazy_regex
 from ..prose.choices import CASE_OR_PUNCTUATION, IN_A_SENTENCE
 from ..prose.lists import split_items
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
@@ -289,6 +291,17 @@ def _list_node(
 _MAPPINGS = {dict, collections.OrderedDict, collections.abc.Mapping, collections.abc.MutableMapping}
 
 
+# A line with a name and how many of it there are, and names of something else.
+_COUNT_LINE = lazy_regex(
+    r"(?:[-*•]\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,40}?)[*_`\"]*\s?:[*_]*\s+(?P<value>[+-]?\d[\d.,]{0,20})"
+)
+_NOT_COUNTED = lazy_regex(
+    r"\b(?:errors?|status|code|confidence|notes?|examples?|line|step|page|input|output|total|sum|subtotal|result|answer|count"
+    r"|question|port|retry|max\w*|min\w*|not?|without|type|version|id|key|value)\b",
+    re.IGNORECASE,
+)
+
+
 class DictNode(Node[dict[Any, Any]]):
     """Reads a dict from a JSON object with arbitrary keys.
 
@@ -325,6 +338,17 @@ class DictNode(Node[dict[Any, Any]]):
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return f"{{{': '.join(self.part_hints(enclosing))}, ...}}"
+
+    def read_text(self, text: str, cursor: Cursor) -> dict[Any, Any]:
+        """Read a dict of numbers that is written as lines of a key and a number: ``- apples: 3``."""
+        lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+        matches = [_COUNT_LINE.fullmatch(line) for line in lines]
+        pairs = {match["key"]: match["value"] for match in matches if match is not None}
+        is_clear = len(pairs) == len(lines) > 1 and not any(map(_NOT_COUNTED.search, pairs))
+        if not is_clear or self.value.json_types is None or not self.value.json_types <= {int, Decimal}:
+            raise cursor.failure(f"expected {self.kind}", text)
+        cursor.record_dropped("lines of keys and values")
+        return self.read(pairs, cursor)
 
     def read(self, data: Json, cursor: Cursor) -> dict[Any, Any]:
         if isinstance(data, str):

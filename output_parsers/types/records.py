@@ -153,6 +153,12 @@ _FIELD_LINE = lazy_regex(
     r"(?:[-*•]\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*:[*_]*\s+"
     r"(?P<quote>[\"'`]?)(?P<value>.+)(?P=quote)"
 )
+_NO_VALUE = lazy_regex(r"n/a|null|none|nil", re.IGNORECASE)
+_RECORD_HEADING = lazy_regex(
+    r"(?:(?:sure|certainly|of course)[!,.] )?here (?:is|are) the (?:(?:extracted|requested) )?"
+    r"(?:details|information|info|data|fields|values|record|result|results|answer):",
+    re.IGNORECASE,
+)
 _MAX_LISTED_KEYS = 8  # in an error message
 _LONG_KEY = 5  # letters; two mistakes turn a shorter key into another word
 Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
@@ -890,12 +896,15 @@ class ObjectNode(Node[object]):
     def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a record that is written as lines of a key and a value: ``name: Ann``."""
         data: dict[str, Json] = {}
-        for line in text.strip().splitlines():
+        lines = [line for line in text.strip().splitlines() if line.strip()]
+        if _RECORD_HEADING.fullmatch(lines[0]):
+            lines = lines[1:]
+        for line in lines:
             match = _FIELD_LINE.fullmatch(line.strip())
             field = self.field_for_key(match["key"])[0] if match else None
             if match is None or field is None or match["key"] in data:
                 raise cursor.failure(f"expected {self.kind}", text)
-            data[match["key"]] = match["value"]
+            data[match["key"]] = None if _NO_VALUE.fullmatch(match["value"]) else match["value"]
         if len(data) < _MIN_FIELD_LINES:
             raise cursor.failure(f"expected {self.kind}", text)
         cursor.record_dropped("lines of keys and values")

@@ -130,3 +130,30 @@ def test_a_number_as_a_key_needs_no_coercion(tp: Any) -> None:
 def test_the_schema_and_the_hint_show_keys_and_values(tp: Any, schema: dict[str, Any], hint: str) -> None:
     assert parser_for(tp).schema == schema
     assert parser_for(tp).hint == hint
+
+
+@pytest.mark.parametrize(
+    "text", ["apples: 3\npears: 4", "- apples: 3\n- pears: 4", "- **apples**: 3\n- **pears**: 4"]
+)
+def test_lines_of_names_and_numbers_are_a_dict_of_numbers(text: str) -> None:
+    assert parse(dict[str, int], text) == {"apples": 3, "pears": 4}
+    with pytest.raises(OutputParsingError):
+        parse(dict[str, str], text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apples: 3",
+        "apples: 3\napples: 4",
+        "apples: 3\npears: 4-5",
+        "apples: 3\npears: unknown",
+        "apples: 3\ntotal: 3",
+        "error: 429\nretry: 3",
+        "apples: 3\npears: 4\nThis is wrong.",
+        "not apples: 3\npears: 4",
+    ],
+)
+def test_other_lines_are_not_a_dict_of_numbers(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(dict[str, int], text)

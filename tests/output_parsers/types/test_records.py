@@ -968,6 +968,7 @@ class Member:
         "name: Ann\nage: 31",
         "Name: Ann\nAge: 31 years",
         "- **name:** Ann\n- **age:** 31",
+        "Here are the details:\nName: Ann\nAge: 31",
         '```yaml\nname: "Ann"\nage: 31\n```',
     ],
 )
@@ -986,8 +987,19 @@ def test_lines_of_keys_and_values_are_a_record(text: str) -> None:
         "name: Ann\nage: 31\nage: 32",
         "name: Ann\nage: 31\nnote: this is wrong",
         "Example:\nname: Ann\nage: 31",
+        "Here are the details of an example:\nname: Ann\nage: 31",
     ],
 )
 def test_other_lines_are_not_a_record(text: str) -> None:
     with pytest.raises(OutputParsingError):
         parse(Member, text)
+
+
+def test_a_line_that_says_that_there_is_no_value_is_none() -> None:
+    @dataclasses.dataclass
+    class Contact:
+        name: str
+        age: int
+        email: str | None = "unset"
+
+    assert parse(Contact, "Name: Ann\nAge: 31\nEmail: N/A") == Contact("Ann", 31, None)
