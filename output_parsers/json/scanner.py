@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import starmap
@@ -532,6 +532,13 @@ def _read_near_exact(text: str, first: int) -> ParsedJson | None:
             return ParsedJson(value, _first_repairs(repairs, end, first), first + end)
 
 
+def comments_in(text: str, start: int, end: int) -> Iterator[str]:
+    """Yield the comments in the JSON between two indexes, with their marks."""
+    for match in _STRING_OR_COMMENT.finditer(text, start, end):
+        if match["comment"]:
+            yield match["comment"]
+
+
 def parse_json_string(data: str, opening: str, cursor: Cursor) -> Json:
     """Parse a string that contains JSON; return any other string unchanged.
 
@@ -617,6 +624,10 @@ def _check_depth(value: Json, position: int) -> None:
 _COMMENT_BETWEEN_TOKENS = (
     r"(?<=[\s,:{}\[\]])(?://[^\"\r\n]*+(?=[\r\n]|\Z)|\#(?=\s|\Z)[^\"\r\n]*+(?=[\r\n]|\Z)"
     r"|/\*[^\"*]*+(?:\*(?!/)[^\"*]*+)*+\*/)"
+)
+_STRING_OR_COMMENT = lazy_regex(
+    r"\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|(?<=[\s,:{}\[\]\"'\w])(?P<comment>//[^\r\n]*+|\#(?=\s)[^\r\n]*+|/\*.{0,2000}?\*/)",
+    re.DOTALL,
 )
 _GAP = rf"[ \t\r\n]*+(?:{_COMMENT_BETWEEN_TOKENS}[ \t\r\n]*+)*+"
 # Matches exact JSON up to the first trailing comma or comment, inclusive.

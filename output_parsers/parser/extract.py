@@ -11,10 +11,10 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ..json.scanner import read_exact, read_tolerant
+from ..json.scanner import comments_in, read_exact, read_tolerant
 from ..lazy_regex import lazy_regex
 from ..prose.harmless import find_unknown_word
-from ..prose.roles import OPENED_FENCE, Role, Verdict, no_words, role_of
+from ..prose.roles import OPENED_FENCE, Role, Verdict, no_words, objection_in_comment, role_of
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
 from .reasoning import FENCE_MARK, find_answer
@@ -234,6 +234,8 @@ class ReplyText(NamedTuple):
                 continue
             if _is_no_value(text, start, end, value):
                 continue
+            if any(repair.rule == "comment" for repair in repairs):
+                self._refuse_comments(start, end)
             if self._is_remark(start, end, value):
                 remarks += 1
                 if remarks > _MAX_CANDIDATES:
@@ -250,6 +252,16 @@ class ReplyText(NamedTuple):
             if len(spans) > _MAX_CANDIDATES:
                 _refuse_many_values(text, spans)
         return candidates, spans, has_broken
+
+    def _refuse_comments(self, start: int, end: int) -> None:
+        """Raise ValidationFailure if a comment says that something is left out, invented or uncertain."""
+        for comment in comments_in(self.text, start, end):
+            words = objection_in_comment(comment, self.text, start, end, self.own_words)
+            if words is not None:
+                message = (
+                    "a comment in the JSON may say that it is not the answer; write the JSON without comments"
+                )
+                raise ValidationFailure(Problem("$", message, shorten(words)))
 
     def _is_remark(self, start: int, end: int, value: Json) -> bool:
         """Return True for words in brackets that are not quoted and not separated, such as ``[cough]``."""

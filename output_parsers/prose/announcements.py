@@ -18,7 +18,7 @@ _LEAD_IN = (
     r" lo tanto|quindi|portanto|dus|итак|поэтому|所以|因此|よって),? ?)?"
 )
 _WHOSE = (
-    r"(?:(?:the|my|our|your|its|die|das|der|meine|la|le|ma|el|mi|il|lo|a|o|minha|het|de|mijn|mitt|det|mój|moja) )?"
+    r"(?:(?:the|my|our|its|die|das|der|meine|la|le|ma|el|mi|il|lo|a|o|minha|het|de|mijn|mitt|det|mój|moja) )?"
     r"(?:(?:final|correct|right|best|overall|predicted|most likely|richtige|korrekte|endgültige|bonne|correcte"
     r"|respuesta|juiste|rätta|rigtige|riktige|poprawna|správná|правильный|окончательный|doğru) ){0,2}"
 )

@@ -240,7 +240,8 @@ class ChoiceMatcher(Generic[T]):
         denied = takes_back(without_negations(explanation) if explains_no else explanation)
         if denied is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
-        if is_personal_remark(explanation):
+        is_limited = isinstance(first.choice.value, bool) and _CONDITION.search(explanation)
+        if is_limited or is_personal_remark(explanation) or _NO_REASON.search(explanation):
             raise NoMatch(_UNCLEAR)
         if self._are_letters and len(explanation) <= _MAX_OPTION_TEXT:
             return True  # the text of the option, as in "B. Paris"
@@ -442,6 +443,27 @@ _UNDECIDED = lazy_regex(
 _NOT_SURE = lazy_regex(r"(?<!\w)not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)(?!\w)")
 _MAX_OPTION_TEXT = 120
 # "No, that is not true." and "Yes, it is."
+# What follows an answer and is not its reason: a request, an offer, or a remark on the talk.
+_AND = r"\A\W*(?:(?:and|but|yet|und|aber|et|mais|y|pero|e|ma|mas|en|maar) )?"
+_NO_REASON = lazy_regex(
+    rf"{_AND}(?:(?:please|go (?:on|ahead)|here (?:is|are) (?:what|my|some)|that(?:['’]s| is) an? (?:\w+ )?question"
+    r"|bitte|veuillez|s['’]il (?:vous|te)|por favor|per favore|alsjeblieft|пожалуйста|lütfen|proszę|prosím)(?!\w)|请|請|ください)"
+    r"|(?<!\w)i(?:['’]d| would| can| could| am|['’]m)?(?: be)? (?:glad|happy|help|ready|able|an ai|a language model)(?!\w)"
+    r"|(?<!\w)i (?:can|could|will) (?!not\b|see|tell|confirm|find|read|say|only|hardly)\w|(?<!\w)i (?:also |still |would )?(?:need|understand|have not received|haven['’]t received|am waiting)(?!\w)"
+    r"|(?:paste|send|share|provide|upload) (?:me|the|your|it)\b|(?:text|email|message|input|review) is missing"
+)
+# What limits "yes" or "no" to some cases.
+_CONDITION = lazy_regex(
+    rf"{_AND}(?:(?:provided|providing|assuming|when|whenever|once|as (?:long|soon|far) as|only"
+    r"|in (?:some|most|many|certain|part|rare|principle|theory|a (?:few|way|sense))|to (?:some|a|an|certain)\b|depending|up to a"
+    r"|for (?:the (?:first|second|last|most)|some|most|many|certain|now)|at times|sometimes|often|usually|generally|mainly|more or less"
+    r"|wenn|falls|sofern|solange|nur|teilweise|manchmal|meistens|in (?:manchen|einigen|bestimmten|gewisse[rnm])|unter der bedingung"
+    r"|vorausgesetzt|si|à condition|pourvu|seulement|parfois|dans (?:certains|une certaine)|en (?:partie|algunos|ciertos|parte)"
+    r"|siempre que|a veces|solo|sólo|hasta cierto|se|purché|a patto|a volte|in (?:alcuni|certi|parte)|em (?:alguns|certos|parte)"
+    r"|desde que|às vezes|apenas|als|mits|indien|alleen|soms|in (?:sommige|bepaalde)|om|ibland|hvis|noen ganger|nogle gange|jeśli"
+    r"|tylko|czasami|pokud|někdy|pouze|если|только|иногда|в (?:некоторых|какой-то)|при условии|якщо|іноді|eğer|bazen|jika|kadang)(?!\w)"
+    r"|如果|只|有时|部分|もし|場合|時々|만약|경우에만|가끔)|only (?:true|false|valid|for|if|when|in|on|at|applies|holds)\b"
+)
 _SUBJECT = r"(?:it|that|this|they|he|she|there|the (?:statement|claim|text|answer|review|message)|you|i)"
 _RESTATED_NO = lazy_regex(
     rf"{_SUBJECT}(?:(?:['’]s| is| was| are| does| do| did| has| would) not|(?: is| was| are| does| do| did| has)n['’]t"

@@ -199,11 +199,26 @@ _RELATING = frozenset(
     heel voor met zou mycket till för meget til veldig bardzo velmi очень дуже çok sangat
     """.split()
 )
+# Labels of what was asked, and words about what somebody else chose or what is to be answered.
+_OTHER_LABEL = lazy_regex(
+    r"(?<!\w)(?:(?:input|query|question|user|prompt|request|subject|given|eingabe|frage|nutzer|benutzer|anfrage|betreff|entrée|question|utilisateur|requête"
+    r"|sujet|objet|entrada|pregunta|usuario|consulta|asunto|domanda|utente|richiesta|oggetto|pergunta|usuário|assunto|invoer|vraag|gebruiker"
+    r"|вопрос|запрос|пользователь|ввод)(?: (?:text|message|texto?|testo|tekst))?|输入|問題|问题|用户|用戶|入力|質問|ユーザー|입력|질문|사용자)[*_\"'`]*\s?[:：]\W*\Z"
+)
+_OF_OTHERS = lazy_regex(
+    r"(?<!\w)(?:(?:the|a) (?:user|customer|author|writer|speaker|person|client|reviewer) (?:has )?"
+    r"(?:picked|pick|selected|chose|choose|answered|replied|said|says|asked|typed|entered|wrote|gave|sent|labell?ed|tagged|marked|rated)"
+    r"|you(?:r (?:answer|choice|input|reply|response|message|question)|['’]?ve)? (?:is|was|picked|selected|chose|answered|said|wrote|gave)"
+    r"|please (?:answer|respond|reply|say|return|write)(?: with)?|(?:\A|[.!]\s)\W*(?:(?:answer|respond|reply) with|(?:return|think|say|write|choose|pick|select)))\W*\Z"
+)
 _SETS_OFF = (":", "：", "=", "→", "-", "–", "—")
 
 
 def asks_or_relates(before: str) -> bool:
     """Return True if the harmless words before a value make no statement: "Is it low", "with low", "very low"."""
+    folded = before.casefold()
+    if _OTHER_LABEL.search(folded) or _OF_OTHERS.search(folded):
+        return True
     words = list(_words(before))
     if not words or before.rstrip(" \t\r\n*_`\"'“").endswith(_SETS_OFF):
         return False

@@ -229,7 +229,9 @@ def _read_with_unit(text: str, rules: NumberRules) -> TextReading[Decimal] | Non
     backwards = _UNIT_BACKWARDS.match(text[::-1])
     start = max(0, len(text) - (backwards.end() if backwards else 0) - 3)  # the signs, a space and a digit
     parts = _WITH_UNIT.fullmatch(text, start)
-    if parts is None or "%" in text[:start] or _is_wrong_unit(parts[2].rstrip("."), rules):
+    if parts is None or "%" in text[:start]:
+        return None
+    if _is_wrong_unit(parts[2].rstrip("."), rules, is_decade=_DECADE.search(text) is not None):
         return None
     number = read_number_token(text[: parts.end(1)], rules)
     value = number.value
@@ -244,12 +246,18 @@ _PERCENT_WORDS = word_set(
 _SHARE_WORDS = word_set("share fraction ratio proportion probability")
 
 
+_DECADE = lazy_regex(r"0s\.?\Z")  # the 1990s, or seconds
+_SECONDS = word_set(
+    "s sec secs second seconds sekunden secondes segundos secondi duration time timeout delay dauer durée"
+)
 _CAPITALS = frozenset("MKTBGDSHL")
 
 
-def _is_wrong_unit(unit: str, rules: NumberRules) -> bool:
+def _is_wrong_unit(unit: str, rules: NumberRules, *, is_decade: bool = False) -> bool:
     """Return True if a word after a number is not a unit, or is another unit than the declaration names."""
     if unit in _CAPITALS:  # 2.5M and 300K are not metres and kelvin
+        return True
+    if is_decade and _SECONDS.isdisjoint(rules.words):
         return True
     unit = unit.casefold()
     if unit in _PERCENT_WORDS:

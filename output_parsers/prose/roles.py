@@ -113,7 +113,7 @@ _EXAMPLE_WORDS = r"""
 """
 # How JSON would look, in a clause before or a sentence after it.
 _LOOKS_LIKE = lazy_regex(
-    r"(?<!\w)(?:(?:should|could|would|might|will|may|can|must) (?:\w+ )?look|looks? (?:\w+ )?like|something like|json like|like the following"
+    r"(?<!\w)(?:(?:should|could|would|might|will|may|can|must) (?:\w+ )?look|looks? (?:\w+ )?like|(?:return|reply with|respond with|answer with|output|give|produce) (?:\w+ )?(?:something )?like|like the following"
     r"|(?:use|follow|expects?) (?:\w+ ){0,3}(?:format|structure|schema|shape)|i was (?:told|asked|supposed|meant)"
     r"|before the (?:fix|change|correction|update)|aussehen\b|sähe\b|ressembl\w+|tendría|se vería|sería así|ficaria|seria assim"
     r"|(?:sarebbe|apparirebbe|avrebbe)|uitzien|skulle se ut|se sådan ud|se slik ut|wyglądał\w*|vypadal\w*|выгляде\w+|виглядат\w*)(?!\w)"
@@ -141,6 +141,10 @@ _REQUESTS = (
     r"|请提供|请发送|请告诉我|請提供|需要(?:更多|以下)|が必要|教えてください|提供してください|送ってください|제공해|알려\s?주세요|보내\s?주세요)"
 )
 _ASKS = lazy_regex(_REQUESTS)
+# A comment that leaves something open or out.
+_OPEN_COMMENT = lazy_regex(
+    r"\.\.\.|…|\?|？|\A(?:and|or)\b|\b(?:\d+ )?more\W*\Z|\bmore (?:items|entries|people|rows|records|lines)\b"
+)
 _FORMAT = (
     r"(?:(?:the|das|le|el|il|o) )?(?:(?:expected|required|output|correct|json|erwartetes) )?"
     r"(?:format|structure|schema|shape|formato|estructura|struttura)(?: (?:is|would be|should be|esperado))?\Z"
@@ -421,6 +425,19 @@ def _objection_after(sentence: str, value: _Value) -> str | None:
     if not CLOSING.match(sentence) and _is_fragment(sentence, value):
         return sentence.strip()[:40]
     return _objection(sentence, value)
+
+
+def objection_in_comment(
+    comment: str, text: str, start: int, end: int, own_words: Callable[[], frozenset[str]]
+) -> str | None:
+    """Return the words of a comment in the JSON from ``start`` to ``end`` that may take it back, or None.
+
+    Comments explain JSON in words of any kind, so only those that deny it, leave something open or out count.
+    """
+    folded = comment.strip("/#* \t\r\n").casefold()
+    other = _OPEN_COMMENT.search(folded) or _LOOKS_LIKE.search(folded) or _PARTIAL.search(folded)
+    other = other or _ASKS.search(folded) or _SAYS_EXAMPLE.search(folded)
+    return other[0] if other else _denial(folded, _Value(text, start, end, own_words))
 
 
 def _role_before(before: str, value: _Value) -> Verdict:

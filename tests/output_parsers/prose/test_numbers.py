@@ -503,3 +503,26 @@ def test_a_number_with_the_name_or_unit_of_what_it_measures_is_read(text: str, v
 def test_a_number_of_something_else_or_a_wrong_computation_is_refused(text: str) -> None:
     with pytest.raises(TextParseError):
         find_number(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1980s",
+        "in the 60s",
+        "Query: 7",
+        "User: 7",
+        "Eingabe: 7",
+        "Question 7:",
+        "Your answer was 7.",
+        "The user typed 7.",
+    ],
+)
+def test_decades_headings_and_numbers_of_the_user_are_not_answers(text: str) -> None:
+    with pytest.raises(TextParseError):
+        find_number(text)
+
+
+def test_seconds_are_read_where_the_declaration_names_them() -> None:
+    assert find_number("60s", NumberRules(words=frozenset({"timeout"}))).value == 60
+    assert find_number("45s").value == 45

@@ -357,3 +357,29 @@ def test_a_sentence_above_json_may_deny_what_belongs_to_its_content(before: str)
 def test_a_sentence_above_json_that_denies_the_json_is_an_error(before: str) -> None:
     with pytest.raises(OutputParsingError):
         parse(Person, before + ANN)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "// or 32?",
+        "/* placeholder */",
+        "// invented, the letter has no age",
+        "// TODO: look it up",
+        "# and so on",
+        "// ... more fields",
+        "/* 3 more */",
+        "// geschätzt",
+        "// estimado",
+        "// for example",
+        "// not certain",
+    ],
+)
+def test_a_comment_that_takes_json_back_makes_it_no_answer(comment: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(Person, f'{{"name": "Ann",\n"age": 31 {comment}\n}}')
+
+
+@pytest.mark.parametrize("comment", ["// years", "/* the age of the person */", "# from the first line"])
+def test_a_comment_that_describes_json_is_harmless(comment: str) -> None:
+    assert parse(Person, f'{{"name": "Ann",\n"age": 31 {comment}\n}}') == Person("Ann", 31)
