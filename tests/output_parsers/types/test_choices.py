@@ -552,36 +552,6 @@ def test_a_yes_or_no_with_a_plain_sentence_is_read_in_each_language(text: str, v
     ],
 )
 def test_a_yes_or_no_that_is_weakened_is_refused(text: str) -> None:
-
-
-    "text",
-    [
-        "Yes, I can look at it for you.",
-        "Yes, please upload the picture.",
-        "Yes, and I also need the address.",
-        "No, I need more details.",
-        "No. I am an AI without access to mails.",
-        "Yes, provided that it is sealed.",
-        "Yes, in many cases.",
-        "Yes, to a certain degree.",
-        "Yes, only for members.",
-        "Yes. It is only valid in summer.",
-        "Ja, in manchen Fällen.",
-        "Ja, wenn es regnet.",
-        "Oui, à condition de payer.",
-        "Sí, en algunos casos.",
-        "Sì, a volte.",
-        "Да, если идёт дождь.",
-        "Input: yes",
-        "Frage: ja",
-        "Usuario: sí",
-        "The customer answered yes.",
-        "Please answer yes.",
-        "Reply with no.",
-        "Your answer is no.",
-    ],
-)
-def test_yes_and_no_with_a_condition_a_request_or_of_somebody_else_are_not_answers(text: str) -> None:
     with pytest.raises(OutputParsingError):
         parse(bool, text)
 
@@ -625,6 +595,42 @@ def test_a_rating_is_read_if_its_maximum_is_the_highest_choice(text: str, value:
         parse(Literal[1, 2, 3, 4, 5], text.replace("5", "10"))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Yes, I can look at it for you.",
+        "Yes, please upload the picture.",
+        "Yes, and I also need the address.",
+        "No, I need more details.",
+        "No. I am an AI without access to mails.",
+        "Yes, provided that it is sealed.",
+        "Yes, in many cases.",
+        "Yes, to a certain degree.",
+        "Yes, only for members.",
+        "Yes. It is only valid in summer.",
+        "Ja, in manchen Fällen.",
+        "Ja, wenn es regnet.",
+        "Oui, à condition de payer.",
+        "Sí, en algunos casos.",
+        "Sì, a volte.",
+        "Да, если идёт дождь.",
+        "Input: yes",
+        "Frage: ja",
+        "Usuario: sí",
+        "The customer answered yes.",
+        "Please answer yes.",
+        "Reply with no.",
+        "Your answer is no.",
+    ],
+)
+def test_yes_and_no_with_a_condition_a_request_or_of_somebody_else_are_not_answers(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(bool, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "Yes, the customer is a member.",
         "Yes. The box is sealed and the address is on it.",
         "Answer: yes",
