@@ -897,7 +897,7 @@ class ObjectNode(Node[object]):
         """Read a record that is written as lines of a key and a value: ``name: Ann``."""
         data: dict[str, Json] = {}
         lines = [line for line in text.strip().splitlines() if line.strip()]
-        if _RECORD_HEADING.fullmatch(lines[0]):
+        if lines and _RECORD_HEADING.fullmatch(lines[0]):
             lines = lines[1:]
         for line in lines:
             match = _FIELD_LINE.fullmatch(line.strip())

@@ -983,6 +983,7 @@ def test_lines_of_keys_and_values_are_a_record(text: str) -> None:
     [
         "name: Ann",
         "name: Ann\nage: unknown",
+        "```json\n```",
         "name: Ann\nage: 31\nThis is wrong.",
         "name: Ann\nage: 31\nage: 32",
         "name: Ann\nage: 31\nnote: this is wrong",
