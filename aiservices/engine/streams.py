@@ -483,10 +483,12 @@ class Stream(Generic[T_co]):
     def _fail(self, error: Exception) -> None:
         """Keep the error, and end the call with it if it is one of reading, for example of a validator."""
         self._state.fail(error)
+        traceback = error.__traceback__  # without the frames of the flow
         with suppress(Exception):
             self._events.throw(error)
             for _ in self._events:
                 pass
+        error.__traceback__ = traceback
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
@@ -557,10 +559,12 @@ class AsyncStream(Generic[T_co]):
     async def _fail(self, error: Exception) -> None:
         """Keep the error, and end the call with it; see ``Stream``."""
         self._state.fail(error)
+        traceback = error.__traceback__  # without the frames of the flow
         with suppress(Exception):
             await self._events.athrow(error)
             async for _ in self._events:
                 pass
+        error.__traceback__ = traceback
 
     @property
     def snapshot(self) -> Snapshot[T_co]:

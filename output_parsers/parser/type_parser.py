@@ -480,7 +480,12 @@ class TypeParser(Generic[T]):
         Raises ValueError if the value is not of this type, or if JSON cannot express it.
         """
         try:
-            data = self.node.write(value)
+            try:
+                data = self.node.write(value)
+            except ValueError as error:
+                if repr(value) in str(error):
+                    raise
+                raise ValueError(f"{value!r} cannot be written as {self.name}: {error}") from error
             return self._checked_text(value, data)
         except RecursionError as error:
             raise ValueError(f"expected {self.node.kind}, nested less deeply") from error

@@ -55,7 +55,7 @@ def fork_writer(kind: str, address: str, name: int, log: int) -> int:
     if process:
         return process
     try:
-        write_until_killed(opened(kind, address), str(name % 2), str(name), log)
+        write_until_killed(opened(kind, address), f"int:{name % 2}", str(name), log)
     except BaseException as error:
         os.write(log, f"failed {error!r}\n".encode())
     finally:
@@ -95,7 +95,7 @@ def main(kind: str, address: str, kills: int) -> None:
     stored: Counter[str] = Counter()
     incomplete = 0
     with closing(opened(kind, address)) as store:
-        for conversation in ("0", "1"):
+        for conversation in ("int:0", "int:1"):
             messages = store.load(conversation).messages
             exchanges = split_exchanges(messages)
             incomplete += join_exchanges(exchanges) != messages

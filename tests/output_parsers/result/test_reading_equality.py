@@ -163,5 +163,5 @@ def test_attributes_of_a_record_that_are_not_fields_are_ignored() -> None:
 
 def test_two_equal_blocks_are_one_answer_even_if_their_class_has_no_eq() -> None:
     """``@dataclass(eq=False)`` compares by identity, although both blocks have the same value."""
-    text = 'First:\n```json\n{"value": 1}\n```\nand again:\n```json\n{"value": 1}\n```'
+    text = 'Here is the JSON:\n```json\n{"value": 1}\n```\n```json\n{"value": 1}\n```'
     assert parse(Identical, text).value == 1
