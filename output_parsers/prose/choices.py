@@ -243,8 +243,8 @@ class ChoiceMatcher(Generic[T]):
         is_limited = isinstance(first.choice.value, bool) and _CONDITION.search(explanation)
         if is_limited or is_personal_remark(explanation) or _NO_REASON.search(explanation):
             raise NoMatch(_UNCLEAR)
-        if self._are_letters and len(explanation) <= _MAX_OPTION_TEXT:
-            return True  # the text of the option, as in "B. Paris"
+        if (self._are_letters or is_reason) and len(explanation) <= _MAX_OPTION_TEXT:
+            return True  # the text of the option, as in "B. Paris", or a few words after "Reason:"
         return is_in_known_language(explanation)
 
     @cached_property

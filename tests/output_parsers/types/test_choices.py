@@ -640,3 +640,17 @@ def test_yes_and_no_with_a_condition_a_request_or_of_somebody_else_are_not_answe
 )
 def test_yes_with_its_reason_or_an_announcement_is_an_answer(text: str) -> None:
     assert parse(bool, text) is True
+
+
+REASONS = ["Priority: High\nReason: data loss", "high\nReason: outage", "high\nReasoning: late"]
+
+
+@pytest.mark.parametrize("text", REASONS)
+def test_a_few_words_may_be_the_reason_of_a_choice(text: str) -> None:
+    assert parse(Literal["high", "low"], text) == "high"
+
+
+@pytest.mark.parametrize("text", ["high\nReason: unknown", "high\nReason: not enough data"])
+def test_a_missing_reason_is_no_reason(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        parse(Literal["high", "low"], text)
