@@ -149,7 +149,7 @@ def _input_json(value: Any) -> Json:
     """Convert an input value to JSON data, in which a Decimal is a number with all its digits."""
     if type(value) is Decimal and value.is_finite():
         return value
-    if type(value) in (list, tuple):
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return [_input_json(item) for item in value]
     if type(value) is dict and all(isinstance(key, str) for key in value):
         return {key: _input_json(item) for key, item in value.items()}

@@ -162,8 +162,11 @@ class BoolNode(ChoiceNode[bool]):
     """Reads a bool from true or false, or from words such as yes and no."""
 
     identity_type = bool
-    json_types = frozenset((bool,))
     core_type = storage_kind = "bool"
+
+    @property
+    def json_types(self) -> frozenset[type] | None:  # type: ignore[override]  # a property in place of an attribute
+        return frozenset((bool,))
 
     def __init__(self) -> None:
         super().__init__("boolean", [_TRUE, _FALSE], exact=True)

@@ -327,7 +327,9 @@ class ValidatedNode(ConstrainedNode):
     Its values are checked as a ConstrainedNode does if pydantic does not know the type.
     """
 
-    json_types = None
+    @property
+    def json_types(self) -> frozenset[type] | None:  # type: ignore[override]  # a property in place of an attribute
+        return None
 
     def __init__(
         self,

@@ -287,7 +287,9 @@ class WrapperNode(Node[T_co]):
 class JsonLeafNode(WrapperNode[Json]):
     """Reads a value that has no parts, and returns it as the JSON that pydantic reads."""
 
-    parts = ()
+    @property
+    def parts(self) -> tuple[Node[object], ...]:
+        return ()
 
     def read(self, data: Json, cursor: Cursor) -> Json:
         return self.inner.convert_json(data, cursor)

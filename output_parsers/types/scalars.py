@@ -542,7 +542,10 @@ class TemporalNode(Node[T]):
 
     prose = True
     json_types = frozenset((str,))
-    brackets = "{"  # its parts
+
+    @property
+    def brackets(self) -> str:
+        return "{"  # its parts
 
     def __init__(self, kind: str, hint: str, format: str, reader: Callable[[str], TextReading[T]]) -> None:
         self.kind = kind
