@@ -199,7 +199,8 @@ def test_the_fast_text_of_a_value_is_read_as_the_same_value() -> None:
         codec = codec_for(form, DEFAULT_REGISTRY)
         for _ in range(2):  # the second time, it is known whether pydantic can write the type
             again = codec.read(codec.write_any(value))
-            if codec.write(again) != codec.write(value):
+            # equal sets may be written in another order
+            if codec.write(again) != codec.write(value) and not strict_equal(again, value):
                 wrong.append((form, value, again))
     assert wrong == []
 
