@@ -51,7 +51,7 @@ from .guard import (
     passed,
     run_guard,
 )
-from .request_texts import GuardMessage, RequestText, request_texts, texts_of_contents, with_text
+from .request_texts import GuardMessage, request_texts, texts_of_contents, with_reasoning, with_text
 from .texts import map_texts, texts_of
 
 # --- User messages ---
@@ -85,28 +85,25 @@ class InputGuardrails(BaseInterceptor):
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         for guard in () if invocation.is_resumed else self._guards:
-            texts, index = request_texts(invocation), 0
-            while index < len(texts):
-                changed = yield from _checked_input(guard, texts[index], invocation)
-                index += 1
-                if changed is not invocation:
-                    invocation, count = changed, len(texts)
-                    texts = request_texts(invocation)
-                    index -= count - len(texts)  # a text that is empty now has left the list
+            messages = list(invocation.request.messages)
+            for checked in request_texts(invocation):
+                text = yield from _checked_input(guard, checked.text, invocation)
+                if text is not checked.text:
+                    messages[checked.position] = checked.changed(messages[checked.position], text)
+            request = replace(invocation.request, messages=tuple(messages))
+            invocation = replace(invocation, request=request)
         return (yield from proceed(invocation))
 
 
-def _checked_input(guard: GuardFunction, checked: RequestText, invocation: Invocation) -> Flow[Invocation]:
-    """Run a guard function on a text of the request; return the service call, perhaps with a new text."""
-    verdict = yield from run_guard(guard, checked.text, "input", invocation)
-    if not isinstance(verdict, (Rewritten, Reprompt)):
-        return invocation
+def _checked_input(guard: GuardFunction, text: str, invocation: Invocation) -> Flow[str]:
+    """Run a guard function on a text of the request; return the text, possibly rewritten."""
+    verdict = yield from run_guard(guard, text, "input", invocation)
     try:
         if isinstance(verdict, Reprompt):
             raise TypeError("the model has not answered yet; use refused(…) or rewritten(…)")
-        return checked.replaced(verdict.text, invocation)
+        return verdict.text if isinstance(verdict, Rewritten) else text
     except TypeError as error:
-        raise guard_failure(guard_name(guard), "input", invocation, error, checked.text) from error
+        raise guard_failure(guard_name(guard), "input", invocation, error, text) from error
 
 
 # --- Answers ---
@@ -377,17 +374,22 @@ class OutputGuardrails(BaseInterceptor):
 
         Returns the answer, possibly rewritten, or a rejection.
         """
+        written: Answer | None = None  # the answer whose value was written as JSON last
+        value: _JsonValue | None = None
         for guard in self._guards:
-            if self.checks_text(guard):
-                outcome = yield from _checked_texts(guard, answer, invocation)
-            else:
+            if not self.checks_text(guard):
                 outcome = yield from _checked_value(guard, answer, invocation)
+            else:
+                if written is not answer:
+                    value, written = _json_value(answer, invocation), answer
+                outcome = yield from _checked_texts(guard, answer, value, invocation)
             if isinstance(outcome, _Rejection):
                 return outcome
             answer = outcome
-        if any(map(self.checks_text, self._guards)):
-            answer = _without_other_text(answer, invocation)
-        return answer
+        if written is None:  # no guard of text
+            return answer
+        value = value if written is answer else _json_value(answer, invocation)
+        return answer if value is None else _without_other_text(answer, value, invocation)
 
     def checks_text(self, guard: GuardFunction) -> bool:
         """Return True if a guard function checks text, and False if it checks the typed value."""
@@ -409,7 +411,7 @@ class OutputGuardrails(BaseInterceptor):
         for message in (*answer.messages_before_tools(), final):
             if (yield from self._rejects_reasoning(message, invocation)):
                 changed = replaced.get(id(message), message)
-                replaced[id(message)] = replace(changed, reasoning=None, state=None)
+                replaced[id(message)] = with_reasoning(changed, None)
         if not replaced:
             return answer
         if id(final) in replaced:
@@ -659,27 +661,25 @@ def _checked_value(guard: GuardFunction, answer: Answer, invocation: Invocation)
         raise guard_failure(guard_name(guard), "output", invocation, error) from error
 
 
-def _checked_texts(guard: GuardFunction, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
+def _checked_texts(
+    guard: GuardFunction, answer: Answer, value: _JsonValue | None, invocation: Invocation
+) -> Flow[Answer | _Rejection]:
     """Run a guard function on the text of an answer; return the answer, possibly rewritten.
 
     Of a value that is not text, the guard gets each text in it. If it has none, a number is the text, and for
     functions of users any value. Choices are words of the program, which built-in guards do not check.
     """
-    value = _json_value(answer, invocation)
     texts = [answer_text(answer, invocation)] if value is None else texts_of(value.data, value.schema)
     is_whole = value is None
     if value is not None and not texts and (not isinstance(guard, Guard) or value.is_number):
         texts, is_whole = [value.text], True
     replacements: dict[str, str] = {}
     for text in texts:
-        verdict = yield from run_guard(guard, text, "output", invocation)
-        if isinstance(verdict, Reprompt):
-            return _Rejection(guard_name(guard), verdict, text)
-        if isinstance(verdict, Rewritten):
-            try:
-                replacements[text] = verdict.text
-            except TypeError as error:
-                raise guard_failure(guard_name(guard), "output", invocation, error) from error
+        outcome = yield from _checked_part((guard,), text, invocation)
+        if isinstance(outcome, _Rejection):
+            return outcome
+        if outcome is not text:
+            replacements[text] = outcome
     if not replacements:
         return answer
     try:
@@ -733,13 +733,12 @@ def _json_value(answer: Answer, invocation: Invocation) -> _JsonValue | None:
     return _JsonValue(data, schema, parser, answer.value)
 
 
-def _without_other_text(answer: Answer, invocation: Invocation) -> Answer:
+def _without_other_text(answer: Answer, value: _JsonValue, invocation: Invocation) -> Answer:
     """Return a copy of an answer whose reply has no text that the guards have not seen.
 
     What a model writes around a value, or in fields that the type does not have, is not part of the value.
     """
-    value = _json_value(answer, invocation)
-    if value is None or answer.tool_run is not None:
+    if answer.tool_run is not None:
         return answer
     message = answer.reply.message
     words = {*_strings(value.data), *_strings(value.parser.schema), value.text}
@@ -989,18 +988,15 @@ def _check_run_texts(guard: Any, call: ToolInvocation, run: ToolRun) -> Flow[Too
 def _checked_contents(guard: Any, call: ToolInvocation, run: ToolRun) -> Flow[tuple[Media, ...] | Refused]:
     """Check the names and the texts of the files in a tool's result; return the files, or a refusal."""
     message = ToolMessage("", "", "", contents=run.contents)
-    for index in range(len(list(texts_of_contents(message)))):
-        text, change = list(texts_of_contents(message))[index]
-        verdict = yield from _verdict(guard, text, "result", call)
-        if isinstance(verdict, Refused):
-            return verdict
-        if isinstance(verdict, Rewritten):
+    for checked in texts_of_contents(message):
+        text = yield from _checked_text(guard, checked.text, "result", call)
+        if isinstance(text, Refused):
+            return text
+        if text is not checked.text:
             try:
-                changed = change(verdict.text)
-            except (TypeError, ValueError) as error:
+                message = checked.change(message, text)
+            except ValueError as error:
                 raise _failure(guard, "result", call, error) from error
-            assert isinstance(changed, ToolMessage), "its contents were changed"
-            message = changed
     return tuple(part for part in message.contents if not isinstance(part, str))
 
 
@@ -1019,15 +1015,26 @@ def _checked_data(
     """Run a guard on each text in JSON data; return a refusal or the data, possibly with new texts."""
     replacements: dict[str, str] = {}
     for text in texts_of(data, schema):
-        verdict = yield from _verdict(guard, text, stage, call)
-        if isinstance(verdict, Refused):
-            return verdict
-        if isinstance(verdict, Rewritten):
-            try:
-                replacements[text] = verdict.text
-            except TypeError as error:
-                raise _failure(guard, stage, call, error) from error
-    return map_texts(data, schema, lambda text: replacements.get(text, text)) if replacements else data
+        outcome = yield from _checked_text(guard, text, stage, call)
+        if isinstance(outcome, Refused):
+            return outcome
+        if outcome is not text:
+            replacements[text] = outcome
+    try:
+        return map_texts(data, schema, lambda text: replacements.get(text, text)) if replacements else data
+    except ValueError as error:
+        raise _failure(guard, stage, call, error) from error
+
+
+def _checked_text(guard: Any, text: str, stage: Stage, call: ToolInvocation) -> Flow[str | Refused]:
+    """Run a guard on a text of a tool call; return the text, possibly rewritten, or a refusal."""
+    verdict = yield from _verdict(guard, text, stage, call)
+    if isinstance(verdict, Refused):
+        return verdict
+    try:
+        return verdict.text if isinstance(verdict, Rewritten) else text
+    except TypeError as error:
+        raise _failure(guard, stage, call, error) from error
 
 
 def _refused_run(call: ToolInvocation, run: ToolRun, verdict: Refused) -> ToolRun:

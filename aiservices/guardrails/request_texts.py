@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..models.media import Media, interleave
-from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
+from ..models.messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
-_MessageT = TypeVar("_MessageT", bound=UserMessage | AiMessage | ToolMessage)
+_MessageT = TypeVar("_MessageT", bound=Message)
 _PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of their own
 
 
@@ -25,6 +25,18 @@ class GuardMessage(str):
     """
 
     __slots__ = ()
+
+
+class MessageText(NamedTuple):
+    """A text in a message.
+
+    Attributes:
+        text: The text.
+        change: Returns a message with another text in its place.
+    """
+
+    text: str
+    change: Callable[[Any, str], Any]
 
 
 class RequestText(NamedTuple):
@@ -41,15 +53,13 @@ class RequestText(NamedTuple):
     text: str
     position: int
     placeholder: str
-    change: Callable[[str], Message]
+    change: Callable[[Any, str], Any]
 
-    def replaced(self, text: str, invocation: Invocation) -> Invocation:
-        """Return a copy of the service call with another text in the place of this one."""
-        if self.placeholder:
-            text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
-        messages = list(invocation.request.messages)
-        messages[self.position] = self.change(text)
-        return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
+    def changed(self, message: Message, text: str) -> Message:
+        """Return the message with another text in the place of this one."""
+        marked = text.replace(self.placeholder, INSTRUCTIONS_MARK) if self.placeholder else text
+        result: Message = self.change(message, marked)
+        return result
 
 
 def request_texts(invocation: Invocation) -> list[RequestText]:
@@ -75,46 +85,56 @@ def request_texts(invocation: Invocation) -> list[RequestText]:
     return texts
 
 
-def _texts_of(message: Message) -> Iterator[tuple[str, Callable[[str], Message]]]:
-    """Yield each text of a message with a function that returns the message with another text."""
-    if isinstance(message, SystemMessage):
-        yield message.text, lambda text: replace(message, text=text)
-        return
+def _texts_of(message: Message) -> Iterator[MessageText]:
     if message.text or isinstance(message, UserMessage):
-        yield message.text, partial(with_text, message)
+        yield MessageText(message.text, with_text)
+    if isinstance(message, SystemMessage):
+        return
     if isinstance(message, UserMessage) and message.name:
-        yield message.name, lambda name: replace(message, name=name)
+        yield MessageText(message.name, partial(_with_field, "name"))
     if isinstance(message, AiMessage):
         if message.reasoning:
-            yield message.reasoning, lambda text: replace(message, reasoning=text, state=None)
+            yield MessageText(message.reasoning, with_reasoning)
         for index, call in enumerate(message.tool_calls):
             for name in ("arguments", "name", "id"):
-                change = partial(_with_field, call, name)
-                yield getattr(call, name), _change_item(message, "tool_calls", index, change)
+                change = partial(_with_call, index, partial(_with_field, name))
+                yield MessageText(getattr(call, name), change)
     if isinstance(message, ToolMessage):
         for name in ("name", "call_id"):
-            yield getattr(message, name), partial(_with_field, message, name)
+            yield MessageText(getattr(message, name), partial(_with_field, name))
     yield from texts_of_contents(message)
 
 
-def texts_of_contents(
-    message: UserMessage | AiMessage | ToolMessage,
-) -> Iterator[tuple[str, Callable[[str], Message]]]:
-    """Yield the texts in the files of a message, their names and URLs, as ``_texts_of`` does."""
-    for index, part in enumerate(message.contents):
-        if isinstance(part, str):
-            continue
+def texts_of_contents(message: UserMessage | AiMessage | ToolMessage) -> Iterator[MessageText]:
+    """Yield the texts in the files of a message, their names and URLs."""
+    files = [part for part in message.contents if not isinstance(part, str)]
+    for number, file in enumerate(files):
         for name in ("name", "url"):
-            if getattr(part, name):
-                change = partial(_with_field, part, name)
-                yield getattr(part, name), _change_item(message, "contents", index, change)
-        if part.data is not None and (decoded := _decoded(part)) is not None:
+            if text := getattr(file, name):
+                yield MessageText(text, partial(_with_file, number, partial(_with_field, name)))
+        if file.data is not None and (decoded := _decoded(file)) is not None:
             text, encoding = decoded
-            yield text, _change_item(message, "contents", index, partial(_with_data, part, encoding))
+            yield MessageText(text, partial(_with_file, number, partial(_with_data, encoding)))
 
 
-def _with_field(item: Any, name: str, text: str) -> Any:
+def _with_field(name: str, item: Any, text: str) -> Any:
     return replace(item, **{name: text})
+
+
+def _with_call(
+    index: int, change: Callable[[ToolCall, str], ToolCall], message: AiMessage, text: str
+) -> AiMessage:
+    calls = list(message.tool_calls)
+    calls[index] = change(calls[index], text)
+    return replace(message, tool_calls=tuple(calls))
+
+
+def _with_file(number: int, change: Callable[[Media, str], Media], message: Any, text: str) -> Any:
+    """Return a message with another file in the place of a file, by its number among the files."""
+    contents = list(message.contents)
+    position = [index for index, part in enumerate(contents) if not isinstance(part, str)][number]
+    contents[position] = change(contents[position], text)
+    return replace(message, contents=tuple(contents))
 
 
 def _decoded(media: Media) -> tuple[str, str] | None:
@@ -131,25 +151,20 @@ def _decoded(media: Media) -> tuple[str, str] | None:
     return None
 
 
-def _with_data(media: Media, encoding: str, text: str) -> Media:
+def _with_data(encoding: str, media: Media, text: str) -> Media:
     return replace(media, data=text.encode(encoding, "replace"))
 
 
 def with_text(message: _MessageT, text: str) -> _MessageT:
     """Return a copy of a message with another text, and with its media at their places."""
+    if isinstance(message, SystemMessage):
+        return replace(message, text=text)
     contents: tuple[str | Media, ...] = tuple(interleave(text, message.contents)) if message.contents else ()
     if isinstance(message, AiMessage):  # the state contains the text, too
         return replace(message, text=text, contents=contents, state=None)
     return replace(message, text=text, contents=contents)
 
 
-def _change_item(
-    message: Any, name: str, index: int, change: Callable[[str], object]
-) -> Callable[[str], Message]:
-    items: Sequence[object] = getattr(message, name)
-
-    def changed(text: str) -> Message:
-        result: Message = replace(message, **{name: (*items[:index], change(text), *items[index + 1 :])})
-        return result
-
-    return changed
+def with_reasoning(message: AiMessage, reasoning: str | None) -> AiMessage:
+    """Return a copy of a model's message with another reasoning, which its state contains, too."""
+    return replace(message, reasoning=reasoning, state=None)

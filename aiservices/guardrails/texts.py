@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from output_parsers.json_schema.document import referenced_part
 from output_parsers.result.reading import Json
 
 _NOT_TEXT = frozenset(("date", "date-time", "time", "duration", "uuid", "binary"))
@@ -28,7 +29,10 @@ def texts_of(data: Json, schema: Mapping[str, Any]) -> list[str]:
 
 
 def map_texts(data: Json, schema: Mapping[str, Any], function: Callable[[str], str]) -> Json:
-    """Return the JSON data with ``function`` applied to each text; ``texts_of`` says what a text is."""
+    """Return the JSON data with ``function`` applied to each text; ``texts_of`` says what a text is.
+
+    Raises ValueError if two keys of an object become the same.
+    """
     return _Mapper(schema, function).map(data, (schema,))
 
 
@@ -52,6 +56,8 @@ class _Mapper:
                 mapped[key] = self.map(value, properties)
             else:
                 mapped[self._function(key)] = self.map(value, _value_schemas(options))
+        if len(mapped) < len(data):
+            raise ValueError("two keys of an object are the same after they were rewritten")
         return mapped
 
     def _options(self, schemas: Sequence[Any], visited: set[str]) -> Iterator[Mapping[str, Any]]:
@@ -63,20 +69,13 @@ class _Mapper:
             if isinstance(reference, str):
                 if reference not in visited:
                     visited.add(reference)
-                    yield from self._options((self._definition(reference),), visited)
+                    yield from self._options((referenced_part(self._root, reference),), visited)
                 continue
             members = [one for keyword in ("anyOf", "oneOf", "allOf") for one in schema.get(keyword, ())]
             if members:
                 yield from self._options(members, visited)
             else:
                 yield schema
-
-    def _definition(self, reference: str) -> Any:
-        schema: Any = self._root
-        for name in reference.removeprefix("#").split("/")[1:]:
-            name = name.replace("~1", "/").replace("~0", "~")
-            schema = schema.get(name, _ANY) if isinstance(schema, Mapping) else _ANY
-        return schema
 
 
 def _allows_text(schema: Mapping[str, Any]) -> bool:

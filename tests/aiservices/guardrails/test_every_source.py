@@ -282,6 +282,17 @@ def test_words_of_the_program_are_not_text() -> None:
     assert service.notes("x").value == [Note("x")]
 
 
+def test_keys_that_become_the_same_lose_no_item() -> None:
+    def find() -> dict[str, int]:
+        """Finds."""
+        return {"pass77": 1, "PASS77": 2}
+
+    model = ScriptedChatModel([ChatReply(AiMessage("", (ToolCall("1", "find", "{}"),))), "Done."])
+    guards = ToolGuardrails(results=[masked("pass77")])
+    with pytest.raises(GuardrailError, match="two keys of an object are the same"):
+        create(Kinds, model, tools=[find], tool_interceptors=[guards]).text("x")
+
+
 @tool
 def look(x: str) -> str:
     """Looks."""
