@@ -14,7 +14,7 @@ from .engine.plan import Invocation
 from .engine.results import Answer
 from .engine.streams import ReplyFailed, ReplyReceived
 from .guardrails.guard import Stage
-from .guardrails.interceptors import texts_to_moderate
+from .guardrails.outputs import texts_to_moderate
 from .guardrails.request_texts import request_texts
 from .interface.parameters import is_async
 from .models.errors import (

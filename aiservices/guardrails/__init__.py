@@ -25,15 +25,10 @@ from .guard import (
     retry,
     rewritten,
 )
-from .interceptors import (
-    Chunks,
-    InputGuardrails,
-    OutputGuardrails,
-    ToolGuardFunction,
-    ToolGuardrails,
-    paragraphs,
-    sentences,
-)
+from .inputs import InputGuardrails
+from .outputs import OutputGuardrails
+from .parts import Chunks, paragraphs, sentences
+from .tools import ToolGuardFunction, ToolGuardrails
 
 __all__ = [
     "Chunks",

@@ -45,7 +45,7 @@ from aiservices.guardrails import (
     rewritten,
     sentences,
 )
-from aiservices.guardrails.interceptors import TextParts
+from aiservices.guardrails.parts import TextParts
 from aiservices.memory import ChatMemory
 from aiservices.moderation import Moderation, ModerationResult
 from tests.piecewise_model import EndlessModel, PiecewiseModel
