@@ -263,7 +263,8 @@ def _common_limits(values: Sequence[DecisionLimits | None]) -> DecisionLimits | 
     )
 
 
-def _smallest(values: Sequence[int | None]) -> int | None:
+def smallest(values: Sequence[int | None]) -> int | None:
+    """Return the smallest of several limits; None if there is none."""
     return min([one for one in values if one is not None], default=None)
 
 
@@ -281,5 +282,5 @@ COMMON: dict[str, Callable[[Sequence[Any]], Any]] = {
     "decisions": _common_limits,
     "continues_replies": all,
     "image_output": all,
-    "max_concurrency": _smallest,
+    "max_concurrency": smallest,
 }

@@ -17,6 +17,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +26,7 @@ from weakref import WeakKeyDictionary
 
 from .base import Capabilities, ChatModel, PickledByArguments
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
-from .fallback import CircuitBreaker, members_of, rests_of
+from .fallback import CircuitBreaker, members_of, rests_of, smallest
 from .messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Usage
 from .presets import PROVIDERS
 from .registry import find_model
@@ -531,8 +532,9 @@ class PermitChatModel(WrappingChatModel):
             with request.waiting:
                 permit = yield self.permission(request, deadline)
             if request.deadline is not None:
-                request = replace(request, deadline=request.deadline + time.monotonic() - began_at)
-                deadline = min(deadline, request.deadline or deadline)
+                moved = request.deadline + time.monotonic() - began_at
+                request = replace(request, deadline=moved)
+                deadline = min(deadline, moved)
         while True:
             if permit is None:
                 raise self._too_late(last_error, time.monotonic() - began_at)
@@ -598,8 +600,9 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
     @property
     def capabilities(self) -> Capabilities:
         """The features of the model, and how many requests the limits allow at the same time."""
-        capabilities, most = self._model.capabilities, self._limits.max_concurrency
-        if most is None or (capabilities.max_concurrency or math.inf) <= most:
+        capabilities = self._model.capabilities
+        most = smallest([capabilities.max_concurrency, *(one.max_concurrency for one in self._bounds)])
+        if most == capabilities.max_concurrency:
             return capabilities
         return replace(capabilities, max_concurrency=most)
 
@@ -608,7 +611,7 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
 
         It still waits when the provider's rate limit is reached (status 429).
         """
-        made = LimitedChatModel(self._model, self._limits)
+        made = copy(self)  # with the limits that the model had before
         made._waits_for = (429,)
         return made
 

@@ -333,6 +333,16 @@ def test_each_member_of_a_fallback_model_has_its_own_limiter() -> None:
     assert limiter_for(first) is not limiter_for(second)
 
 
+def test_more_limits_leave_those_that_a_model_has() -> None:
+    own, further = Limits(requests_per_minute=7, max_concurrency=2), Limits(max_concurrency=5)
+    first, second = (LimitedChatModel(ScriptedChatModel(["a"]), own) for _ in range(2))
+    limited = LimitedChatModel(FallbackChatModel(first, second), further)
+    for model in (LimitedChatModel(first, further), *limited.members):
+        assert isinstance(model, LimitedChatModel)
+        assert model.capabilities.max_concurrency == 2
+        assert model.limiter._bounds == [own, further]
+
+
 def test_models_with_the_same_address_and_key_share_a_limiter() -> None:
     def model(key: str, url: str = "http://127.0.0.1:9/v1") -> OpenAiChatModel:
         return OpenAiChatModel("m", base_url=url, api_key=key)
