@@ -43,12 +43,12 @@ from .content import (
     Content,
     Query,
     Retriever,
+    asked_text,
     call_effect,
     call_flow,
     check_contents,
     check_same,
     last_user_position,
-    last_user_text,
 )
 
 # --- Rewriting queries and merging results ---
@@ -601,7 +601,10 @@ class RetrievalAugmentor(BaseInterceptor):
         rankings = [self._ranking(result, name) for result, name in zip(results, names, strict=True)]
         fused: Sequence[Content] | None = yield from self._step(self.fuse, (query, rankings), None)
         if fused is None:
-            fused = yield from _DEFAULT_FUSION(query, rankings)
+            try:
+                fused = yield from _DEFAULT_FUSION(query, rankings)
+            except ValueError as error:  # an id has two meanings, which no other step can mend
+                raise RetrievalError(str(error), step="fuse") from error
         return check_contents(fused, function_name(self.fuse))
 
     def _query_of(self, invocation: Invocation) -> Query | None:
@@ -610,11 +613,10 @@ class RetrievalAugmentor(BaseInterceptor):
             return query
         if callable(self.query):
             text: object = self.query(invocation)
+        elif self.query in invocation.plan.question_names:
+            text = asked_text(invocation, (self.query,))
         elif self.query in invocation.arguments:
             text = render_value(invocation.arguments[self.query])
-            is_shown = self.query in invocation.plan.question_names
-            if is_shown and text.strip() not in last_user_text(invocation):
-                text = query.text  # an input guard has changed it
         else:
             names = ", ".join(invocation.arguments) or "none"
             message = f"query names the parameter {self.query!r}, and the parameters are: {names}"

@@ -46,12 +46,6 @@ class Content:
         """The passage's id, or its text if it has no id."""
         return self.id or self.text
 
-    def conflicts_with(self, other: Content) -> bool:
-        """Return True if another passage has the same id, but another text from another document."""
-        sources = (self.metadata.get("source"), other.metadata.get("source"))
-        is_other_document = None not in sources and sources[0] != sources[1]
-        return self.key == other.key and self.text != other.text and is_other_document
-
 
 def check_same(first: Content, other: Content, *, across_stores: bool = False) -> None:
     """Raise ValueError if two contents have the same id, but are texts of different documents.
@@ -59,8 +53,10 @@ def check_same(first: Content, other: Content, *, across_stores: bool = False) -
     In a store, another text of the same document is a new version of it. ``across_stores``, it is another
     text.
     """
-    differ = first.key == other.key and first.text.strip() != other.text.strip()
-    if differ if across_stores else other.conflicts_with(first):
+    if first.key != other.key or first.text.strip() == other.text.strip():
+        return
+    sources = (first.metadata.get("source"), other.metadata.get("source"))
+    if across_stores or (None not in sources and sources[0] != sources[1]):
         raise ValueError(
             f"two texts have the id {first.id!r}: {shorten(first.text, 40)!r} and "
             f"{shorten(other.text, 40)!r}; give their documents different names, as in "
@@ -95,15 +91,9 @@ class Query:
 
         This is the last user message without the words of its template, which are no part of the question.
         """
-        messages = invocation.request.messages
-        position = last_user_position(messages)
-        if position is None:
+        if last_user_position(invocation.request.messages) is None:
             return None
-        message = last_user_text(invocation)
-        values = [render_value(invocation.arguments[name]).strip() for name in invocation.plan.question_names]
-        # a value that is not in the message was changed since, for example masked by an input guard
-        shows_values = any(values) and all(value in message for value in values)
-        return Query("\n".join(filter(None, values)) if shows_values else message, invocation)
+        return Query(asked_text(invocation, invocation.plan.question_names), invocation)
 
 
 class Retriever(Protocol):
@@ -229,11 +219,18 @@ def last_user_position(messages: Sequence[Message]) -> int | None:
     return positions[-1] if positions else None
 
 
-def last_user_text(invocation: Invocation) -> str:
-    """Return the text of the last user message without the mark of the format instructions."""
+def asked_text(invocation: Invocation, names: Sequence[str]) -> str:
+    """Return the values of parameters that the last user message shows, or else the whole message.
+
+    A value that is not in the message was changed since, for example masked by an input guard.
+    """
     messages = invocation.request.messages
     position = last_user_position(messages)
-    return "" if position is None else messages[position].text.replace(INSTRUCTIONS_MARK, "").strip()
+    message = "" if position is None else messages[position].text.replace(INSTRUCTIONS_MARK, "").strip()
+    values = [render_value(invocation.arguments[name]).strip() for name in names]
+    if any(values) and all(value in message for value in values):
+        return "\n".join(filter(None, values))
+    return message
 
 
 def check_contents(value: object, source: str) -> tuple[Content, ...]:

@@ -299,3 +299,13 @@ def test_two_search_tools_with_one_id_for_two_texts_are_an_error() -> None:
     runs: Any = [Run(Content("one", "x", {"source": "a"})), Run(Content("two", "x", {"source": "b"}))]
     with pytest.raises(ValueError, match="two texts have the id 'x'"):
         contents_by_id(runs)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_an_id_with_two_meanings_ends_the_call(on_error: Any) -> None:
+    shelves = (Shelf(Content("red", "x")), Shelf(Content("blue", "x")))
+    service = create(
+        Helper, ScriptedChatModel(["ok"]), interceptors=[RetrievalAugmentor(*shelves, on_error=on_error)]
+    )
+    with pytest.raises(RetrievalError, match="two texts have the id 'x'"):
+        service.answer("When?")
