@@ -206,15 +206,14 @@ def _split(text: str, path: Path, *, strict: bool) -> tuple[dict[str, Any], str]
 def _flaws(fields: Mapping[str, object], folder: Path) -> Iterator[str]:
     """Yield the violations of the format with which a skill can be used nevertheless."""
     name, description = fields.get("name"), fields.get("description")
-    if not isinstance(name, str):
-        pass  # a problem
-    elif not _NAME.fullmatch(name) or name != name.lower() or len(name) > _LONGEST_NAME:
-        yield (
-            f"the name is {shorten(repr(name), 80)}; it must have 1 to {_LONGEST_NAME} lower-case letters, "
-            "digits and single hyphens between them"
-        )
-    elif name != folder.name:
-        yield f"the name is {name}, but the name of the folder is {folder.name}; make them equal"
+    if isinstance(name, str):
+        if not _NAME.fullmatch(name) or name != name.lower() or len(name) > _LONGEST_NAME:
+            yield (
+                f"the name is {shorten(repr(name), 80)}; it must have 1 to {_LONGEST_NAME} lower-case "
+                "letters, digits and single hyphens between them"
+            )
+        elif name != folder.name:
+            yield f"the name is {name}, but the name of the folder is {folder.name}; make them equal"
     if isinstance(description, str) and len(description) > _LONGEST_DESCRIPTION:
         yield f"the description has {len(description)} characters; it may have at most {_LONGEST_DESCRIPTION}"
     compatibility = fields.get("compatibility")

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -495,11 +495,8 @@ class ChatMemory(BaseInterceptor):
         request = replace(invocation.request, messages=(*first, *join_exchanges(view.exchanges), *rest))
         recalled = replace(invocation, request=request)
         has_evicted = view.exchanges != past or not stored.is_complete
-        if len(view.exchanges) < len(past):
-            left_out = len(past) - len(view.exchanges)
-            _log.info(
-                "%s: the window leaves out %s of %s exchanges", invocation.qualname, left_out, len(past)
-            )
+        if not view.replaces_past:  # a summary leaves out nothing
+            _log_left_out(invocation.qualname, past, view.exchanges)
         evicted = self._forget_evicted and has_evicted
         if not (evicted if view.replaces_past is None else view.replaces_past):
             return _Recalled(recalled, partial(self.store.append, conversation, expected=stored.version))
@@ -512,6 +509,17 @@ class ChatMemory(BaseInterceptor):
             return self.store.replace(conversation, (*new_past, *exchange), expected=stored.version)
 
         return _Recalled(recalled, rewrite)
+
+
+def _log_left_out(qualname: str, past: Sequence[Exchange], sent: Sequence[Exchange]) -> None:
+    """Log what a window leaves out of a request; as a warning if not even the last exchange fits."""
+    if past and (not sent or sent[-1] != past[-1]):
+        left_out = "its tool calls are left out" if sent else "nothing of the conversation is sent"
+        message = "%s: the window has no room for the last exchange, %s messages; %s"
+        _log.warning(message, qualname, len(past[-1]), left_out)
+    if len(sent) < len(past):
+        count = len(past) - len(sent)
+        _log.info("%s: the window leaves out %s of %s exchanges", qualname, count, len(past))
 
 
 def _loader(store: ChatMemoryStore) -> Callable[[str, int | None], StoredConversation]:

@@ -340,13 +340,7 @@ def _newest(
     if not past or first < len(past):
         return past[first:]
     shortened = (past[-1][0], past[-1][-1])
-    fits = size(shortened) <= available_size
-    _log.warning(
-        "the window has no room for the last exchange of a conversation, %s messages; %s",
-        len(past[-1]),
-        "its tool calls are left out" if fits else "nothing of the conversation is sent",
-    )
-    return (shortened,) if fits else ()
+    return (shortened,) if size(shortened) <= available_size else ()
 
 
 def _require_positive(window: str, name: str, value: int) -> None:
