@@ -393,7 +393,7 @@ def amap_rows(method: Callable[..., object], table: object, /, **settings: Unpac
     return Rows(job_for(method, table, settings))
 
 
-def job_for(method: object, source: object, settings: RowSettings) -> Job:
+def job_for(method: object, source: Any, settings: RowSettings) -> Job:
     """Validate the arguments of ``map_rows``, and return the job that processes the table."""
     check_keywords("map_rows", settings, RowSettings.__annotations__)
     if isinstance(source, Rows):  # the table of an earlier step
@@ -407,7 +407,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
         delimiter=settings.get("delimiter"),
         encoding=settings.get("encoding"),
     )
-    if parameter is not None and getattr(source, "name", None) in table.columns and is_series(source):
+    if parameter is not None and is_series(source) and source.name in table.columns:
         columns.setdefault(parameter, table.columns[0])
     mapped = map_method(method, columns, text_only=table.text_only)
     problems = list(_setting_problems(settings))

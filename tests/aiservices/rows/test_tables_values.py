@@ -81,6 +81,12 @@ def test_the_series_of_a_dataframe_keeps_its_name_and_index() -> None:
     assert (made.columns, made["value"].to_list()) == (["body", "value", "error"], TEXTS)
 
 
+def test_a_dataframe_may_have_a_column_with_the_name_of_an_attribute() -> None:
+    frame = pandas.DataFrame({"name": ["x", "y"], "text": ["a", "b"]})
+    for source in (frame, polars.DataFrame(frame)):
+        assert map_rows(desk().echo, source)[1].value == "b"
+
+
 def test_cells_of_a_list_are_checked_by_the_annotation() -> None:
     rows = map_rows(desk().number, [1, 2.0, "3", None, Decimal(4), date(2026, 1, 1)], max_failures=1.0)
     assert [row.error is None for row in sorted(rows, key=lambda row: row.number)] == [
