@@ -19,6 +19,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Generator,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -393,9 +394,47 @@ def amap_rows(method: Callable[..., object], table: object, /, **settings: Unpac
     return Rows(job_for(method, table, settings))
 
 
-def job_for(method: object, source: Any, settings: RowSettings) -> Job:
+def job_for(method: object, source: object, settings: RowSettings) -> Job:
     """Validate the arguments of ``map_rows``, and return the job that processes the table."""
     check_keywords("map_rows", settings, RowSettings.__annotations__)
+    table, columns = _opened(method, source, settings)
+    mapped = map_method(method, columns, text_only=table.text_only)
+    _refuse(mapped, _setting_problems(settings))
+    mapped, table = _with_known_columns(mapped, table)
+    _refuse(mapped, _key_problems(settings.get("key"), table))
+    budget = settings.get("budget") or Budget()
+    _check_prices(mapped, budget)
+    to, journal = _output_and_journal(settings)
+    _refuse(mapped, _file_problems(to, journal, settings, table))
+    review, reviewed = settings.get("review"), settings.get("reviewed")
+    job = Job(
+        mapped,
+        table,
+        _run_settings(mapped, settings),
+        _fields(mapped, table, settings),
+        budget,
+        to,
+        journal,
+        settings.get("restart", False),
+        None if review is None else Review(Path(review), mapped, settings.get("unsure_below")),
+        {} if reviewed is None else read_reviewed(Path(reviewed), mapped),
+        settings.get("engine"),
+        settings.get("limits"),
+    )
+    if job.engine is not None:
+        _refuse(mapped, job.engine.problems(job))
+    return job
+
+
+def _refuse(method: MappedMethod, problems: Iterable[str]) -> None:
+    """Raise DefinitionError with all problems, if there are some."""
+    found = [DefinitionProblem(method.qualname, problem) for problem in problems]
+    if found:
+        raise DefinitionError(found)
+
+
+def _opened(method: object, source: Any, settings: RowSettings) -> tuple[Table, dict[str, str]]:
+    """Return the table, and the columns of the parameters whose columns have other names."""
     if isinstance(source, Rows):  # the table of an earlier step
         source = source.dataframe()
     columns = dict(settings.get("columns") or {})
@@ -409,71 +448,57 @@ def job_for(method: object, source: Any, settings: RowSettings) -> Job:
     )
     if parameter is not None and is_series(source) and source.name in table.columns:
         columns.setdefault(parameter, table.columns[0])
-    mapped = map_method(method, columns, text_only=table.text_only)
-    problems = list(_setting_problems(settings))
-    if problems:
-        raise DefinitionError([DefinitionProblem(mapped.qualname, problem) for problem in problems])
+    return table, columns
+
+
+def _with_known_columns(method: MappedMethod, table: Table) -> tuple[MappedMethod, Table]:
+    """Return the method and the table with the columns of the table; none are known if it has no rows."""
     if not table.columns:
         table = _with_columns_of_first_row(table)
-    if table.columns:
-        mapped = with_columns(mapped, table.columns)
-    key, budget = settings.get("key"), settings.get("budget") or Budget()
+    return (with_columns(method, table.columns) if table.columns else method), table
+
+
+def _key_problems(key: str | None, table: Table) -> Iterator[str]:
     if key is not None and table.columns and key not in table.columns:
-        message = (
-            f"the table has no column {key}, which is the key; its columns are: {', '.join(table.columns)}"
-        )
-        raise DefinitionError([DefinitionProblem(mapped.qualname, message)])
-    models = dict.fromkeys(route.model.name for route in mapped.call.routes)
-    if budget.money is not None:
-        unknown = budget.problems(mapped.qualname, models)
-        if unknown:
-            raise DefinitionError(unknown)
+        yield f"the table has no column {key}, which is the key; its columns are: {', '.join(table.columns)}"
+
+
+def _check_prices(method: MappedMethod, budget: Budget) -> None:
+    """Raise DefinitionError if a budget of money does not know the price of a model."""
+    if budget.money is None:
+        return
+    unknown = budget.problems(
+        method.qualname, dict.fromkeys(route.model.name for route in method.call.routes)
+    )
+    if unknown:
+        raise DefinitionError(unknown)
+
+
+def _output_and_journal(settings: RowSettings) -> tuple[Path | None, Path | None]:
+    """Return the paths of the output and of the journal, which is beside the output by default."""
     to, journal = _path(settings.get("to")), _path(settings.get("journal"))
     if to is not None:
         check_output(to)
         journal = journal or to.with_name(f"{to.name}.journal")
-    review, reviewed = settings.get("review"), settings.get("reviewed")
-    same = list(_equal_files({"to": to, "journal": journal, "review": _path(review)}, table))
-    if review and reviewed and journal is None and _is_same_file(Path(review), Path(reviewed)):
-        same.append(
-            "review and reviewed are the same file, so that the answers of people would be lost; pass to= or "
-            "journal=, which stores them"
-        )
-    if same:
-        raise DefinitionError([DefinitionProblem(mapped.qualname, problem) for problem in same])
+    return to, journal
+
+
+def _run_settings(method: MappedMethod, settings: RowSettings) -> RunSettings:
     limits = settings.get("limits")
-    job = Job(
-        mapped,
-        table,
-        RunSettings(
-            key=key,
-            max_concurrency=mapped.concurrency(settings.get("max_concurrency"), limits),
-            dedupe=settings.get("dedupe", True),
-            retry_failed=settings.get("retry_failed"),
-            ordered=settings.get("ordered", False),
-            seconds_per_row=settings.get("row_timeout", 600.0),
-            max_failures=settings.get("max_failures", 0.5),
-            limit=settings.get("limit"),
-            null_answers=settings.get("nulls", "error") == "null",
-            progress=progress_callback(settings.get("progress", False)),
-            model_for=None if limits is None else _with_limits(limits),
-            cache=settings.get("cache"),
-        ),
-        _fields(mapped, table, settings),
-        budget,
-        to,
-        journal,
-        settings.get("restart", False),
-        None if review is None else Review(Path(review), mapped, settings.get("unsure_below")),
-        {} if reviewed is None else read_reviewed(Path(reviewed), mapped),
-        settings.get("engine"),
-        limits,
+    return RunSettings(
+        key=settings.get("key"),
+        max_concurrency=method.concurrency(settings.get("max_concurrency"), limits),
+        dedupe=settings.get("dedupe", True),
+        retry_failed=settings.get("retry_failed"),
+        ordered=settings.get("ordered", False),
+        seconds_per_row=settings.get("row_timeout", 600.0),
+        max_failures=settings.get("max_failures", 0.5),
+        limit=settings.get("limit"),
+        null_answers=settings.get("nulls", "error") == "null",
+        progress=progress_callback(settings.get("progress", False)),
+        model_for=None if limits is None else _with_limits(limits),
+        cache=settings.get("cache"),
     )
-    if job.engine is not None:
-        wrong = [DefinitionProblem(mapped.qualname, problem) for problem in job.engine.problems(job)]
-        if wrong:
-            raise DefinitionError(wrong)
-    return job
 
 
 def _fields(method: MappedMethod, table: Table, settings: RowSettings) -> Fields:
@@ -508,7 +533,24 @@ def _with_columns_of_first_row(table: Table) -> Table:
 
 
 def _setting_problems(settings: RowSettings) -> Iterator[str]:
-    budget = settings.get("budget")
+    yield from _object_problems(settings)
+    yield from _path_problems(settings)
+    for name in ("prefix", "error_column", "explode"):
+        text: object = settings.get(name)
+        if text is not None and not (isinstance(text, str) and text.strip()):
+            yield f"{name} is {text!r}; pass a text"
+    yield from count_problems(settings, "max_concurrency", "limit")
+    yield from row_problems(settings)
+    for name in ("max_failures", "unsure_below"):
+        share: Any = settings.get(name)
+        if share is not None and not (is_at_least(share, 0) and is_at_least(1, share)):
+            yield f"{name} is {share!r}; it must be between 0 and 1"
+
+
+def _object_problems(settings: RowSettings) -> Iterator[str]:
+    """Yield a message for each object that has another type than its setting."""
+    budget, cache = settings.get("budget"), settings.get("cache")
+    limits, engine = settings.get("limits"), settings.get("engine")
     if budget is not None and not isinstance(budget, Budget):
         yield f"budget is {type(budget).__name__}; pass a Budget"
     elif budget is not None and budget.max_attempts != Budget().max_attempts:
@@ -516,42 +558,48 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
             "the budget of a run limits money, tokens, requests and seconds; max_attempts is set by "
             "create(…, budget=…)"
         )
-    cache, limits, engine = settings.get("cache"), settings.get("limits"), settings.get("engine")
     if cache is not None and not isinstance(cache, ResponseCache):
         yield f"cache is {type(cache).__name__}; pass a ResponseCache"
     if limits is not None and not isinstance(limits, Limits):
         yield f"limits is {type(limits).__name__}; pass Limits(…)"
     if engine is not None and (isinstance(engine, type) or not hasattr(engine, "problems")):
         yield f"engine is {engine!r}; pass BatchEngine(), RayEngine() or SparkEngine()"
+
+
+def _path_problems(settings: RowSettings) -> Iterator[str]:
+    """Yield a message for each file that is not a path of this machine."""
     for name in ("to", "journal", "review", "reviewed"):
         path: object = settings.get(name)
         if path is not None and not isinstance(path, (str, PathLike)):
             yield f"{name} is {path!r}; pass the path of a file"
-    for name in ("to", "journal", "review", "reviewed"):
-        if isinstance(url := settings.get(name), str) and "://" in url:
-            yield f"{name} is {url}; only tables can be at a URL: name a file of this machine"
-    for name in ("prefix", "error_column", "explode"):
-        text: object = settings.get(name)
-        if text is not None and not (isinstance(text, str) and text.strip()):
-            yield f"{name} is {text!r}; pass a text"
-    for name in ("max_concurrency", "limit"):
+        elif isinstance(path, str) and "://" in path:
+            yield f"{name} is {path}; only tables can be at a URL: name a file of this machine"
+
+
+def count_problems(settings: Mapping[str, Any], *names: str) -> Iterator[str]:
+    """Yield a message for each of the named settings that is not a whole number of at least 1."""
+    for name in names:
         value = settings.get(name)
         if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
             yield f"{name} is {value!r}; it must be a whole number of at least 1"
+
+
+def row_problems(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a message for each wrong setting of how a row is processed: ``nulls`` and ``row_timeout``."""
     if settings.get("nulls", "error") not in ("error", "null"):
         yield f'nulls is {settings.get("nulls")!r}; it must be "error" or "null"'
     if not is_positive(settings.get("row_timeout", 600.0)):
         yield f"row_timeout is {settings.get('row_timeout')!r}; it must be greater than 0"
-    for name in ("max_failures", "unsure_below"):
-        share: Any = settings.get(name)
-        if share is not None and not (is_at_least(share, 0) and is_at_least(1, share)):
-            yield f"{name} is {share!r}; it must be between 0 and 1"
 
 
-def _equal_files(outputs: Mapping[str, Path | None], table: Table) -> Iterator[str]:
-    """Yield a message for each file that would be written although it is the table or another output."""
+def _file_problems(
+    to: Path | None, journal: Path | None, settings: RowSettings, table: Table
+) -> Iterator[str]:
+    """Yield a message for each file that would be written although something in it would be lost."""
+    review, reviewed = _path(settings.get("review")), _path(settings.get("reviewed"))
     dataset = table.source if table.kind == "pyarrow" else None
     inputs = (*table.files, *(Path(file) for file in getattr(dataset, "files", ())))
+    outputs = {"to": to, "journal": journal, "review": review}
     written = {name: path for name, path in outputs.items() if path is not None}
     for index, (name, path) in enumerate(written.items()):
         for file in inputs:
@@ -560,6 +608,11 @@ def _equal_files(outputs: Mapping[str, Path | None], table: Table) -> Iterator[s
         for other in list(written)[:index]:
             if _is_same_file(path, written[other]):
                 yield f"{name} and {other} are the same file {path}; choose another file for one of them"
+    if journal is None and review is not None and reviewed is not None and _is_same_file(review, reviewed):
+        yield (
+            "review and reviewed are the same file, so that the answers of people would be lost; pass to= or "
+            "journal=, which stores them"
+        )
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

@@ -17,10 +17,11 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from ...engine.budget import Budget
 from ...engine.response_cache import ResponseCache
-from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least, is_positive
+from ...models.errors import DefinitionError, DefinitionProblem, import_extra
 from ...models.limits import Limits
 from ...service.settings import check_keywords
 from ..fields import ANY_TIMES, AnswerColumn, Fields, answer_columns, fit, output_fields
+from ..mapping import count_problems, row_problems
 from ..row import EntryReader, MappedMethod, NullCellError, RowsError, content_id, map_method, with_columns
 from ..runner import shared_budget
 from ..tables import batch_rows, open_table, pyarrow
@@ -254,15 +255,8 @@ def _problems(settings: UdfSettings) -> Iterator[str]:
         value = settings.get(name)
         if value is not None and not isinstance(value, kind):
             yield f"{name} is {type(value).__name__}; pass a {kind.__name__}"
-    max_concurrency = settings.get("max_concurrency")
-    if max_concurrency is not None and not (
-        isinstance(max_concurrency, int) and is_at_least(max_concurrency, 1)
-    ):
-        yield f"max_concurrency is {max_concurrency!r}; it must be a whole number of at least 1"
-    if settings.get("nulls", "error") not in ("error", "null"):
-        yield f'nulls is {settings.get("nulls")!r}; it must be "error" or "null"'
-    if not is_positive(settings.get("row_timeout", 600.0)):
-        yield f"row_timeout is {settings.get('row_timeout')!r}; it must be greater than 0"
+    yield from count_problems(settings, "max_concurrency")
+    yield from row_problems(settings)
 
 
 def _start_server(limits: Limits, budget: Budget, prices: Budget) -> PermissionAddress:
