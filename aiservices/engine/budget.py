@@ -415,14 +415,20 @@ class SharedBudget:
         """Return an error if the service calls in the ``with`` block have reached a limit, else None."""
         limits, deadline = self._limits, self.deadline
         if limits.tokens is not None and self.usage.total_tokens >= limits.tokens:
-            return _exceeded("tokens", f"{self.usage.total_tokens} of {limits.tokens} tokens used")
+            return self._limit_error("tokens", f"{self.usage.total_tokens} of {limits.tokens} tokens used")
         if limits.money is not None and self.cost >= limits.money:
-            return _exceeded("money", f"{self.cost:.6g} of {limits.money:g} spent")
+            return self._limit_error("money", f"{self.cost:.6g} of {limits.money:g} spent")
         if limits.requests is not None and self.requests >= limits.requests:
-            return _exceeded("requests", f"{self.requests} of {limits.requests} requests sent")
+            return self._limit_error("requests", f"{self.requests} of {limits.requests} requests sent")
         if deadline is not None and time.monotonic() >= deadline:
-            return _exceeded("seconds", f"{limits.seconds:g} seconds passed")
+            return self._limit_error("seconds", f"{limits.seconds:g} seconds passed")
         return None
+
+    def _limit_error(self, limit: str, message: str) -> BudgetExceededError:
+        """Return the error for a limit that was reached; it says how to raise the limit."""
+        return BudgetExceededError(
+            f"shared budget exceeded: {message}; raise SharedBudget({limit}=…)", limit=limit
+        )
 
 
 def check_listeners(location: str, listeners: Iterable[Callable[[Any], object]]) -> None:
@@ -434,12 +440,6 @@ def check_listeners(location: str, listeners: Iterable[Callable[[Any], object]])
     ]
     if problems:
         raise DefinitionError(problems)
-
-
-def _exceeded(limit: str, message: str) -> BudgetExceededError:
-    return BudgetExceededError(
-        f"shared budget exceeded: {message}; raise SharedBudget({limit}=…)", limit=limit
-    )
 
 
 def estimated_usage(request: ChatRequest, reply: ChatReply, discarded_characters: int) -> Usage:

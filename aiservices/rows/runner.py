@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import re
 import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -108,7 +107,6 @@ _GENERAL_NAMES = frozenset(
     )
 )
 _MIN_ROWS_FOR_SHARE = 50
-_SHARED_BUDGET = re.compile(r"raise SharedBudget\((\w+)=…\)")
 _PROGRESS_SECONDS = 0.1  # at least so long between two reports
 _REPORT_SECONDS = 5.0  # and so long if no row is finished
 
@@ -909,7 +907,7 @@ class Job:
                         yield row
             except Exception as error:
                 failure = error
-                raise self._stopped(error, progress.rows, spent) from error
+                raise self._stopped(error, progress.rows) from error
             finally:
                 if trace is not None:
                     trace.end(
@@ -965,7 +963,7 @@ class Job:
                 same = f"rows {first} and {number} have the same key {value!r} in column {key}"
                 raise RowsError(f"{same}; each row needs its own")
 
-    def _stopped(self, error: Exception, rows: int, spent: SharedBudget) -> Exception:
+    def _stopped(self, error: Exception, rows: int) -> Exception:
         """Return the error for a run that ended early, with the rule that ended it and how to continue."""
         if isinstance(error, RowsError):
             self.summary.stopped = str(error)
@@ -984,12 +982,6 @@ class Job:
                 "retry_failed=True asks for all that failed"
             )
         elif "BudgetExceededError" in reason:
-            own = spent.exceeded()
-            if (
-                own is not None and f"SharedBudget({own.limit}=" in reason
-            ):  # its user has not written it as a SharedBudget
-                reason = reason.replace("shared budget exceeded", "the budget of the run is used up")
-                reason = _SHARED_BUDGET.sub(r"raise budget=Budget(\1=…)", reason)
             again = f"With a new budget, {again}"
         else:
             rule, again = "no other row can succeed. ", f"When it is removed, {again}"
@@ -1088,9 +1080,18 @@ class Job:
         )
 
 
+class _RunBudget(SharedBudget):
+    """A budget for all calls of a run together. Its user has passed a Budget, which its errors name."""
+
+    def _limit_error(self, limit: str, message: str) -> BudgetExceededError:
+        return BudgetExceededError(
+            f"the budget of the run is used up: {message}; raise budget=Budget({limit}=…)", limit=limit
+        )
+
+
 def shared_budget(limits: Budget) -> SharedBudget:
     """Return a budget for all calls of a run together, with the limits of a Budget."""
-    return SharedBudget(
+    return _RunBudget(
         seconds=limits.seconds,
         tokens=limits.tokens,
         money=limits.money,
