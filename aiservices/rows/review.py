@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -122,17 +122,15 @@ class Review:
     def open(self, columns: tuple[str, ...]) -> Generator[Review, None, None]:
         """Context manager that opens the review file for a table with the given columns."""
         self.unsure = 0
-        partial = self.path.with_name(f"{self.path.name}.partial")
-        with _removed_after_error(partial), partial.open("w", encoding="utf-8", newline="") as file:
-            self._writer = csv.writer(file)
-            self._write_record([_ROW, *_shown_names(columns), _ANSWER, _PROBABILITY, _REVIEWED])
+        with _new_file(self.path) as write:
+            self._write_record = write
+            write([_ROW, *_shown_names(columns), _ANSWER, _PROBABILITY, _REVIEWED])
             self._columns = columns
             self._limits = self._thresholds()
             for member_path, one in answers_of(self._method.service_method.plan).items():
                 if one.list_path in self._limits:  # the threshold of a list is for each of its members
                     self._limits.setdefault(member_path, self._limits[one.list_path])
             yield self
-        _complete(partial, self.path)
 
     def write(self, row: Row[object]) -> None:
         """Write a row to the review file if its answer is uncertain."""
@@ -147,35 +145,48 @@ class Review:
             lowest = min(lowest, probability)
         if not is_unsure or row.reviewed:
             return
-        row_id = content_id(self._method.arguments(row.inputs))
         self.unsure += 1
         answer = _shown(json.loads(self._method.codec.write(row.value)))
         inputs = [_cell(row.inputs.get(column)) for column in self._columns]
-        self._write_record([f"{_ID_PREFIX}{row_id}", *inputs, answer, f"{lowest:.4f}", ""])
-
-    def _write_record(self, cells: Sequence[str]) -> None:
-        self._writer.writerow([utf8_text(_escaped(cell)) for cell in cells])
+        self._write_record([_row_id(self._method, row), *inputs, answer, f"{lowest:.4f}", ""])
 
 
 def write_for_labels(
     path: Path, method: MappedMethod, columns: Sequence[str], rows: Sequence[Row[object]]
 ) -> None:
     """Write rows to a review file without their answers, which must not influence the person who labels."""
-    partial = path.with_name(f"{path.name}.partial")
-    with _removed_after_error(partial), partial.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([_ROW, *_shown_names(columns), _REVIEWED])
-        lines: dict[str, list[str]] = {}  # equal rows need one label
-        for row in rows:
-            row_id = f"{_ID_PREFIX}{content_id(method.arguments(row.inputs))}"
-            lines.setdefault(row_id, [_cell(row.inputs.get(column)) for column in columns])
-        for row_id, cells in lines.items():
-            writer.writerow([utf8_text(_escaped(cell)) for cell in (row_id, *cells, "")])
-    _complete(partial, path)
+    different: dict[str, Row[object]] = {}  # equal rows need one label
+    for row in rows:
+        different.setdefault(_row_id(method, row), row)
+    with _new_file(path) as write:
+        write([_ROW, *_shown_names(columns), _REVIEWED])
+        for row_id, row in different.items():
+            write([row_id, *(_cell(row.inputs.get(column)) for column in columns), ""])
+
+
+def _row_id(method: MappedMethod, row: Row[object]) -> str:
+    return f"{_ID_PREFIX}{content_id(method.arguments(row.inputs))}"
 
 
 def _shown_names(columns: Sequence[str]) -> list[str]:
     return [f"input {name}" if _plain_name(name) in _OWN_NAMES else name for name in columns]
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[Callable[[Sequence[str]], object]]:
+    """Context manager that writes a CSV file: yields a function that writes a record.
+
+    The file has its name when it is complete, and after an error there is none.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            yield lambda cells: writer.writerow([utf8_text(_escaped(cell)) for cell in cells])
+        _complete(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _complete(partial: Path, path: Path) -> None:
@@ -184,15 +195,6 @@ def _complete(partial: Path, path: Path) -> None:
     if not data.isascii():
         partial.write_bytes(codecs.BOM_UTF8 + data)
     partial.replace(path)
-
-
-@contextmanager
-def _removed_after_error(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def _shown(data: object) -> str:

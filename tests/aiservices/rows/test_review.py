@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -19,8 +20,8 @@ from aiservices import Decision, Result, create, user_message
 from aiservices.models.errors import DefinitionError
 from aiservices.rows import RowsError, map_rows
 from aiservices.rows.mapping import job_for
-from aiservices.rows.review import compare, read_reviewed
-from aiservices.rows.row import Agreement, MappedMethod
+from aiservices.rows.review import compare, read_reviewed, write_for_labels
+from aiservices.rows.row import Agreement, MappedMethod, Row
 from aiservices.testing import FakeChatModel
 
 Team = Literal["billing", "shipping", "=cmd", "01"]
@@ -229,6 +230,18 @@ def test_letters_of_an_unknown_encoding_are_read_only_as_options(tmp_path: Path)
         read_reviewed(path, mapped(tickets))
     path.write_bytes(written([{**record, "reviewed answer": "true"}]).encode("cp1251"))
     assert len(read_reviewed(path, mapped(desk().is_spam))) == 1
+
+
+def test_a_file_for_labels_has_no_formulas_either(tmp_path: Path) -> None:
+    path, texts = tmp_path / "labels.csv", ("=1+1", "=1+1", "Straße")
+    rows: list[Row[Any]] = [
+        Row(number, None, {"text": text, "=a": None}) for number, text in enumerate(texts)
+    ]
+    write_for_labels(path, mapped(desk().is_spam), ["text", "=a"], rows)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        cells = [record[1:] for record in csv.reader(file)]
+    assert cells == [["text", "'=a", "reviewed answer"], ["'=1+1", "", ""], ["Straße", "", ""]]
+    assert path.read_bytes().startswith(codecs.BOM_UTF8)
 
 
 def test_the_file_has_no_formulas_and_says_that_it_is_utf_8(tmp_path: Path) -> None:
