@@ -176,11 +176,17 @@ def _shown_names(columns: Sequence[str]) -> list[str]:
 def _new_file(path: Path) -> Iterator[Callable[[Sequence[str]], object]]:
     """Context manager that writes a CSV file: yields a function that writes a record.
 
-    The file has its name when it is complete, and after an error there is none.
+    The file has its name when it is complete, and after an error there is none. Raises RowsError if it cannot
+    be created.
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8", newline="") as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = partial.open("w", encoding="utf-8", newline="")
+    except OSError as error:
+        raise RowsError(f"{path} cannot be written: {error}") from error
+    try:
+        with opened as file:
             writer = csv.writer(file)
             yield lambda cells: writer.writerow([utf8_text(_escaped(cell)) for cell in cells])
         _complete(partial, path)

@@ -232,6 +232,16 @@ def test_letters_of_an_unknown_encoding_are_read_only_as_options(tmp_path: Path)
     assert len(read_reviewed(path, mapped(desk().is_spam))) == 1
 
 
+def test_a_file_for_review_may_be_in_a_new_folder(tmp_path: Path) -> None:
+    table, folder = [{"text": "a"}], tmp_path / "new"
+    map_rows(desk().is_spam, table, review=folder / "review.csv", unsure_below=0.9).run()
+    assert [path.name for path in folder.iterdir()] == ["review.csv"]
+    (tmp_path / "file").write_text("")
+    wrong = map_rows(desk().is_spam, table, review=tmp_path / "file" / "review.csv", unsure_below=0.9)
+    with pytest.raises(RowsError, match=r"review\.csv cannot be written: "):
+        wrong.run()
+
+
 def test_a_file_for_labels_has_no_formulas_either(tmp_path: Path) -> None:
     path, texts = tmp_path / "labels.csv", ("=1+1", "=1+1", "Straße")
     rows: list[Row[Any]] = [
