@@ -68,6 +68,10 @@ class McpSettings(TypedDict, total=False):
     timeout: float
 
 
+# Commands whose first arguments name the program that they start, and the form of such arguments.
+_LAUNCHER = re.compile(r"(npx|bunx|uvx|uv|pipx|node|deno|bun|python|py)[\d.]*(\.exe|\.cmd)?", re.IGNORECASE)
+_PROGRAM = re.compile(r"([A-Za-z]:)?[\w@./\\ ~-]+")
+
 # Awaits a coroutine of the server on its event loop.
 WaitFor: TypeAlias = Callable[
     [Callable[[McpServer], Coroutine[object, object, str | ToolAnswer]]], Awaitable[str | ToolAnswer]
@@ -157,7 +161,8 @@ class McpTools:
         """Use the tools of a local MCP server, which a ``with`` statement starts as a process.
 
         The process gets ``env``, and from this process's environment only variables such as PATH and HOME. It
-        writes to this process's stderr. The ``settings`` are those of McpTools.
+        writes to this process's stderr. Error messages name the command and the program that it starts, and
+        no other arguments, which may contain keys. The ``settings`` are those of McpTools.
         """
 
         def new_client() -> Client:
@@ -165,7 +170,7 @@ class McpTools:
 
             return stdio_server_client(command, args, env, cwd)
 
-        return cls(new_client, f"the MCP server {' '.join([command, *args])!r}", **settings)
+        return cls(new_client, f"the MCP server {_shown_command(command, args)!r}", **settings)
 
     @classmethod
     def http(
@@ -305,6 +310,18 @@ class McpTools:
     async def aget_prompt(self, name: str, /, **arguments: str) -> list[Message]:
         """Return the messages of an MCP prompt; async version of ``get_prompt``."""
         return await self._server().wait_for(lambda server: server.messages(name, arguments))
+
+
+def _shown_command(command: str, args: Sequence[str]) -> str:
+    """Return a command with the arguments that name the program: the others may contain a key."""
+    shown = [command]
+    for arg in args if _LAUNCHER.fullmatch(re.split(r"[/\\]", command)[-1]) else ():
+        if not _PROGRAM.fullmatch(arg):
+            break
+        shown.append(arg)
+        if not arg.startswith("-"):
+            break
+    return " ".join(shown if len(shown) > len(args) else [*shown, "…"])
 
 
 def _blocking(tool: Tool, server: Callable[[], OpenServer]) -> Tool:

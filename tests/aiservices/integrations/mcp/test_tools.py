@@ -312,8 +312,30 @@ def test_a_server_that_cannot_start_is_named_in_the_error() -> None:
     with pytest.raises(McpServerError) as caught, McpTools.stdio("no-such-command", ["--x"]):
         pass
     assert str(caught.value) == (
-        "the MCP server 'no-such-command --x' cannot be opened: "
+        "the MCP server 'no-such-command …' cannot be opened: "
         "[Errno 2] No such file or directory: 'no-such-command'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "shown"),
+    [
+        ("npx", ["-y", "@shop/server@1.2", "--api-key", "KEY"], "npx -y @shop/server@1.2 …"),
+        ("/opt/bin/python3.13", ["-m", "shop.server"], "/opt/bin/python3.13 -m shop.server"),
+        ("python", ["-c", "key = 'KEY'"], "python -c …"),
+        ("uvx", ["shop-server", "KEY"], "uvx shop-server …"),
+        ("uvx", ["--index-url", "https://ann:KEY@example.org", "shop-server"], "uvx --index-url …"),
+        (r"C:\Tools\NPX.CMD", [r"C:\shop\server.js", "KEY"], r"C:\Tools\NPX.CMD C:\shop\server.js …"),
+        ("shop-server", ["KEY"], "shop-server …"),
+        ("docker", ["run", "-e", "API_KEY=KEY", "shop"], "docker …"),
+        ("shop-server", [], "shop-server"),
+    ],
+)
+def test_keys_in_the_arguments_of_a_command_are_not_shown(command: str, args: list[str], shown: str) -> None:
+    with pytest.raises(McpServerError) as caught:
+        McpTools.stdio(command, args).tools()
+    assert str(caught.value) == (
+        f"the MCP server {shown!r} is not open; open it first: with McpTools… as tools"
     )
 
 
@@ -324,7 +346,7 @@ def test_opening_a_silent_server_times_out() -> None:
     ):
         pass
     assert str(caught.value) == (
-        f"the MCP server '{sys.executable} {SERVER} silent' did not answer within 0.7 s; "
+        f"the MCP server '{sys.executable} {SERVER} …' did not answer within 0.7 s; "
         "check that it starts, or increase timeout"
     )
 
