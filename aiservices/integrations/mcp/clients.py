@@ -184,11 +184,11 @@ def _make_acceptable(result: dict[str, Any]) -> None:
     if structured is not None and not isinstance(structured, dict):
         blocks = blocks or [to_json(structured).decode()]
         structured = None
-    changed = {"structuredContent": structured, "isError": result.get("isError")}
     result["content"] = [_acceptable_block(block) for block in blocks]
-    for name, value in changed.items():
-        if value is None:
-            result.pop(name, None)
+    if structured is None:
+        result.pop("structuredContent", None)
+    if result.get("isError") is None:
+        result.pop("isError", None)
 
 
 def _acceptable_block(block: Any) -> Any:
@@ -212,7 +212,7 @@ def _acceptable_tool(tool: Any, number: int) -> Any:
         validate_server_result("tools/list", _VERSION, {"tools": [tool]})
         return {key: value for key, value in tool.items() if key != "outputSchema"}
     except ValidationError:
-        members = tool if isinstance(tool, Mapping) else {}
+        members = members_of(tool)
         kept = {key: members[key] for key in ("description", "title") if isinstance(members.get(key), str)}
         if members_of(members.get("execution")).get("taskSupport") == "required":
             kept["execution"] = {"taskSupport": "required"}
@@ -262,8 +262,8 @@ class _SessionClient(httpx2.AsyncClient):
                 response = await self._send(request, settings)
             return await _answer(response, message)
         except Exception as error:  # signing in may raise any
-            code = ENDED if isinstance(error, (httpx2.RequestError, TimeoutError)) else INTERNAL_ERROR
-            code = NOT_BEGUN if isinstance(error, _NOT_SENT) else code
+            is_lost = isinstance(error, httpx2.RequestError)
+            code = NOT_BEGUN if isinstance(error, _NOT_SENT) else ENDED if is_lost else INTERNAL_ERROR
             details = {"code": code, "message": str(error) or type(error).__name__}
             return _error_response(httpx2.Response(503, request=request), message, details)
 

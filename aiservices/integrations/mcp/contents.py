@@ -68,8 +68,6 @@ def message_of(role: Role, parts: Sequence[str | Media]) -> Message:
     """Convert MCP content to a message with text and media.
 
     Raises ValueError for media in a message from the model.
-
-    Raises ValueError.
     """
     texts = [part for part in parts if isinstance(part, str)]
     if role == "user":
