@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import anyio
 from anyio.to_thread import run_sync
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 DEFAULT_THREADS = 40  # as many as anyio's own limiter
 DEFAULT_MAX_WAITING_CALLS = 400
-LARGE_ARGUMENTS = 4 * 1024  # larger JSON is read in a thread, because the event loop would stop meanwhile
+LARGE_ARGUMENTS = 4 * 1024  # larger JSON is read in a thread
 _END: Any = object()
 
 
@@ -63,6 +63,11 @@ def read_arguments(codec: JsonCodec[dict[str, Any]], text: str, qualname: str) -
         return codec.read(text)
     except OutputParsingError as error:
         raise ProblemError(argument_problem(wrong_parts(error), qualname)) from error
+
+
+async def run_reader(read: Callable[[], T], *, is_large: bool) -> T:
+    """Call a function that reads arguments: in a thread if they are large, so that it does not block."""
+    return await run_sync(read) if is_large else read()
 
 
 def log_problem(
@@ -221,7 +226,10 @@ class MethodCall:
 
     Attributes:
         invocation: The data of the call, if ``create`` made the function and the call has started.
+        may_block: True if ``prepare`` may block the event loop even if the arguments are small.
     """
+
+    may_block: ClassVar[bool] = False
 
     def __init__(
         self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
@@ -270,7 +278,7 @@ class MethodCall:
         ``is_large`` is True if rendering the prompt may take long, so that it must not block the event loop.
         """
         if self.is_coroutine:
-            if is_large:
+            if is_large or self.may_block:
                 await run_sync(self.prepare)
             return await self.start()
         try:
@@ -278,6 +286,14 @@ class MethodCall:
         except BaseException:
             self.abandon()
             raise
+
+    async def open_stream(self, qualname: str, threads: Threads, *, is_async: bool, is_large: bool) -> Any:
+        """Call a service method that streams, and return its stream; ``is_large`` is that of ``run``."""
+        if not is_async:
+            return await self.run(qualname, threads)
+        if is_large or self.may_block:
+            await run_sync(self.prepare)
+        return self.start()
 
 
 class ResumedCall(MethodCall):
@@ -288,6 +304,8 @@ class ResumedCall(MethodCall):
 
     Raises SuspendedCallError if the call belongs to another caller, and the errors of ``resume``.
     """
+
+    may_block: ClassVar[bool] = True  # the store of states
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ from itertools import count
 from typing import Any, TypeVar
 
 import anyio
-from anyio.to_thread import run_sync
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -167,12 +166,8 @@ async def stream_method(
 async def _events(
     method: Method, call: MethodCall, mode: StreamMode, threads: Threads, *, is_large: bool
 ) -> AsyncGenerator[SseEvent, None]:
-    if method.returns.is_async:
-        if is_large:
-            await run_sync(call.prepare)
-        stream = call.start()
-    else:
-        stream = await call.run(method.qualname, threads)
+    is_async = method.returns.is_async
+    stream = await call.open_stream(method.qualname, threads, is_async=is_async, is_large=is_large)
     is_stream = method.returns.shape is ReturnShape.STREAM
     encoder: EventEncoder = StreamEncoder(method, stream, mode) if is_stream else ItemEncoder(method)
     items = iterate(stream.events() if is_stream else stream, stream, threads.limiter)

@@ -11,9 +11,9 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
-from anyio.to_thread import run_sync
 from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -41,6 +41,7 @@ from ...remote.calls import (
     Threads,
     log_problem,
     read_arguments,
+    run_reader,
 )
 from ...remote.codec import JsonCodec, write_result, write_value
 from ...remote.contract import (
@@ -542,10 +543,8 @@ class Endpoints:
             **others: object,
         ) -> Response:
             is_large = len(arguments) > LARGE_ARGUMENTS
-            codec = self._method.arguments_codec
-            values = (
-                await run_sync(self._read, arguments, codec) if is_large else self._read(arguments, codec)
-            )
+            read = partial(self._read, arguments, self._method.arguments_codec)
+            values = await run_reader(read, is_large=is_large)
             values.update(_without_prefix(others))
             return await self._respond(ServiceCall(request, service, values, events, is_large))
 
@@ -560,10 +559,10 @@ class Endpoints:
 
         async def endpoint(request: Request, service: object, **others: object) -> Response:
             is_large = len(request.url.query) > LARGE_ARGUMENTS
-            read, method = _query_arguments, self._method
-            arguments = await run_sync(read, request, method) if is_large else read(request, method)
+            read = partial(_query_arguments, request, self._method)
+            arguments = await run_reader(read, is_large=is_large)
             values = {**arguments, **_without_prefix(others)}
-            return await self._respond(ServiceCall(request, service, values))
+            return await self._respond(ServiceCall(request, service, values, is_large=is_large))
 
         return self._with_signature(endpoint, {}, allowed)
 
@@ -580,12 +579,10 @@ class Endpoints:
         ) -> Response:
             function = getattr(service, self._method.name)
             values = _without_prefix(others)
-            if len(arguments) > LARGE_ARGUMENTS:
-                call = await run_sync(self._resumed_call, codec, arguments, function, values)
-            else:
-                call = self._resumed_call(codec, arguments, function, values)
-            # A large call is prepared in a thread, because the store of states may block.
-            return await self._run(request, call, events, is_large=True)
+            is_large = len(arguments) > LARGE_ARGUMENTS
+            read = partial(self._resumed_call, codec, arguments, function, values)
+            call = await run_reader(read, is_large=is_large)
+            return await self._run(request, call, events, is_large=is_large)
 
         body = schema_type(codec.schema, self._method.service, self._json_text)
         parameters: dict[str, object] = {"arguments": Annotated[body, Body()]}

@@ -69,6 +69,7 @@ from ...remote.calls import (
     iterate,
     log_problem,
     read_arguments,
+    run_reader,
 )
 from ...remote.codec import is_json, write_value
 from ...remote.contract import Contract, Method, caller_problems, contract_of, server_argument_problems
@@ -146,7 +147,7 @@ class ServiceTool:
                 call: MethodCall = self._resumed_call(params, server_values)
             else:
                 read = partial(read_arguments, self.method.arguments_codec, text, self.method.qualname)
-                values = await run_sync(read) if is_large else read()
+                values = await run_reader(read, is_large=is_large)
                 args, kwargs = self.method.bind_arguments({**values, **server_values})
                 call = MethodCall(self.function, args, kwargs)
             while True:
@@ -184,17 +185,19 @@ class ServiceTool:
     async def _result(self, request: McpRequest, call: MethodCall, *, is_large: bool) -> CallToolResult:
         method = self.method
         if method.streams:
-            return await self._streamed_result(request, call)
+            return await self._streamed_result(request, call, is_large=is_large)
         value = await call.run(method.qualname, self._threads, is_large=is_large)
         if method.returns.shape is ReturnShape.RESULT:
             value = value.value
         return complete_result(method, value, write_value(value, method.value_codec))
 
-    async def _streamed_result(self, request: McpRequest, call: MethodCall) -> CallToolResult:
+    async def _streamed_result(
+        self, request: McpRequest, call: MethodCall, *, is_large: bool
+    ) -> CallToolResult:
         """Read a streamed answer to its end, report partial results as progress, and return the value."""
         method, shape = self.method, self.method.returns.shape
-        is_stream = shape is ReturnShape.STREAM
-        source = call.start() if method.returns.is_async else await call.run(method.qualname, self._threads)
+        is_stream, is_async = shape is ReturnShape.STREAM, method.returns.is_async
+        source = await call.open_stream(method.qualname, self._threads, is_async=is_async, is_large=is_large)
         reader = _STREAM_READERS[shape](method)
         items = iterate(source.events() if is_stream else source, source, self._threads.limiter)
         count = 0

@@ -27,6 +27,7 @@ from aiservices import (
     ScriptedChatModel,
     Stream,
     create,
+    system_message,
     user_message,
 )
 from aiservices.integrations.fastapi import Problem, app, client, router
@@ -282,12 +283,18 @@ def test_a_silent_stream_sends_pings(serve: Callable[[Any], str], monkeypatch: p
 
 def test_arguments_beyond_four_kilobytes_are_read_outside_of_the_event_loop() -> None:
     readers: list[str] = []
+    renderers: list[str] = []
 
     def note(values: list[int]) -> list[int]:
         readers.append(threading.current_thread().name)
         return values
 
+    def render(numbers: list[int]) -> str:
+        renderers.append(threading.current_thread().name)
+        return "Add."
+
     class Adder(Protocol):
+        @system_message(render)
         @user_message("{{numbers}}")
         async def total(self, numbers: Annotated[list[int], AfterValidator(note)]) -> int: ...
 
@@ -296,8 +303,10 @@ def test_arguments_beyond_four_kilobytes_are_read_outside_of_the_event_loop() ->
         loop = web.portal.call(threading.current_thread).name  # type: ignore[union-attr]
         for count_, is_outside in ((10, False), (1500, True)):
             readers.clear()
+            renderers.clear()
             numbers = [500] * count_
             assert web.post("/total", json={"numbers": numbers}).json() == 1
             assert web.get("/total", params={"numbers": numbers}).json() == 1
             assert len(readers) == 2
             assert [reader != loop for reader in readers] == [is_outside] * 2
+            assert [renderer != loop for renderer in renderers] == [is_outside] * 2

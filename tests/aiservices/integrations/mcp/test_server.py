@@ -494,6 +494,24 @@ def test_a_cancelled_request_stops_a_blocking_method_before_its_next_request() -
     assert (looked_up, len(model.requests)) == (["moon"], 1)
 
 
+def test_large_arguments_of_a_stream_are_rendered_outside_of_the_event_loop() -> None:
+    loops: list[bool] = []
+
+    def note(text: str) -> str:
+        loops.append(threading.current_thread() is threading.main_thread())
+        return "Be brief."
+
+    class Writer(Protocol):
+        @system_message(note)
+        @user_message("{{text}}")
+        def words(self, text: str) -> AsyncIterator[str]: ...
+
+    server = mcp_server(create(Writer, ScriptedChatModel(["a"] * 2)))
+    for count in (10, 5000):
+        assert called(server, "words", {"text": "x" * count}).structured_content == {"value": "a"}
+    assert loops == [True, False]
+
+
 # --- approvals ---
 
 
@@ -699,6 +717,33 @@ def test_processes_with_the_same_key_share_states() -> None:
 
     text = asks_and(elsewhere, server=mcp_server(shop.service, approvals=settings))
     assert (text, shop.paid, other.paid) == ("paid 17", [], [17])
+
+
+@both_eras
+def test_the_store_of_states_does_not_block_the_event_loop(mode: str) -> None:
+    from aiservices.memory import InMemoryChatMemoryStore
+
+    loops: list[bool] = []
+
+    class Store(InMemoryChatMemoryStore):
+        def append(self, *args: Any, **settings: Any) -> None:
+            loops.append(threading.current_thread() is threading.main_thread())
+            super().append(*args, **settings)
+
+    class AsyncDesk(Protocol):
+        async def answer(self, letter: str) -> str: ...
+
+    @tool(needs_approval=True)
+    async def refund(order: int) -> str:
+        """Pay back an order."""
+        return f"paid {order}"
+
+    asks = ChatReply(AiMessage("", (ToolCall("call_17", "refund", '{"order": 17}'),)))
+    desk = create(AsyncDesk, ScriptedChatModel([asks, "done"]), tools=[refund])
+    server = mcp_server(desk, approvals=ApprovalSettings(store=Store()))
+    callback, _ = answering("accept", {"call_17": True})
+    result = called(server, "answer", {"letter": "x"}, mode, elicitation_callback=callback)
+    assert (text_of(result), loops) == ("done", [False])
 
 
 def test_an_invented_state_is_refused() -> None:
