@@ -610,14 +610,14 @@ class _Call(Generic[R]):
             self.reader.keeps_events = bool(self.settings.options.raw_events)
             self.headers, self.start = response.headers, b""
 
-    def feed(self, chunk: bytes) -> list[ReplyDelta]:
-        """Parse a chunk of a streamed HTTP response, and return the new parts of the model's reply."""
+    def feed(self, chunk: bytes) -> Generator[ReplyDelta, None, None]:
+        """Parse a chunk of a streamed HTTP response, and yield the new parts of the model's reply."""
         if self.logs:
             self.log("chunk of a stream %s", chunk.decode(errors="replace"))
         try:
             if self.start is not None:
                 chunk = self._choose_reader(self.start + chunk)
-            return self.reader.feed(chunk)
+            yield from self.reader.feed(chunk)
         except ReplyTooLargeError as error:
             raise self._errors().from_exception(error) from None
         except REPLY_ERRORS as error:

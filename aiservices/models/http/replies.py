@@ -15,7 +15,7 @@ import socket
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -225,10 +225,10 @@ class StreamReader(ABC):
         return b""
 
     @abstractmethod
-    def feed(self, chunk: bytes) -> list[ReplyDelta]:
-        """Parse a chunk of the streamed response, and return all parts of the reply that are now complete.
+    def feed(self, chunk: bytes) -> Iterable[ReplyDelta]:
+        """Parse a chunk of the streamed response while its parts of the reply are iterated over.
 
-        Raises UnreadableReplyError or ReportedError.
+        Raises UnreadableReplyError or ReportedError, after the parts before the error.
         """
 
     @abstractmethod
@@ -272,15 +272,14 @@ class EventStreamReader(StreamReader):
     def _last_deltas(self) -> list[ReplyDelta]:
         """Return the parts that end a streamed reply; the last part contains the complete reply."""
 
-    def feed(self, chunk: bytes) -> list[ReplyDelta]:
+    def feed(self, chunk: bytes) -> Iterable[ReplyDelta]:
         return self._read_events(self._decoder.feed(chunk))
 
     def end(self) -> list[ReplyDelta]:
         deltas: list[ReplyDelta] = []
         try:
-            deltas = self._read_events(
-                self._decoder.end()
-            )  # the blank line after the last event may be missing
+            # the blank line after the last event may be missing
+            deltas = list(self._read_events(self._decoder.end()))
         except UnreadableReplyError:
             pass  # the stream broke in the middle of an event
         if not self.finished:
@@ -301,8 +300,7 @@ class EventStreamReader(StreamReader):
         # comments and the names of fields begin like this
         return "event-stream" not in content_type and not start.startswith((b":", b"d", b"e", b"i", b"r"))
 
-    def _read_events(self, events: list[bytes]) -> list[ReplyDelta]:
-        deltas: list[ReplyDelta] = []
+    def _read_events(self, events: list[bytes]) -> Iterator[ReplyDelta]:
         for event in events:
             if event.startswith(b"[DONE]"):  # OpenAI's end of a stream; JSON cannot begin like this
                 self.done = True
@@ -319,8 +317,7 @@ class EventStreamReader(StreamReader):
             if self.keeps_events:
                 delta = (delta or ReplyDelta())._replace(raw=event)
             if delta is not None:
-                deltas.append(delta)
-        return deltas
+                yield delta
 
     def _join_surrogates(self, event: bytes) -> bytes:
         """Move half a surrogate pair at the end of a text to the event with the other half."""
@@ -377,12 +374,12 @@ class WholeReplyReader(StreamReader):
     def body(self) -> bytes:
         return b"".join(self._chunks)
 
-    def feed(self, chunk: bytes) -> list[ReplyDelta]:
+    def feed(self, chunk: bytes) -> Iterable[ReplyDelta]:
         self._chunks.append(chunk)
         self._size += len(chunk)
         if self._size > MAX_REPLY_BYTES:
             raise ReplyTooLargeError
-        return []
+        return ()
 
     def end(self) -> list[ReplyDelta]:
         return whole_reply_deltas(self._read(self.body))

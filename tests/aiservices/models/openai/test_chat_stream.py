@@ -131,9 +131,12 @@ def test_reasoning_refusals_and_tool_calls_are_collected(loopback: Loopback, mod
 
 def test_tool_calls_without_an_index_are_distinguished_by_their_ids() -> None:
     reader = ChatStreamReader()
-    reader.feed(delta(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{"}}]))
-    reader.feed(delta(tool_calls=[{"function": {"arguments": "}"}}]))
-    reader.feed(delta("tool_calls", tool_calls=[{"id": "b", "function": {"name": "g", "arguments": "{}"}}]))
+    for piece in (
+        delta(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{"}}]),
+        delta(tool_calls=[{"function": {"arguments": "}"}}]),
+        delta("tool_calls", tool_calls=[{"id": "b", "function": {"name": "g", "arguments": "{}"}}]),
+    ):
+        list(reader.feed(piece))
     (last,) = reader.end()
     assert last.reply is not None
     assert last.reply.message.tool_calls == (ToolCall("a", "f", "{}"), ToolCall("b", "g", "{}"))
@@ -142,7 +145,7 @@ def test_tool_calls_without_an_index_are_distinguished_by_their_ids() -> None:
 def test_only_the_first_of_several_choices_is_read() -> None:
     reader = ChatStreamReader()
     other = event({"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": None}]})
-    assert reader.feed(delta(content="A") + other + delta("stop")) == [ReplyDelta("A")]
+    assert list(reader.feed(delta(content="A") + other + delta("stop"))) == [ReplyDelta("A")]
 
 
 STREAM = (
@@ -357,6 +360,17 @@ def test_events_that_are_not_a_completion_are_an_invalid_reply(
         f"openai:m at {loopback.base_url}: the reply is not a chat completion: {reason}; check base_url. "
         f"It begins: {begins}"
     )
+
+
+def test_what_arrives_together_with_an_error_is_shown_before_it(
+    loopback: Loopback, model: OpenAiChatModel
+) -> None:
+    for fault in (event({"error": {"message": "overloaded", "type": "server_error"}}), b"data: {]\n\n"):
+        loopback.reply(sse(delta(content="A") + delta(content="B") + fault))
+        stream = model.stream(HELLO)
+        assert [next(stream), next(stream)] == [ReplyDelta("A"), ReplyDelta("B")]
+        with pytest.raises(ModelError):
+            next(stream)
 
 
 def test_an_http_error_comes_before_any_delta(loopback: Loopback, model: OpenAiChatModel) -> None:

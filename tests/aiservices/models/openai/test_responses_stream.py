@@ -201,13 +201,12 @@ def test_a_truncated_reply_has_the_reason_of_its_end(
 def test_unknown_events_are_ignored() -> None:
     reader = ResponseStreamReader()
     unknown = b'data: {"type": "response.telepathy.delta", "delta": 7}\n\ndata: {"a": 1}\n\n'
-    assert reader.feed(unknown + text_delta("A") + arguments_delta("{}", 5)) == [ReplyDelta("A")]
+    assert list(reader.feed(unknown + text_delta("A") + arguments_delta("{}", 5))) == [ReplyDelta("A")]
 
 
 def test_deltas_without_text_are_ignored() -> None:
-    assert ResponseStreamReader().feed(text_delta("") + reasoning_delta("") + text_delta("A")) == [
-        ReplyDelta("A")
-    ]
+    deltas = ResponseStreamReader().feed(text_delta("") + reasoning_delta("") + text_delta("A"))
+    assert list(deltas) == [ReplyDelta("A")]
 
 
 def test_the_output_is_collected_if_the_last_event_leaves_it_out(
@@ -305,7 +304,7 @@ def test_a_stream_cut_by_the_network_reads_the_same(
 @given(st.integers(0, len(STREAM.rstrip()) - 1))
 def test_a_stream_that_ends_anywhere_before_its_end_is_never_whole(place: int) -> None:
     reader = ResponseStreamReader()
-    deltas = reader.feed(STREAM[:place])
+    deltas = list(reader.feed(STREAM[:place]))
     with pytest.raises(BrokenStreamError):
         deltas += reader.end()
     assert TEXT.startswith(reader.text)  # which the error of a broken stream tells
