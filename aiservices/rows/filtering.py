@@ -11,7 +11,7 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from os import PathLike
 from pathlib import Path
@@ -25,8 +25,8 @@ from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..service.decisions import answers_of
 from ..service.methods import ServiceMethod, service_method_of
 from ..service.settings import check_keywords
-from ..testing.reliability import labels_needed
-from .mapping import Rows, RowSettings, job_for
+from ..testing.reliability import binomial_tail, labels_needed
+from .mapping import Rows, RowSettings, job_for, refuse_iterator
 from .outputs import select_rows
 from .review import read_reviewed, write_for_labels
 from .row import Row, RowsError, Summary, content_id
@@ -130,9 +130,7 @@ def _power(labelled: int, error: float, precision: float, confidence: float) -> 
     """Return the probability that so many labels show the precision if so many rows are wrong."""
     # a model that is too sure of itself must not make small sets with few labels the most promising ones
     error = max(error, (1 - precision) / 4)
-    return sum(
-        _binomial(wrong, labelled, error) for wrong in range(_allowed(labelled, precision, confidence) + 1)
-    )
+    return binomial_tail(_allowed(labelled, precision, confidence), labelled, error)
 
 
 @lru_cache(10_000)
@@ -141,20 +139,8 @@ def _allowed(labelled: int, precision: float, confidence: float) -> int:
 
     It is the largest number for which the upper bound of Clopper and Pearson is not above ``1 - precision``.
     """
-    total, wrong = 0.0, 0
-    while wrong < labelled:
-        total += _binomial(wrong, labelled, 1 - precision)
-        if total > 1 - confidence:
-            break
-        wrong += 1
-    return wrong - 1
-
-
-def _binomial(wrong: int, labelled: int, rate: float) -> float:
-    if rate >= 1:
-        return float(wrong == labelled)
-    ways = math.lgamma(labelled + 1) - math.lgamma(wrong + 1) - math.lgamma(labelled - wrong + 1)
-    return math.exp(ways + wrong * math.log(rate) + (labelled - wrong) * math.log1p(-rate))
+    tail = partial(binomial_tail, accepted=labelled, rate=1 - precision)
+    return bisect_right(range(labelled), 1 - confidence, key=tail) - 1
 
 
 class FilteredRows:
@@ -261,12 +247,10 @@ def filter_rows(
     if isinstance(labels, (str, PathLike)) and settings.get("journal") is None:
         settings["journal"] = Path(labels).with_name(f"{Path(labels).name}.journal")
     job = job_for(by, table, settings)
+    refuse_iterator(job, "filter_rows")
     rows: Rows[Any] = Rows(job)
-    if job.table.is_one_shot:
-        message = "the table is an iterator, which can be read only once; pass a list, a file or a dataframe"
-        raise DefinitionError([DefinitionProblem("filter_rows", message)])
     rows.run()
-    probabilities = array("d", [_probability(row) for row in rows])
+    probabilities = array("d", map(_probability, rows))
     candidates, ordered = _candidates(probabilities, labelled, precision, confidence)
     sample = Random(seed).sample(range(len(candidates)), min(labelled, len(candidates)))
     wanted = {candidates[place]: place for place in sample}

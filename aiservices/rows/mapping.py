@@ -433,6 +433,13 @@ def _refuse(method: MappedMethod, problems: Iterable[str]) -> None:
         raise DefinitionError(found)
 
 
+def refuse_iterator(job: Job, function: str) -> None:
+    """Raise DefinitionError for a table that can be read only once, which a function reads several times."""
+    if job.table.is_one_shot:
+        message = "the table is an iterator, which can be read only once; pass a list, a file or a dataframe"
+        raise DefinitionError([DefinitionProblem(function, message)])
+
+
 def _opened(method: object, source: Any, settings: RowSettings) -> tuple[Table, dict[str, str]]:
     """Return the table, and the columns of the parameters whose columns have other names."""
     if isinstance(source, Rows):  # the table of an earlier step
@@ -741,9 +748,7 @@ def estimate(
     if not is_at_least(sample, 1):
         raise DefinitionError([DefinitionProblem("estimate", f"sample is {sample!r}; it must be at least 1")])
     job = job_for(method, table, settings)
-    if job.table.is_one_shot:
-        message = "the table is an iterator, which can be read only once; pass a list, a file or a dataframe"
-        raise DefinitionError([DefinitionProblem("estimate", message)])
+    refuse_iterator(job, "estimate")
     count, to_ask, chosen = _choose(job, sample, random.Random(seed))
     run: Rows[object] = Rows(job.of_sample(chosen))
     answered = list(run)

@@ -344,14 +344,14 @@ def upper_bound(errors: int, accepted: int, confidence: float) -> float:
     low, high = errors / accepted, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        if _binomial_tail(errors, accepted, middle) > 1 - confidence:
+        if binomial_tail(errors, accepted, middle) > 1 - confidence:
             low = middle
         else:
             high = middle
     return high
 
 
-def _binomial_tail(errors: int, accepted: int, rate: float) -> float:
+def binomial_tail(errors: int, accepted: int, rate: float) -> float:
     """Return the probability that a given error rate leads to at most ``errors`` wrong answers."""
     if rate <= 0:
         return 1.0
