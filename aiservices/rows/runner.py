@@ -716,29 +716,28 @@ class _RecordedCalls:
         return (yield effect)
 
     def _gather(self, effect: Gather) -> Flow[Outcome]:
-        identities = [self._identify(one) if isinstance(one, CallModel) else None for one in effect.effects]
-        outcomes: list[Any] = [
-            None if identity is None else self._stored(*identity, one)
-            for identity, one in zip(identities, effect.effects, strict=True)
-        ]
-        if self._collect is not None and any(
-            identity is not None and outcome is None
-            for identity, outcome in zip(identities, outcomes, strict=True)
-        ):
-            for identity, outcome, one in zip(identities, outcomes, effect.effects, strict=True):
-                if identity is not None and outcome is None and isinstance(one, CallModel):
-                    self._collect(self._row_id, *identity, one)
+        """Perform several steps at the same time; only the requests without a recorded reply are sent."""
+        requests = {
+            place: (*self._identify(one), one)
+            for place, one in enumerate(effect.effects)
+            if isinstance(one, CallModel)
+        }
+        outcomes: list[Any] = [None] * len(effect.effects)
+        for place, request in requests.items():
+            outcomes[place] = self._stored(*request)
+        unanswered = {place: request for place, request in requests.items() if outcomes[place] is None}
+        if self._collect is not None and unanswered:
+            for request in unanswered.values():
+                self._collect(self._row_id, *request)
             raise _Suspended
-        missing = [index for index, outcome in enumerate(outcomes) if outcome is None]
+        missing = [place for place, outcome in enumerate(outcomes) if outcome is None]
         if missing:
             self._sent += len(missing)
-            effects = [effect.effects[index] for index in missing]
-            sent = tuple([self._with_model(one) if isinstance(one, CallModel) else one for one in effects])
-            for index, outcome in zip(missing, (yield effect._replace(effects=sent)), strict=True):
-                outcomes[index] = outcome
-                identity, one = identities[index], effect.effects[index]
-                if identity is not None and isinstance(one, CallModel):
-                    self._unstored.append((identity[0], one, outcome))
+            sent = tuple([self._with_model(effect.effects[place]) for place in missing])
+            for place, outcome in zip(missing, (yield effect._replace(effects=sent)), strict=True):
+                outcomes[place] = outcome
+            for place, (number, _, one) in unanswered.items():
+                self._unstored.append((number, one, outcomes[place]))
         return outcomes
 
     def _identify(self, effect: CallModel) -> tuple[int, str]:
@@ -746,7 +745,7 @@ class _RecordedCalls:
         number, self._count = self._count, self._count + 1
         return number, _digest(effect) if self._replies or self._collect is not None else ""
 
-    def _stored(self, number: int, digest: str, effect: CallModel | Run) -> ChatReply | None:
+    def _stored(self, number: int, digest: str, effect: CallModel) -> ChatReply | None:
         """Return the stored reply to a model request, or None if there is no stored reply.
 
         Raises the provider's error if a batch returned an error for the request.
@@ -758,7 +757,6 @@ class _RecordedCalls:
             account.add_request(-1)  # the request was counted, but is not sent
         response = entry.get("http")
         if response is not None:
-            assert isinstance(effect, CallModel)
             model: Any = unwrap_model(effect.model)
             reply: ChatReply = model.reply_from(effect.request, response["status"], response["body"].encode())
             self._replies[number]["reply_object"] = reply  # kept, so that its id() is not given again
@@ -775,8 +773,11 @@ class _RecordedCalls:
             self._reply_store.add_reply(self._row_id, number, _digest(effect), reply_to_json(reply))
         self._unstored = []
 
-    def _with_model(self, effect: CallModel) -> CallModel:
-        return effect if self._model_for is None else effect._replace(model=self._model_for(effect.model))
+    def _with_model(self, effect: CallModel | Run) -> CallModel | Run:
+        """Return a model request with the model to ask instead; other effects are unchanged."""
+        if self._model_for is None or not isinstance(effect, CallModel):
+            return effect
+        return effect._replace(model=self._model_for(effect.model))
 
 
 def _digest(effect: CallModel) -> str:
