@@ -415,8 +415,9 @@ class Runner:
             arguments = self._method.arguments(inputs)
         except ValueError as error:
             return self._without_entry(invalid_row(self._settings, item, error))
-        row_id = self._id_of(item, arguments)
-        reviewed = reviewed_row(self._reviewed, item, arguments)
+        content = content_id(arguments)
+        row_id = self._id_of(item, content)
+        reviewed = reviewed_row(self._reviewed, item, content)
         if reviewed is not None:
             self._compare(row_id, reviewed)
             return self._without_entry(reviewed)
@@ -458,9 +459,8 @@ class Runner:
             self._summary.agreement = self._summary.agreement or Agreement()
             compare(self._summary.agreement, self._method, row.value, stored.entry["value"])
 
-    def _id_of(self, item: RowInput, arguments: Mapping[str, Any]) -> str:
-        """Return a row's id in the journal; rows with equal arguments share it if ``dedupe`` is True."""
-        content = content_id(arguments)
+    def _id_of(self, item: RowInput, content: str) -> str:
+        """Return a row's id in the journal; rows with equal contents share it if ``dedupe`` is True."""
         if self._settings.dedupe:
             return content
         own = repr(item.key) if item.key is not None else str(self._journal.count_content(content))
@@ -570,13 +570,8 @@ def invalid_row(settings: RunSettings, item: RowInput, error: ValueError) -> Row
     return Row(*item, RowError("ValueError", str(error)))
 
 
-def reviewed_row(
-    reviewed: Mapping[str, object], item: RowInput, arguments: Mapping[str, Any]
-) -> Row[Any] | None:
-    """Return the row with the answer that a person gave; None if there is no such answer."""
-    if not reviewed:
-        return None
-    content = content_id(arguments)
+def reviewed_row(reviewed: Mapping[str, object], item: RowInput, content: str) -> Row[Any] | None:
+    """Return the row with the answer that a person gave for its content; None if there is no such answer."""
     if content not in reviewed:
         return None
     return Row(*item, cost=0.0, cached=True, reviewed=True, _value=reviewed[content])
@@ -953,9 +948,7 @@ class Job:
         key = self.settings.key
         if key is None:
             return
-        for number, row in enumerate(self.rows()):
-            if self.settings.limit is not None and number >= self.settings.limit:
-                break
+        for number, row in enumerate(islice(self.rows(), self.settings.limit)):
             value = row.get(key)
             if value is None:
                 raise RowsError(f"row {number} has no value in the key column {key}")
@@ -1020,7 +1013,7 @@ class Job:
             arguments = self.method.arguments(item.inputs)
         except ValueError as error:
             return invalid_row(self.settings, item, error)
-        row = reviewed_row(self.reviewed, item, arguments)
+        row = reviewed_row(self.reviewed, item, content_id(arguments))
         if row is None:
             raise RowsError(f"row {item.number} changed during the run")
         return row
