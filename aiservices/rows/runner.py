@@ -306,7 +306,7 @@ class Runner:
         self.progress = progress
         self.stopped: BaseException | None = None
         self._method = job.method
-        self._rows = enumerate(job.rows())
+        self._rows = enumerate(islice(job.rows(), settings.limit))
         self._journal = journal
         self._spent = spent
         self._settings = settings
@@ -394,11 +394,7 @@ class Runner:
                 with suppress(ValueError):
                     self._journal.count_content(content_id(self._method.arguments(inputs)))
             number, inputs = next(self._rows, (-1, None))
-        if (
-            inputs is None
-            or (settings.limit is not None and number >= settings.limit)
-            or self.stopped is not None
-        ):
+        if inputs is None or self.stopped is not None:
             return None
         return RowInput(number, None if settings.key is None else inputs[settings.key], inputs)
 

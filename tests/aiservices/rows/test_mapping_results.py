@@ -188,3 +188,12 @@ def test_a_limit_ends_an_iterator_without_an_end() -> None:
     rows = map_rows(create(Desk, model()).ticket, endless, limit=3)
     assert [row.value.team for row in sorted(rows, key=lambda row: row.number)] == ["0", "1", "2"]
     assert len(rows) == 3
+
+
+def test_rows_after_the_limit_are_not_read(tmp_path: Path) -> None:
+    path, desk = tmp_path / "t.csv", create(Desk, model())
+    path.write_text("id,text\n1,a\n2,b\n3\n")
+    for key in (None, "id"):
+        assert len(map_rows(desk.ticket, path, key=key, limit=2, to=tmp_path / f"{key}.jsonl")) == 2
+    with pytest.raises(RowsError, match="line 4: the row has 1 fields, but the header has 2"):
+        map_rows(desk.ticket, path).run()
