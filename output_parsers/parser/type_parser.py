@@ -107,7 +107,7 @@ class TypeParser(Generic[T]):
         self._field = field
         self._accepts_prose = self.node.prose
         self._read_exact: Callable[[str], Any] = self._first_read_exact
-        self._own_words: frozenset[str] | None = None
+        self._words: frozenset[str] | None = None
 
     @staticmethod
     def wrap(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
@@ -266,7 +266,7 @@ class TypeParser(Generic[T]):
         cursor = Cursor(leniency, declaration=self._target.description or "")
         try:
             if is_fast and leniency is not Leniency.NONE and not may_have_reasoning(text):
-                value = self._read_exact(find_single_json(text, self._words))
+                value = self._read_exact(find_single_json(text, self.own_words))
                 if value is not NOT_EXACT:
                     return Reading(value, _TEXT_AROUND)
             value = self._read_reply(text, cursor)
@@ -280,7 +280,7 @@ class TypeParser(Generic[T]):
     def _read_reply(self, text: str, cursor: Cursor) -> T:
         """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
         node = self.node
-        reply = strip_reasoning(text, cursor, self._words)
+        reply = strip_reasoning(text, cursor, self.own_words)
         if self.plain_text:  # text keeps its white space, unless reasoning was removed
             return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
         if not reply.text:
@@ -317,18 +317,18 @@ class TypeParser(Generic[T]):
         value = self._read_exact(reply.text) if rules else NOT_EXACT
         if value is NOT_EXACT:
             rules = (*rules, TEXT_AROUND_JSON)
-            value = self._read_exact(find_single_json(reply.text, self._words))
+            value = self._read_exact(find_single_json(reply.text, self.own_words))
         if value is not NOT_EXACT:
             for rule in rules:
                 cursor.record_dropped(rule)
         return value
 
-    def _words(self) -> frozenset[str]:
+    def own_words(self) -> frozenset[str]:
         """Return the words of the type, which may stand beside JSON: ``Invoice: {...}``."""
-        if self._own_words is None:
+        if self._words is None:
             words = {match[0].casefold() for match in _WORD_OF_NAME.finditer(f"{self.name} {self.hint}")}
-            self._own_words = frozenset(words | {f"{word}s" for word in words})
-        return self._own_words
+            self._words = frozenset(words | {f"{word}s" for word in words})
+        return self._words
 
     def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
         for rule in reply.rules:

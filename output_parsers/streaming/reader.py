@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar, cast
 
 from typing_extensions import TypeForm
@@ -329,6 +329,7 @@ class ItemReader(Generic[T]):
         parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
         self._envelope = envelope
         self._node: Node[T] = parser.node
+        self._name = parser.name
         self._fast_reader = parser.fast_reader
         self._fast_list_reader = parser.fast_list_reader
         self._on_error = on_error
@@ -342,7 +343,7 @@ class ItemReader(Generic[T]):
         self._read_until = -1  # the end of the last container that was read
         self._read_parts = 0  # the number of parts of the list that were read
         self._is_closed = False
-        self._root: tuple[int, int] | None = None  # where the JSON with the list is in the answer
+        self._root: tuple[int, int] | None = None  # where the JSON with the items is in the answer
         self._last_object_end = -1  # the end of the last object that is not in a list
         self._error = ""
         self._has_failed = False  # True after an item did not fit
@@ -407,24 +408,35 @@ class ItemReader(Generic[T]):
         return items
 
     def _compare_with_whole_reply(self) -> None:
-        """Raise OutputParsingError if the whole reply has another answer than the list that was read.
+        """Raise OutputParsingError if the whole reply has another answer than the items that were read.
 
-        The first list is read while the reply arrives. Text outside of it may say that it is an example.
+        They are read while the reply arrives. Text around them and comments in them may deny them.
         """
-        if self._root is None or self._on_error is not ItemPolicy.RAISE:
+        if self._root is None or self._scanner.gave_up or self._on_error is not ItemPolicy.RAISE:
             return
         start, end = self._root
         found = find_answer(self.text).text
         answer = found if self._reasoning.has_reasoning else self.text
         outside = answer[:start] + answer[end:]
-        is_other = len(found) < end or role_of(answer, start, end).role in (Role.OTHER, Role.UNCLEAR)
-        if not ("[" in outside or "{" in outside or is_other):
+        verdict = role_of(answer, start, end, own_words=self._list_parser.own_words)
+        is_other = len(found) < end or verdict.role in (Role.OTHER, Role.UNCLEAR)
+        if not ("[" in outside or "{" in outside or is_other or self._scanner.has_comments):
             return
-        items = ListNode(json_node_of(self._node, {}), list, exact=False)  # without validators
-        parser = TypeParser(Target(list[Any]), items)
-        whole, read = (parser.read(text, self._leniency).value for text in (self.text, answer[start:end]))
+        whole, read = map(self._items_in, (self.text, answer[start:end]))
         if not strict_equal(whole, read):
             raise OutputParsingError(self.text, [Problem("$", "the whole reply has another answer")])
+
+    @cached_property
+    def _list_parser(self) -> TypeParser[Any]:
+        """A parser of the list in a complete reply, which returns JSON and runs no validators."""
+        items = ListNode(json_node_of(self._node, {}), list, exact=False)
+        return TypeParser(Target(list[Any], alias=f"list[{self._name}]"), items)
+
+    def _items_in(self, text: str) -> Any:
+        """Return the items in a complete reply as JSON."""
+        if self._list is None:
+            return self._objects_in(text)
+        return self._list_parser.read(text, self._leniency).value
 
     def _find_missing(self) -> str:
         """Return an error message if a streamed list is missing or cut off; return "" otherwise."""
@@ -480,6 +492,7 @@ class ItemReader(Generic[T]):
                 self._is_closed = True
                 return False
         self._last_object_end = self._read_until = root.end
+        self._root = root.start if self._root is None else self._root[0], root.end
         self._read_item(self._scanner.cut(root.start, root.end))
         return True
 
@@ -577,22 +590,34 @@ class ItemReader(Generic[T]):
 
     def _read_remaining(self) -> None:
         """Parse the whole reply again if parsing in chunks failed, and add the missing list items."""
+        if self._last_object_end >= 0:
+            items: list[Json] | None = self._objects_in(self.text)
+        else:
+            lists = map(_list_in, self._values_in(self.text))
+            items = next((one for one in lists if one is not None), None)
+        # The items so far were certain, so the complete text must contain at least as many.
+        if items is None or len(items) < self._count:
+            raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
+        for value in items[self._count :]:
+            self._read_value(value)
+
+    def _objects_in(self, text: str) -> list[Json]:
+        """Return the JSON of the objects in a complete reply that has them one after the other."""
+        values = self._values_in(text)
+        lines = values[-1] if values else None  # of several values, the last one may be the list of them all
+        return lines if isinstance(lines, list) else values
+
+    def _values_in(self, text: str) -> list[Json]:
+        """Return the JSON values in a complete reply that may be the answer."""
         try:
-            reply = strip_reasoning(self.text, Cursor(self._leniency))
+            reply = strip_reasoning(text, Cursor(self._leniency), self._list_parser.own_words)
             whole = reply.read_whole()
             candidates = [whole] if whole else reply.find_candidates()
         except ValidationFailure as failure:
             raise OutputParsingError(self.text, failure.problems) from external_cause(failure)
         except RecursionError:
             raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from None
-        values = [candidate.value for candidate in candidates if not candidate.objection]
-        lists = [items for value in values if (items := _list_in(value)) is not None]
-        items = values if self._last_object_end >= 0 else next(iter(lists), None)
-        # The items so far were certain, so the complete text must contain at least as many.
-        if items is None or len(items) < self._count:
-            raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
-        for value in items[self._count :]:
-            self._read_value(value)
+        return [candidate.value for candidate in candidates if not candidate.objection]
 
 
 def _list_in(value: Json) -> list[Json] | None:

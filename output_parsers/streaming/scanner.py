@@ -63,6 +63,7 @@ class IncrementalScanner:
     Attributes:
         stack: The open containers, the outermost first.
         gave_up: True if only the complete text can be parsed with certainty. Further text is ignored then.
+        has_comments: True if there was a comment. What it says is judged in the complete text.
         item_list: The open list whose complete items ``read_items`` reads, several at once.
     """
 
@@ -88,7 +89,7 @@ class IncrementalScanner:
         self._on_opened = on_opened
         self._read_items = read_items
         self._scanned_until = 0  # the items before this position in the whole text are scanned
-        self.gave_up = False
+        self.gave_up = self.has_comments = False
         self._finder = finder
         self._on_root_closed = on_root_closed
         self._finished = False
@@ -236,7 +237,7 @@ class IncrementalScanner:
         if comment is None:
             return self._wait(position)
         if comment:
-            self._comment = comment
+            self._comment, self.has_comments = comment, True
             return position + len(comment)
         top, mark = self.stack[-1], text[position]
         if mark == top.closer and self._expected is not _Expected.VALUE:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Any, Literal
 
 import pytest
@@ -15,7 +16,7 @@ from pydantic_core import to_json
 
 from output_parsers import OutputParsingError, parse, parser_for
 from output_parsers.backslashes import with_clear_escapes
-from output_parsers.streaming import ItemError, ItemPolicy, ItemReader
+from output_parsers.streaming import ItemError, ItemPolicy, ItemReader, PartialReader
 
 
 class Skill(BaseModel):
@@ -254,3 +255,69 @@ def test_the_requested_envelope_is_not_an_item_even_if_items_have_its_key(text: 
     reader = ItemReader(Measure, envelope="value")
     items = [item for letter in text for item in reader.feed(letter)]
     assert items + reader.finish() == [Measure(7), Measure(8)]
+
+
+COMMENTS = [
+    ("// years", "# the first", "/* as the text says */", "/* in years */", "// name", "// in the text"),
+    ("// a guess", "# and so on", "/* placeholder */", "/* 3 more */", "// ... more", "// for example"),
+]
+LISTS = [
+    '[{"name": "a", "years": 1@}@, @{"name": "b"}@]',
+    '{"skills": [@{"name": "a",@ "years": 1}, {"name": "b"}]}',
+    '{"name": "a",@ "years": 1}\n{"name": "b"@}',
+]
+
+
+@pytest.mark.parametrize(
+    ("comments", "is_harmless"), [(COMMENTS[0], True), (COMMENTS[1], False)], ids=["harmless", "denies"]
+)
+def test_comments_are_judged_alike_by_parse_and_by_readers_of_chunks(
+    comments: tuple[str, ...], is_harmless: bool
+) -> None:
+    differences = []
+    for form, comment in product(LISTS, comments):
+        head, *parts = form.split("@")
+        for place in range(len(parts)):
+            pieces = [f"\n{comment}\n" * (index == place) + part for index, part in enumerate(parts)]
+            text = head + "".join(pieces)
+            partial: PartialReader[list[Skill]] = PartialReader(list[Skill])
+            for chunk in text:
+                partial.feed(chunk)
+            outcomes = [
+                outcome_of(lambda text=text: parse(list[Skill], text)),
+                outcome_of(lambda partial=partial: partial.finish().value),
+                outcome_of(lambda text=text: all_items(ItemReader(Skill), *text)),
+                outcome_of(lambda text=text: all_items(ItemReader(Skill), text)),
+            ]
+            if outcomes != [[A, B] if is_harmless else None] * 4:
+                differences.append((text, outcomes))
+    assert differences == []
+
+
+def outcome_of(read: Callable[[], list[Any]]) -> list[Any] | None:
+    try:
+        return read()
+    except OutputParsingError:
+        return None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "a", "years": 1}\n{"name": "b"}\nWait, the second name is c.',
+        '{"name": "a", "years": 1}\n{"name": "b"}\nThis is only an example.',
+        'Dummy data: {"name": "a"}',
+    ],
+)
+def test_text_around_objects_without_a_list_may_deny_them(text: str) -> None:
+    with pytest.raises(OutputParsingError):
+        all_items(ItemReader(Skill), *text)
+
+
+@pytest.mark.parametrize("text", ['Skills: [{"name": "b"}]', "Skill list:\n[{'name': “b”}]"])
+def test_the_name_of_the_type_may_stand_before_the_list(text: str) -> None:
+    assert all_items(ItemReader(Skill), *text) == parse(list[Skill], text) == [B]
+
+
+def test_objects_are_read_again_as_a_whole_if_one_is_not_clear_before_its_end() -> None:
+    assert all_items(ItemReader(Skill), '{"name": "a", "years": 1}\n{"name": “b”}') == [A, B]
