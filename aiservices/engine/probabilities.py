@@ -22,9 +22,9 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import Coercion, Cursor, JsonSyntaxError, Reading, ValidationFailure
 from output_parsers.types.constraints import ConstrainedNode, unwrapped
-from output_parsers.types.containers import ListNode
+from output_parsers.types.containers import ListNode, UnionNode
 from output_parsers.types.decisions import Decision, DecisionNode, MembersNode, collect_decisions, options_of
-from output_parsers.types.node import Node
+from output_parsers.types.node import Node, WrapperNode
 from output_parsers.types.records import EnvelopeNode, ObjectNode
 
 from ..models.errors import DefinitionError, DefinitionProblem
@@ -154,9 +154,9 @@ def _leaves(node: Node[Any], value: Any, keys: Keys, cursor: Cursor, spans: Span
     parts = node.parts_of(value)
     for key, part in parts.items():
         yield from _leaves(part, value[key], (*keys, key), cursor.child(key), spans)
-    if not parts:  # the value of a wrapper or of one member of a union
-        is_wrapper = isinstance(node, EnvelopeNode)
-        fitting = [part for part in node.parts if is_wrapper or _fits(part, value, cursor)]
+    if not parts and isinstance(node, (UnionNode, WrapperNode)):  # its parts read the same value
+        is_envelope = isinstance(node, EnvelopeNode)
+        fitting = [part for part in node.parts if is_envelope or _fits(part, value, cursor)]
         if len(fitting) == 1:
             yield from _leaves(fitting[0], value, keys, cursor, spans)
 

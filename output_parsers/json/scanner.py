@@ -455,7 +455,7 @@ def read_with_spans(text: str, start: int) -> tuple[Json, int, Spans]:
     """Parse the exact JSON value at index ``start``, as ``read_exact`` does.
 
     Return the value, the index after it, and where each of its scalars begins and ends: by the keys and
-    indexes that lead to the scalar. Raises JsonSyntaxError, also for a key that appears twice.
+    indexes that lead to the scalar. Raises JsonSyntaxError, also if they lead to two scalars.
     """
     value, end = _decode(text, start)
     spans: Spans = {}

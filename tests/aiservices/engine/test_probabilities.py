@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from pydantic import BaseModel
 
 from aiservices import AiMessage, ChatReply, TokenLogprob
 from aiservices.engine.probabilities import Probabilities, answer_leaves, find_probabilities
@@ -139,6 +140,16 @@ def test_all_answers_in_a_record_are_read() -> None:
 )
 def test_text_that_is_not_exact_json_has_no_leaves(text: str) -> None:
     assert answer_leaves(parser_for(Ticket).node, text) == []
+
+
+def test_the_value_of_an_unknown_key_is_not_the_answer_of_a_field() -> None:
+    class Open(BaseModel, extra="allow"):
+        flags: dict[str, bool] = {}
+
+    assert answer_leaves(parser_for(Open).node, '{"urgent": true}') == []
+    assert [leaf.path for leaf in answer_leaves(parser_for(Open).node, '{"flags": {"urgent": true}}')] == [
+        "$.flags.urgent"
+    ]
 
 
 def test_tokens_that_are_not_those_of_the_text_are_not_used() -> None:
