@@ -122,13 +122,13 @@ class ListNode(Node[Any]):
                     break
         if failures:
             raise combine_failures(failures)
-        return self._make(items, cursor, data)
+        return self._make(items, cursor)
 
-    def _make(self, items: list[Any], cursor: Cursor, data: Json = None) -> object:
+    def _make(self, items: list[Any], cursor: Cursor) -> object:
         try:
             return self.make(items)
         except TypeError as error:  # unhashable items
-            raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
+            raise cursor.failure(f"expected items that a set can hold: {error}", items) from error
 
     def array_parts(self) -> ArrayParts:
         return ArrayParts((), self.item, self._make)
@@ -507,17 +507,17 @@ class UnionNode(Node[object]):
         typed_dicts = [
             part for part in options if isinstance(part, ObjectNode) and is_typeddict(part.spec.cls)
         ]
-        for part in typed_dicts[1:] and typed_dicts:
-            part.class_is_hidden = True
+        if len(typed_dicts) > 1:
+            for part in typed_dicts:
+                part.class_is_hidden = True
         self._declared_tag = tag
         self._target = target
 
     @cached_property
     def exact(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
         # pydantic tries the members in its own order, which does not matter if at most one of them fits
-        rest = self._not_null
-        pairs = combinations(rest, 2)
-        return (len(rest), len(self.options)) == (1, 2) or all(starmap(_is_choice_certain, pairs))
+        is_optional = (len(self._not_null), len(self.options)) == (1, 2)
+        return is_optional or all(starmap(_is_choice_certain, combinations(self._not_null, 2)))
 
     @cached_property
     def _not_null(self) -> list[Node[object]]:
@@ -744,9 +744,8 @@ class UnionNode(Node[object]):
                 return data
         # a validator or the class may change the value again
         fitting = [option for option in self.options if type(value) is _value_class(option)]
-        rest = [option for option in self.options if not isinstance(option, NoneNode)]
-        if not fitting and len(rest) == 1 and runs_validators(rest[0]):
-            fitting = rest
+        if not fitting and len(self._not_null) == 1 and runs_validators(self._not_null[0]):
+            fitting = self._not_null
         if len(fitting) == 1:
             return fitting[0].write(value)
         raise ValueError(f"expected {self.kind}, found {value!r}")
