@@ -32,7 +32,7 @@ from ..result.reading import (
     strict_equal,
 )
 from ..types.choices import ChoiceNode, choice_node
-from ..types.constraints import ConstrainedNode, is_read_by_metadata, pydantic_node, with_constraints
+from ..types.constraints import is_read_by_metadata, pydantic_node, unwrapped, with_constraints
 from ..types.containers import ListNode, UnionNode, mapping_node, sequence_node, union_node
 from ..types.decisions import DecisionNode, decision_node
 from ..types.node import (
@@ -130,7 +130,7 @@ class TypeParser(Generic[T]):
     @cached_property
     def plain_text(self) -> bool:
         """True if the type is plain text, so that the model's whole reply is the value."""
-        return isinstance(_without_constraints(self.node), TextNode)
+        return isinstance(unwrapped(self.node), TextNode)
 
     @cached_property
     def has_decisions(self) -> bool:
@@ -139,7 +139,7 @@ class TypeParser(Generic[T]):
 
     @cached_property
     def _choices(self) -> ChoiceNode[Any] | None:
-        node = _without_constraints(self._value_node)  # an envelope may be missing
+        node = unwrapped(self._value_node)  # an envelope may be missing
         return node if isinstance(node, ChoiceNode) else None
 
     @property
@@ -251,15 +251,13 @@ class TypeParser(Generic[T]):
 
     def _read_leniently(self, text: str, leniency: Leniency | None) -> Reading[T]:
         leniency = self.leniency if leniency is None else leniency
-        is_in_prose = self.plain_text or (self._accepts_prose and '"' not in text)  # such as \\boxed{B}
-        if leniency is not Leniency.NONE and not is_in_prose and "\\" in text:
-            restored = with_lost_backslashes(text)
-            if restored != text:
-                try:
-                    reading = self._read_leniently(restored, leniency)
-                except OutputParsingError as error:
-                    raise OutputParsingError(text, error.problems) from error.__cause__
-                return replace(reading, coercions=(*reading.coercions, _BACKSLASH))
+        restored = text if leniency is Leniency.NONE else self._with_lost_backslashes(text)
+        if restored != text:
+            try:
+                reading = self._read_leniently(restored, leniency)
+            except OutputParsingError as error:
+                raise OutputParsingError(text, error.problems) from error.__cause__
+            return replace(reading, coercions=(*reading.coercions, _BACKSLASH))
         # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
         # which must be removed first.
         is_fast = self._read_exact is not _never_exact and not self._accepts_prose
@@ -276,6 +274,10 @@ class TypeParser(Generic[T]):
             problem = Problem("$", "it is nested too deeply")
             raise OutputParsingError(text, [problem]) from None
         return Reading(value, tuple(cursor.coercions))
+
+    def _with_lost_backslashes(self, text: str) -> str:
+        is_in_prose = self.plain_text or (self._accepts_prose and '"' not in text)  # such as \\boxed{B}
+        return text if is_in_prose or "\\" not in text else with_lost_backslashes(text)
 
     def _read_reply(self, text: str, cursor: Cursor) -> T:
         """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
@@ -301,8 +303,8 @@ class TypeParser(Generic[T]):
         if reply.looks_like_json:
             return self._read_json(reply, cursor)
         inner = reply.without_wrapping()
-        unwrapped = inner.text != reply.text and (self._accepts_prose or inner.text[:1] == '"')
-        if unwrapped and not (self._choices is not None and self._choices.has_text_choice(inner.text)):
+        has_wrapping = inner.text != reply.text and (self._accepts_prose or inner.text[:1] == '"')
+        if has_wrapping and not (self._choices is not None and self._choices.has_text_choice(inner.text)):
             whole = inner.read_whole()
             if whole is not None:  # JSON in a fence has the same meaning as without the fence
                 return self._read_only_value(whole, cursor)
@@ -523,12 +525,6 @@ def _difference_message(value: object, again: object) -> str:
 
 def _is_one_object(value: Json) -> TypeGuard[list[Json]]:
     return isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict)
-
-
-def _without_constraints(node: Node[Any]) -> Node[Any]:
-    while isinstance(node, ConstrainedNode):
-        node = node.inner
-    return node
 
 
 def _is_record(node: Node[Any]) -> bool:
