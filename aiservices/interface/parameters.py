@@ -251,27 +251,13 @@ def method_parameters(
     signature: inspect.Signature, hints: Mapping[str, TypeExpression]
 ) -> tuple[Parameter, ...]:
     """Return the parameters of a service method, except ``self``, with their special purposes."""
-    problems = []
+    problems: list[str] = []
     parameters = []
     for name in list(signature.parameters)[1:]:
-        roles = _roles(hints.get(name))
-        if len(roles) > 1:
-            both = " and ".join(role.value for role in roles)
-            problems.append(f"the parameter {name} has two roles: {both}; keep one of them")
-        if Role.MEDIA in roles:
-            problems.extend(_media_problems(name, hints[name], signature.parameters[name].kind))
-        if Role.TOOLS in roles and not _is_list(hints[name], signature.parameters[name].kind):
-            problems.append(
-                f"the parameter {name} takes tools; annotate it as Annotated[Sequence[Any], Tools]"
-            )
-        hint, role = hints.get(name), roles[0] if roles else None
-        parts = tuple(_parts(hint))
-        secret = next((one for one in parts if isinstance(one, type) and issubclass(one, SECRETS)), None)
-        if secret is not None and role is None:
-            problems.append(
-                f"the parameter {name} is {type_name(secret)}, which is sent as asterisks; annotate it as str"
-            )
-        parameters.append(Parameter(name, role, _types(hint), parts, hint))
+        hint = hints.get(name)
+        roles, parts = _roles(hint), tuple(_parts(hint))
+        problems += _problems_of(name, hint, roles, parts, signature.parameters[name].kind)
+        parameters.append(Parameter(name, roles[0] if roles else None, _types(hint), parts, hint))
     # Several parameters may be for tools or contain media; all other roles are unique.
     for role in Role:
         holders = [parameter.name for parameter in parameters if parameter.role is role]
@@ -280,6 +266,22 @@ def method_parameters(
     if problems:
         raise RoleError(*problems)
     return tuple(parameters)
+
+
+def _problems_of(
+    name: str, hint: object, roles: Sequence[Role], parts: Sequence[object], kind: object
+) -> Iterator[str]:
+    """Yield why a parameter cannot have its annotation."""
+    if len(roles) > 1:
+        both = " and ".join(role.value for role in roles)
+        yield f"the parameter {name} has two roles: {both}; keep one of them"
+    if Role.MEDIA in roles:
+        yield from _media_problems(name, hint, kind)
+    if Role.TOOLS in roles and not _is_list(hint, kind):
+        yield f"the parameter {name} takes tools; annotate it as Annotated[Sequence[Any], Tools]"
+    secret = next((one for one in parts if isinstance(one, type) and issubclass(one, SECRETS)), None)
+    if secret is not None and not roles:
+        yield f"the parameter {name} is {type_name(secret)}, which is sent as asterisks; annotate it as str"
 
 
 def _is_list(hint: object, kind: object) -> bool:

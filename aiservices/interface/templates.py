@@ -308,6 +308,12 @@ def render_value(value: object) -> str:
         return _to_json(value)
     if isinstance(value, _LISTS):
         return _render_list(value)
+    _check_is_readable(value)
+    return str(value)
+
+
+def _check_is_readable(value: object) -> None:
+    """Raise TypeError for a value whose text says nothing of it."""
     if isinstance(value, SECRETS):
         raise TypeError(
             f"a {type(value).__name__} is sent as asterisks; pass its get_secret_value() as a text"
@@ -316,7 +322,6 @@ def render_value(value: object) -> str:
         raise TypeError(
             f"{type(value).__name__} is not text; pass value.decode(), or an Image or File made from_bytes"
         )
-    return str(value)
 
 
 _MESSAGES = (SystemMessage, UserMessage, AiMessage, ToolMessage)

@@ -338,11 +338,16 @@ def _prepared(part: object, check: SchemaCheck) -> Any:
     properties, required = part.get("properties", {}), part.get("required")
     for key, value in properties.items():
         is_required = isinstance(required, list) and key in required
-        lacks_default = isinstance(value, dict) and "default" not in value and value.keys() & ASSERTIONS
-        # a copy has no address, to which the references in it may be relative
-        if lacks_default and not is_required and not check.has_ids and check.of(value).is_valid(None):
+        if not is_required and _needs_null_default(value, check):
             changed["properties"][key]["default"] = None
     return with_numeric_bounds(changed)
+
+
+def _needs_null_default(part: object, check: SchemaCheck) -> bool:
+    if not isinstance(part, dict) or "default" in part or part.keys().isdisjoint(ASSERTIONS):
+        return False
+    # a copy has no address, to which the references in it may be relative
+    return not check.has_ids and check.of(part).is_valid(None)
 
 
 def _closed_part(part: object) -> Any:
