@@ -485,45 +485,58 @@ _NUMBER_AFTER = lazy_regex(
 _DIGIT_AFTER = lazy_regex(r"[\s\]}]{0,40}-?[0-9]")
 _WORD_BEFORE = lazy_regex(r"[\w.+-]{1,40}\Z")
 _WORD_AFTER = lazy_regex(r"[\w.+-]{1,40}")
-_LAST_WORD = lazy_regex(r"[\w.+-]{1,40}\Z")
 _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null")
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
-    """Return True if the text beside a JSON value suggests that the value is a fragment of larger JSON.
+    """Return True if the text beside a JSON value suggests that the value is a fragment of larger JSON."""
+    if _is_beside_key(text, start, end) or _is_in_string(text, start, end):
+        return True
+    # the end of its content, without the brackets that close it and the values inside it
+    content = text[max(start, end - 80) : end - 1].rstrip(" \t\r\n]}")
+    return _is_beside_number(text, start, end, content) or _cuts_word(text, start, end, content)
 
-    This is true of a key or number before the value, a field or number after it, or half of a number or
-    literal, as in ``[10, 20, 3]0``.
-    """
+
+def _is_beside_key(text: str, start: int, end: int) -> bool:
     if _FIELD_AFTER.match(text, end):
         return True
     near = max(0, start - 80)
-    if _KEY_BEFORE.search(text, near, start) and not _QUOTATION_BEFORE.search(text, near, start):
+    has_key = _KEY_BEFORE.search(text, near, start) is not None
+    return has_key and _QUOTATION_BEFORE.search(text, near, start) is None
+
+
+def _is_in_string(text: str, start: int, end: int) -> bool:
+    if _STRING_BEFORE.search(text, max(0, start - 30), start):
         return True
-    if _STRING_BEFORE.search(text, max(0, start - 30), start) or (
-        text[start - 1 : start] == '"' and _STRING_AFTER.match(text, end)
-    ):
-        return True
-    before = _WORD_BEFORE.search(text, max(0, start - 40), start)
-    after = _WORD_AFTER.match(text, end)
-    first = _WORD_AFTER.match(text, start + 1)
-    # In {"value": [10, 2]}0 and {"value": []}7 too, the number is next to the last item, or in its place.
-    inner = text[max(start, end - 80) : end - 1].rstrip(" \t\r\n]}")
-    last = _LAST_WORD.search(inner)
-    if inner.endswith(("{", "[")):  # it is empty, so that its only item may be outside
-        outside = any(word is not None and _JSON_WORD.fullmatch(word[0]) for word in (before, after))
-        if outside or _NUMBER_AFTER.match(text, end):
-            return True
+    return text[start - 1 : start] == '"' and _STRING_AFTER.match(text, end) is not None
+
+
+def _is_beside_number(text: str, start: int, end: int, content: str) -> bool:
+    """Return True if a number beside a value seems to be one of its items: ``1,[2]`` and ``[1, 2] 3,``."""
     if text[start] == "[" and _NUMBER_BEFORE.search(text, max(0, start - 40), start):
         return True
-    if last is not None and _JSON_WORD.fullmatch(last[0]) and _NUMBER_AFTER.match(text, end):
+    if content.endswith(","):
+        return _DIGIT_AFTER.match(text, end) is not None
+    last = _WORD_BEFORE.search(content)
+    takes_number = content.endswith(("{", "[")) or (last is not None and _is_json_word(last[0]))
+    return takes_number and _NUMBER_AFTER.match(text, end) is not None
+
+
+def _cuts_word(text: str, start: int, end: int, content: str) -> bool:
+    """Return True if half of a number or literal is outside a value, as in ``[10, 3]0``, or all: ``[]7``."""
+    before = _WORD_BEFORE.search(text, max(0, start - 40), start)
+    after = _WORD_AFTER.match(text, end)
+    if content.endswith(("{", "[")) and any(word and _is_json_word(word[0]) for word in (before, after)):
         return True
-    if inner.endswith(",") and _DIGIT_AFTER.match(text, end):
-        return True
-    for one, two in ((before, first), (last, after)):
-        if one and two and two[0] != "." and _JSON_WORD.fullmatch(one[0] + two[0]):
-            return True
-    return False
+    first, last = _WORD_AFTER.match(text, start + 1), _WORD_BEFORE.search(content)
+    return any(
+        one and two and two[0] != "." and _is_json_word(one[0] + two[0])
+        for one, two in ((before, first), (last, after))
+    )
+
+
+def _is_json_word(word: str) -> bool:
+    return _JSON_WORD.fullmatch(word) is not None
 
 
 # The brackets of text, without those in code. The first alternative matches the braces of LaTeX.
