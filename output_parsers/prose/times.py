@@ -208,21 +208,26 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
         return None
     parts = [_MARKUP.sub(" ", part) for part in parts]
     before, after = parts[0].split(), " ".join(parts[1:]).split()
+    _refuse_uncertain(before, after, kind)
+    if before and bare_word(before[-1]) in _CHANGING_BEFORE:
+        raise TextParseError(f'"{before[-1]}" before the {kind} may change it')
+    for word in map(bare_word, (*before, *after)):
+        if word in _CHANGING_WORDS and not (kind == "date" and word in ("day", "year", "month")):
+            raise TextParseError(f'"{word}" in the text may change the {kind}')
+        if day and word in WEEKDAYS and word != WEEKDAYS[day.weekday()]:
+            raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {word.title()}")
+    _refuse_unknown(parts, kind)
+    return f"{kind} in a sentence"
+
+
+def _refuse_uncertain(before: list[str], after: list[str], kind: str) -> None:
+    """Raise TextParseError if a word around a value makes it uncertain, or is another number."""
     reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
         raise TextParseError(reason)
-    if before and bare_word(before[-1]) in _CHANGING_BEFORE:
-        raise TextParseError(f'"{before[-1]}" before the {kind} may change it')
     for word in (*before, *after):
-        bare = bare_word(word)
         if has_number_word(word) or any(character.isnumeric() for character in word):
             raise TextParseError(f"the text contains a number besides the {kind}: {word[:40]!r}")
-        if bare in _CHANGING_WORDS and not (kind == "date" and bare in ("day", "year", "month")):
-            raise TextParseError(f'"{bare}" in the text may change the {kind}')
-        if day and bare in WEEKDAYS and bare != WEEKDAYS[day.weekday()]:
-            raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {bare.title()}")
-    _refuse_unknown(parts, kind)
-    return f"{kind} in a sentence"
 
 
 # Words that say what a date, a time or a duration is of.
@@ -242,7 +247,7 @@ def _refuse_unknown(parts: list[str], kind: str) -> None:
     unknown = find_unknown_word(" ".join(parts), NEUTRAL | _OF_A_DATE)
     if unknown:
         raise TextParseError(f'"{unknown[:40]}" in the text may change the {kind}')
-    if parts and asks_or_relates(parts[0]):
+    if asks_or_relates(parts[0]):
         raise TextParseError(f"the words before the {kind} do not say that it is the answer")
 
 
@@ -658,12 +663,7 @@ def _duration_sentence_rule(before: str, after: str) -> str | None:
     """
     if not before.strip() and not after.strip():
         return None
-    reason = find_hedging(before.split(), after.split()) or find_limit(before.split(), after.split())
-    if reason:
-        raise TextParseError(reason)
-    for word in (*before.split(), *after.split()):
-        if has_number_word(word) or any(character.isnumeric() for character in word):
-            raise TextParseError(f"the text contains a number besides the duration: {word[:40]!r}")
+    _refuse_uncertain(before.split(), after.split(), "duration")
     unit = _UNIT_WITHOUT_NUMBER.search(f"{before}\n{after}")
     if unit:
         raise TextParseError(f'"{unit[0]}" in the text may be a part of the duration')
