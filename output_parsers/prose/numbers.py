@@ -89,7 +89,7 @@ _ANSWER = lazy_regex(
 _START_BEFORE = lazy_regex(
     r"(?:\bfrom|\b(?:start|begin)(?:s|ing)?(?: off)? at|\bas (?:low|high|few|little|much) as) \Z"
 )
-_SHARES = frozenset({"off", "each", "apiece", "discount"})
+_OF_A_PART = frozenset({"off", "each", "apiece", "discount"})
 # In "Answer:42", "答案：42" and "x=42" the number is a separate word.
 _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
@@ -385,12 +385,14 @@ def _only_number_in_words(text: str, rules: NumberRules) -> TextReading[Decimal]
 _VARIABLE = lazy_regex(r"[A-Za-z]=")
 
 
-def _is_in_words(word: str, value: Decimal) -> bool:
-    """Return True if a word in brackets repeats a number, as in "5 (five)"."""
-    try:
-        return word.startswith("(") and read_words(bare_word(word)).value == value
-    except TextParseError:
+def _is_other_number(word: str, value: Decimal) -> bool:
+    """Return True for a number word, unless it repeats the number in brackets, as in "5 (five)"."""
+    if not has_number_word(word):
         return False
+    try:
+        return not word.startswith("(") or read_words(bare_word(word)).value != value
+    except TextParseError:
+        return True
 
 
 def _refuse_hedged(before: list[str], after: list[str], rules: NumberRules, value: Decimal) -> None:
@@ -398,39 +400,53 @@ def _refuse_hedged(before: list[str], after: list[str], rules: NumberRules, valu
 
     Words such as "more than" or "or" make it uncertain.
     """
+    _refuse_uncertain(before, after)
+    other = next((word for word in (*before, *after) if _is_other_number(word, value)), None)
+    if other is not None:
+        raise TextParseError(f'"{shorten(bare_word(other), 40)}" may be a number too')
+    if before and bare_word(before[-1]) in _TIME_BEFORE:
+        raise TextParseError(f'"{before[-1]}" before the value makes it uncertain')
+    before = _without_variable(before)
+    if after and not _is_wrong_unit(after[0].strip(".,;:!?()*\"'"), rules):
+        after = after[1:]
+    _refuse_unknown(before, after, rules)
+    words_before = " ".join(before)
+    if asks_or_relates(words_before):
+        raise TextParseError("the words before the value do not say that it is the answer")
+    _refuse_label(words_before, rules, value)
+
+
+def _refuse_uncertain(before: list[str], after: list[str]) -> None:
+    """Raise TextParseError if words make a number a limit, a beginning, or the price of a part."""
     reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
         raise TextParseError(reason)
     start = _START_BEFORE.search(" ".join((*before[-4:], "")).casefold())
     if start:
         raise TextParseError(f'"{start[0].strip()}" before the value makes it uncertain')
-    if after and bare_word(after[0]) in _SHARES:
+    if after and bare_word(after[0]) in _OF_A_PART:
         raise TextParseError(f'"{after[0]}" after the value makes it uncertain')
-    words = [word for word in (*before, *after) if has_number_word(word) and not _is_in_words(word, value)]
-    if words:
-        other = words[0]
-        raise TextParseError(f'"{shorten(bare_word(other), 40)}" may be a number too')
-    if before and bare_word(before[-1]) in _TIME_BEFORE:
-        raise TextParseError(f'"{before[-1]}" before the value makes it uncertain')
-    if after and not _is_wrong_unit(after[0].strip(".,;:!?()*\"'"), rules):
-        after = after[1:]
-    if before and len(before) > 1 and before[-1] == "=" and len(before[-2]) == 1:
-        before = before[:-2]  # x = 5
-    elif before and _VARIABLE.fullmatch(before[-1]):
-        before = before[:-1]
-    others = [
+
+
+def _without_variable(before: list[str]) -> list[str]:
+    """Return the words before a number without the name of a variable, as in "x = 5" and "x=5"."""
+    if len(before) > 1 and before[-1] == "=" and len(before[-2]) == 1:
+        return before[:-2]
+    return before[:-1] if before and _VARIABLE.fullmatch(before[-1]) else before
+
+
+def _refuse_unknown(before: list[str], after: list[str], rules: NumberRules) -> None:
+    """Raise TextParseError if a word around a number is not known to be harmless."""
+    words_before, words_after = (
         " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
         for words in (before, after)
-    ]
-    others[0] = _NUMBER_OF.sub(" ", others[0])
+    )
+    words_before = _NUMBER_OF.sub(" ", words_before)
     known = NEUTRAL | _MEASURES | rules.words
-    unknown = find_unknown_word(others[0], known)
-    unknown = unknown or find_unknown_word(" ".join(others), known | _COUNTED)
+    unknown = find_unknown_word(words_before, known)
+    unknown = unknown or find_unknown_word(f"{words_before} {words_after}", known | _COUNTED)
     if unknown:
         raise TextParseError(f'"{shorten(unknown, 40)}" in the text may change the value')
-    if before and asks_or_relates(" ".join(before)):
-        raise TextParseError("the words before the value do not say that it is the answer")
-    _refuse_label(" ".join(before), rules, value)
 
 
 _NUMBER_OF = lazy_regex(
@@ -656,7 +672,7 @@ def _read_scaled(
     scale = SCALE_WORDS.get(word)
     if scale is None and takes_letters:
         scale = _SCALE_LETTERS.get(word, _SCALES.get(word))
-    if scale is None or (text.endswith("m") and not is_money and word == "m"):  # 5m may be five metres
+    if scale is None or (parts[2] == "m" and not is_money):  # 5m may be five metres
         return None
     head = parts[1].rstrip()
     number = _read_styled(head, style) or _read_plain(head) or _read_grouped(head)
@@ -801,7 +817,6 @@ _UNITS = _families(
     "w watt watts; kw kilowatt kilowatts; kwh; v volt volts; hz hertz; khz; mhz; ghz; kcal calories kalorien; kj",
     "usd dollar dollars $; eur euro euros €; gbp; chf franken; jpy yen; cny yuan",
 )
-# Nouns for what is counted, which leave a number as it is.
 # Words that say what a number measures, and of whom.
 _MEASURES = word_set(
     """
@@ -814,6 +829,7 @@ _MEASURES = word_set(
 )
 # Labels of values that are rarely the answer. The description of a field may name them.
 _LABEL = lazy_regex(r"\b(confidence|input|given|status|question)\b[^:=]{0,20}[:=]\W*\Z", re.IGNORECASE)
+# Nouns for what is counted, which leave a number as it is.
 _COUNTED = word_set(
     """
     people persons items item times results entries records rows columns files words characters letters users
