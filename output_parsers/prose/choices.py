@@ -123,32 +123,27 @@ class ChoiceMatcher(Generic[T]):
         """Return the choice of a text such as "Not true." and "❌ No" for a bool, or "4 out of 5" for numbers."""
         if len(text) > _MAX_EXACT_LENGTH:
             return None
-        rated = _RATED.fullmatch(text.casefold())
+        folded = text.casefold()
+        rated = _RATED.fullmatch(folded)
         if rated is not None:
             is_highest = all(label.isdecimal() and int(label) <= int(rated[2]) for label in self._by_label)
             return self._by_label.get(rated[1]) if is_highest and rated[2] in self._by_label else None
-        value: bool | None = None
-        crossed = _CROSSED.match(text)
-        folded = text.casefold()
-        that = _NOT_TRUE_THAT.match(folded)
-        if (
-            (crossed and normalize(_without_edges(text[crossed.end() :])) in ("no", "false"))
-            or _STATED_NO.fullmatch(folded)
-            or (that and not takes_back(folded[that.end() :]) and is_in_known_language(folded[that.end() :]))
-        ):
-            value = False
-        elif _STATED_YES.fullmatch(folded):
-            value = True
-        return None if value is None else self._choice_of_bool(value)
+        if _states_no(folded):
+            return self._choice_of_bool(False)
+        return self._choice_of_bool(True) if _STATED_YES.fullmatch(folded) else None
 
     def _choice_of_bool(self, value: bool) -> Choice[T] | None:
         return next((choice for choice in self.choices if choice.value is value), None)
 
     def _leading_word(self, folded: str) -> _Mention[T] | None:
-        """Return the yes or no of another language that stands first and is set off by punctuation."""
+        """Return the yes or no of another language that stands first, is set off and not doubted."""
         match = _LEADING_WORD.match(folded)
-        choice = self._by_key.get(match[1]) if match and match[1] in self._standalone else None
-        if match is None or choice is None or not isinstance(choice.value, bool) or match[1] in _NOT_LEADING:
+        if match is None or match[1] not in self._standalone or match[1] in _NOT_LEADING:
+            return None
+        choice = self._by_key[match[1]]
+        if choice is None or not isinstance(choice.value, bool):
+            return None
+        if "?" in folded or _DOUBTS.search(folded, match.end(1)):
             return None
         return _Mention(choice, match.start(1), match.end(1))
 
@@ -188,12 +183,7 @@ class ChoiceMatcher(Generic[T]):
         folded = _CONFIDENCE_AFTER.sub("", folded)
         mentions = self._mentions(folded)
         leading = self._leading_word(folded)
-        is_clear = leading is not None and "?" not in folded and not _DOUBTS.search(folded, leading.end)
-        if (
-            leading is not None
-            and is_clear
-            and self._is_explanation(folded[leading.end :], leading, mentions)
-        ):
+        if leading is not None and self._is_explanation(folded[leading.end :], leading, mentions):
             return leading.choice
         if not mentions:
             raise NoMatch(self._nothing_found(folded))
@@ -208,7 +198,7 @@ class ChoiceMatcher(Generic[T]):
             first = mentions[0]
         rest = folded[first.end :]
         leads = stated or not folded[: first.start].strip(_BEFORE_LEADING)
-        if leads and (self._is_explanation(rest, first, mentions)):
+        if leads and self._is_explanation(rest, first, mentions):
             return first.choice
         _refuse_others(first, mentions)
         self._check_sentence(folded, first, mentions, is_stated=bool(stated))
@@ -225,24 +215,13 @@ class ChoiceMatcher(Generic[T]):
         explanation = rest[opening.end() :]
         if not explanation.strip(_EDGES):
             return False
-        if normalize(_without_edges(explanation)) == normalize(first.choice.description or ""):
+        if _restates(explanation, first.choice):
             return True
-        is_no = first.choice.value is False
-        if is_no or first.choice.value is True:
-            restated = (_RESTATED_NO if is_no else _RESTATED_YES).match(explanation)
-            if restated is not None:
-                return True
         _refuse_others(first, mentions)
         reason = _REASON.match(explanation)
         is_reason = reason is not None and len(mentions) == 1 and not _UNDECIDED.search(explanation)
         explanation = explanation[reason.end() :] if reason else explanation
-        explains_no = (is_no and not _NOT_SURE.search(explanation)) or is_reason
-        denied = takes_back(without_negations(explanation) if explains_no else explanation)
-        if denied is not None:
-            raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
-        is_limited = isinstance(first.choice.value, bool) and _CONDITION.search(explanation)
-        if is_limited or is_personal_remark(explanation) or _NO_REASON.search(explanation):
-            raise NoMatch(_UNCLEAR)
+        _refuse_denied(explanation, first.choice, is_reason=is_reason)
         if (self._are_letters or is_reason) and len(explanation) <= _MAX_OPTION_TEXT:
             return True  # the text of the option, as in "B. Paris", or a few words after "Reason:"
         return is_in_known_language(explanation)
@@ -302,11 +281,43 @@ class ChoiceMatcher(Generic[T]):
 _UNCLEAR = "the text does not clearly choose one of them"
 
 
+def _states_no(folded: str) -> bool:
+    """Return True for a text such as "❌ No", "That is not true." and "It is not true that …"."""
+    crossed = _CROSSED.match(folded)
+    if crossed is not None and normalize(_without_edges(folded[crossed.end() :])) in ("no", "false"):
+        return True
+    if _STATED_NO.fullmatch(folded):
+        return True
+    that = _NOT_TRUE_THAT.match(folded)
+    statement = folded[that.end() :] if that else ""
+    return that is not None and not takes_back(statement) and is_in_known_language(statement)
+
+
 def _refuse_others(first: _Mention[T], mentions: Sequence[_Mention[T]]) -> None:
     """Raise NoMatch if one of the mentions is another choice than the first."""
     other = next((mention for mention in mentions if mention.choice is not first.choice), None)
     if other is not None:
         raise NoMatch(f"the text names {first.choice.label} and {other.choice.label}")
+
+
+def _restates(explanation: str, choice: Choice[T]) -> bool:
+    """Return True for the description of a choice, and for "it is not true" after "no"."""
+    if normalize(_without_edges(explanation)) == normalize(choice.description or ""):
+        return True
+    if not isinstance(choice.value, bool):
+        return False
+    return (_RESTATED_YES if choice.value else _RESTATED_NO).match(explanation) is not None
+
+
+def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> None:
+    """Raise NoMatch if an explanation denies or limits a choice, or is no explanation."""
+    explains_no = choice.value is False and not _NOT_SURE.search(explanation)
+    denied = takes_back(without_negations(explanation) if explains_no or is_reason else explanation)
+    if denied is not None:
+        raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
+    is_limited = isinstance(choice.value, bool) and _CONDITION.search(explanation)
+    if is_limited or is_personal_remark(explanation) or _NO_REASON.search(explanation):
+        raise NoMatch(_UNCLEAR)
 
 
 def _stands_alone(folded: str, mention: _Mention[T]) -> bool:
@@ -441,8 +452,7 @@ _UNDECIDED = lazy_regex(
     r"|mentioned|provided|the|a|an|really|so|very|correct|right|true)\b"
 )
 _NOT_SURE = lazy_regex(r"(?<!\w)not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)(?!\w)")
-_MAX_OPTION_TEXT = 120
-# "No, that is not true." and "Yes, it is."
+_MAX_OPTION_TEXT = 120  # characters
 # What follows an answer and is not its reason: a request, an offer, or a remark on the talk.
 _AND = r"\A\W*(?:(?:and|but|yet|und|aber|et|mais|y|pero|e|ma|mas|en|maar) )?"
 _NO_REASON = lazy_regex(
@@ -464,6 +474,7 @@ _CONDITION = lazy_regex(
     r"|tylko|czasami|pokud|někdy|pouze|если|только|иногда|в (?:некоторых|какой-то)|при условии|якщо|іноді|eğer|bazen|jika|kadang)(?!\w)"
     r"|如果|只|有时|部分|もし|場合|時々|만약|경우에만|가끔)|only (?:true|false|valid|for|if|when|in|on|at|applies|holds)\b"
 )
+# "No, that is not true." and "Yes, it is."
 _SUBJECT = r"(?:it|that|this|they|he|she|there|the (?:statement|claim|text|answer|review|message)|you|i)"
 _RESTATED_NO = lazy_regex(
     rf"{_SUBJECT}(?:(?:['’]s| is| was| are| does| do| did| has| would) not|(?: is| was| are| does| do| did| has)n['’]t"
