@@ -90,8 +90,7 @@ _TAGS = word_set(
 )
 _TAG = lazy_regex(r"<([/|]?)\s?([^\W\d_][^<>\n]{0,60}?)\s?[/|]?>")
 _TAG_WORD = lazy_regex(r"[^\W\d_]+")
-# A comment or strike-through takes text out of the answer.
-_TAKEN_OUT = lazy_regex(r"<!--|(?<!~)~~(?!~)|</?(?:s|del|strike)>", re.IGNORECASE)
+_COMMENT_OR_STRUCK_OUT = lazy_regex(r"<!--|(?<!~)~~(?!~)|</?(?:s|del|strike)>", re.IGNORECASE)
 _SENTENCE_END = lazy_regex(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|[\r\n]\s*|(?<=[。！？；।])")
 _MARKUP = " \t\r\n*_#>`~|-–—•\"'“”‘’()[]{}\\/"
 # After JSON: an ellipsis, or another list.
@@ -186,19 +185,25 @@ _INTRODUCES = lazy_regex(
     rf"(?:\A|[,;:.!–—-]\s*|\b(?:so|and|but|then|also) )(?:{join_lines(_INTRODUCTIONS)})(?!\w)"
 )
 _INTRODUCES_RUN = lazy_regex(r"以下|如下|结果|結果|回答|答案|下記|다음|여기|결과")
-# Of these words, one must be in the words that lead to JSON, or one of the type or of the JSON.
-_ANNOUNCING = word_set(
+# Words that lead to lists and numbers, in languages other than English.
+_OF_LISTS = word_set(
     """
-    zahlen sind nombres números numeros numeri sono elenco l'elenco liste lista lijst getallen wynik ekstrakcji извлечённая извлеченная istenen
+    zahlen sind nombres números numeros numeri sono elenco l'elenco liste lista lijst getallen wynik ekstrakcji
+    извлечённая извлеченная istenen
+    """
+)
+# Of these words, one must be in the words that lead to JSON, or one of the type or of the JSON.
+_ANNOUNCING = _OF_LISTS | word_set(
+    """
     json jsonl output outputs answer answers result results response reply data info information details
     object objects array list record records values value fields entries elements solution conclusion
     decision action verdict follows following follow requested numbers items scores ids names below extract extracted found find from based
     it this that here classification prediction analysis summary return so or and but is right correct
     antwort ergebnis réponse résultat respuesta resultado risposta risultato resposta antwoord resultaat
-    svar svaret resultatet odpowiedź wynik odpověď výsledek ответ результат відповідь cevap sonuç jawaban
+    svar svaret resultatet odpowiedź odpověď výsledek ответ результат відповідь cevap sonuç jawaban
     hasil hasilnya nya x note preamble prefix text start
-        informationen daten datos información dati informazioni dados informações gegevens uppgifter informasjon oplysninger
-    dane données informations данные информация інформація bilgiler 출력 정보 النتيجة summary
+    informationen daten datos información dati informazioni dados informações gegevens uppgifter informasjon oplysninger
+    dane données informations данные информация інформація bilgiler 출력 정보 النتيجة
     """
 )
 _NOT_ANNOUNCING = word_set("input given tool option case user prompt test api type")
@@ -207,17 +212,16 @@ _MAX_LABEL = 3  # words
 _MIN_SENTENCE = 3  # words
 _MIN_REASONING = 3  # sentences
 # Words beside those of harmless.py that may lead to JSON or follow it.
-_WORDS = word_set(
+_WORDS = _OF_LISTS | word_set(
     """
-    zahlen sind nombres números numeros numeri sono elenco l'elenco liste lista lijst getallen wynik ekstrakcji извлечённая извлеченная istenen sont
-    출력 hasilnya json jsonl output object objects array arrays list lists record records row tuple dict map payload body
+    sont 출력 hasilnya json jsonl output object objects array arrays list lists record records row tuple dict map payload body
     info information details extracted extraction following follow follows below above requested required
     request provided structured format formatted formatting schema according per parsed filled complete
     completed valid elements entries fields field values properties profile by you your from given with all
     based generated created prepared analysis summary reasoning careful detailed thorough api call function action numbers names users items things
     entities labels here's hello hi sure great thanks thank understood alright got certainly absolutely
     course happy help let me done but testing end start begin prefix suffix preamble header footer some more
-    additional note test explanation first second third also and or both now next so then x y z data var let
+    additional note test explanation first second third also and or both now next so then x y z data var
     const return final string strings integer number
     """
 )
@@ -298,7 +302,6 @@ _REFUSES = lazy_regex(
     r"ich (?:kann|weiß)\b[^.]{0,40}\bnicht|je ne (?:peux|sais|suis) pas|no puedo|no sé\b|non posso|non so\b|não (?:posso|sei)"
     r"|kan (?:dat |dit |ik )?niet|weet (?:ik )?(?:het )?niet|kan inte|kan ikke|nie (?:mogę|wiem)|nemohu|nevím|не (?:могу|знаю)|не можу|無法|无法"
     r"|不能|不知道|抱歉|对不起|できません|申し訳|わかりません|分かりません|答えでき|죄송|모르|할 수 없|알 수 없|لا (?:أستطيع|يمكن|أعرف)|bilmiyorum|maaf|tidak (?:dapat|bisa|tahu)"
-    r""
     rf"|(?:i (?:can(?:not|['’]t)|do(?: not|n['’]t))|unable to) (?:answer|know|determine|help|comply|say|tell|do|extract|identify){_REQUEST}\W*\Z"
 )
 # Words of endings and of sentences that describe JSON.
@@ -309,17 +312,14 @@ _VERBS = word_set(
     represent comes came says say mentions mention names describes describe states state gives give shows show uses use
     used extracted taken found listed given provided stated means mean lives live lived works work worked wrote writes asks
     asked wants want needs need corresponds correspond appears appear makes make does do let it's that's here's can will
-    would should see need describes refers according based looks look thinks read uses boils conforms conform
-        come follow
+    would should see refers according based looks look thinks read boils conforms conform come follow
     """
 )
-_ENDING_WORDS = _WORDS | word_set(
-    "that's and this more text here additional explanation end of data output json list done all that it note"
-)
+_ENDING_WORDS = _WORDS | word_set("that's this text here of all that it")
 _ENGLISH = _VERBS | word_set(
     """
     the a an of to in for and or not with on at by from this that these those it its my our your more part version updated
-    completed come follow next continued full all only just no yes source values value first last line
+    completed next continued full all only just no yes source values value first last line
     """
 )
 _WORD = lazy_regex(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -354,8 +354,7 @@ class _Value:
     @cached_property
     def words(self) -> frozenset[str]:
         """The words of the JSON and of the type, in lower case, and those that often lead to JSON."""
-        content = self._text[self._start : self._end].replace("_", " ").casefold()
-        return _WORDS | self._words_of_type() | {match[0] for match in _TAG_WORD.finditer(content)}
+        return _WORDS | self._words_of_type() | frozenset(_TAG_WORD.findall(self._content))
 
     @cached_property
     def key_words(self) -> frozenset[str]:
@@ -365,8 +364,11 @@ class _Value:
     @cached_property
     def keys(self) -> frozenset[str]:
         """The words of the keys, in lower case."""
-        content = self._text[self._start : self._end].replace("_", " ").casefold()
-        return word_set(" ".join(match[1] for match in _KEY.finditer(content)))
+        return word_set(" ".join(_KEY.findall(self._content)))
+
+    @cached_property
+    def _content(self) -> str:
+        return self._text[self._start : self._end].replace("_", " ").casefold()
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
@@ -402,8 +404,8 @@ def role_of(
     if _ONLY_MARKS.fullmatch(before) and _ONLY_MARKS.fullmatch(after):
         return Verdict(Role.UNSAID)
     value = _Value(text, start, end, own_words)
-    taken_out = _TAKEN_OUT.search(before) or _TAKEN_OUT.search(after)
-    tag = taken_out[0] if taken_out else _unknown_tag(f"{before} {after}", value)
+    around = f"{before} {after}"
+    tag = _first_match(around, _COMMENT_OR_STRUCK_OUT) or _unknown_tag(around, value)
     if tag is not None:
         return Verdict(Role.UNCLEAR, tag)
     before, after = _without_marks(before), _without_marks(after)
@@ -435,9 +437,13 @@ def objection_in_comment(
     Comments explain JSON in words of any kind, so only those that deny it, leave something open or out count.
     """
     folded = comment.strip("/#* \t\r\n").casefold()
-    other = _OPEN_COMMENT.search(folded) or _LOOKS_LIKE.search(folded) or _PARTIAL.search(folded)
-    other = other or _ASKS.search(folded) or _SAYS_EXAMPLE.search(folded)
-    return other[0] if other else _denial(folded, _Value(text, start, end, own_words))
+    other = _first_match(folded, _OPEN_COMMENT, _LOOKS_LIKE, _PARTIAL, _ASKS, _SAYS_EXAMPLE)
+    return other or _denial(folded, _Value(text, start, end, own_words))
+
+
+def _first_match(text: str, *patterns: re.Pattern[str]) -> str | None:
+    """Return what the first of the patterns that is in a text matches, or None."""
+    return next((match[0] for pattern in patterns if (match := pattern.search(text))), None)
 
 
 def _role_before(before: str, value: _Value) -> Verdict:
@@ -472,9 +478,9 @@ def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
     introduced = clause[introduction.end() :] if introduction else clause
     if _SOMETHING_ELSE.fullmatch(clause) or _SAYS_EXAMPLE.search(introduced) or _LOOKS_LIKE.search(clause):
         return Verdict(Role.OTHER, clause)
-    other = _PARTIAL.search(clause) or _ASKS.search(clause)
-    if other:
-        return Verdict(Role.UNCLEAR, other[0])
+    other = _first_match(clause, _PARTIAL, _ASKS)
+    if other is not None:
+        return Verdict(Role.UNCLEAR, other)
     words = _DIGITS.sub(" ", _HARMLESS_PHRASES.sub(" ", introduced)).replace("_", " ")
     unknown = find_unknown_word(words, value.words)
     if unknown is not None and not _is_known_lead(
@@ -519,9 +525,9 @@ def _announces(words: str, value: _Value) -> bool:
 def _refusal(sentence: str, value: _Value) -> str | None:
     """Return the words of a sentence before an introduction that may refuse to answer, or None."""
     folded = AGREEMENT.sub(" ", _DIGITS.sub(" ", sentence)).strip(_MARKUP)
-    match = _REFUSES.search(folded.casefold()) or _ASKS.search(folded.casefold())
-    if match:
-        return match[0]
+    refusal = _first_match(folded.casefold(), _REFUSES, _ASKS)
+    if refusal is not None:
+        return refusal
     if sentence.startswith(_NOTES):
         return None
     if not _LETTER.search(folded) or find_unknown_word(folded, value.words) is None:
@@ -532,21 +538,21 @@ def _refusal(sentence: str, value: _Value) -> str | None:
 def _objection(sentence: str, value: _Value) -> str | None:
     """Return the words of a sentence beside JSON that may say that it is not the answer, or None."""
     if CLOSING.match(sentence) or _CONDITION_OF_MORE.match(sentence):
-        match = _NEVER_CLOSES.search(sentence.casefold())
-        return match[0] if match else None
+        return _first_match(sentence.casefold(), _NEVER_CLOSES)
     sentence = AGREEMENT.sub(" ", sentence)
     folded = sentence.casefold().strip(_MARKUP)
     if _REFUSES.search(folded) or "?" in folded:
         return folded[-40:]
     folded = _HARMLESS_PHRASES.sub(" ", folded)
-    other = _LOOKS_LIKE.search(folded) or _PARTIAL.search(folded) or _ASKS.search(folded)
-    if other or is_personal_remark(folded) or value.contradicts(folded):
+    if _first_match(folded, _LOOKS_LIKE, _PARTIAL, _ASKS) is not None:
+        return folded[:40]
+    if is_personal_remark(folded) or value.contradicts(folded):
         return folded[:40]
     if _LETTER.search(folded):
-        unknown = find_unknown_word(_DIGITS.sub(" ", folded), value.words)
-        if unknown is None and not _NOT_FINAL.search(folded) and not _ABSENT.search(folded):
-            return None
-        if unknown is not None and not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words):
+        if find_unknown_word(_DIGITS.sub(" ", folded), value.words) is None:
+            if _first_match(folded, _NOT_FINAL, _ABSENT) is None:
+                return None
+        elif not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words):
             return folded[:40]
     return _denial(folded, value)
 
@@ -628,8 +634,7 @@ def _denial(folded: str, value: _Value) -> str | None:
 
 def _retraction(words: str) -> str | None:
     """Return the first words that weaken JSON, or call it something else than the answer, or None."""
-    match = _NOT_FINAL.search(words)
-    return match[0] if match else takes_back(words)
+    return _first_match(words, _NOT_FINAL) or takes_back(words)
 
 
 def _unknown_tag(text: str, value: _Value) -> str | None:
