@@ -139,8 +139,7 @@ class AsyncHttpClient(CurlClient):
         url, headers, lines = self._target(request)
         send = self._start_stream if unread else self._send
         attempts = Attempts()
-        seconds = READ_SECONDS if timeout is None else timeout
-        await self._enter(seconds, deadline)
+        await self._enter(READ_SECONDS if timeout is None else timeout, deadline)
         try:
             while True:
                 if self._sign is not None:  # last, since a signature may cover the URL and the other headers
@@ -151,10 +150,9 @@ class AsyncHttpClient(CurlClient):
                     lines = header_lines(self._sign_headers(attempts, headers, signature))
                 idle = self._idle_streams if unread else self._idle
                 transfer = idle.pop() if idle else _AsyncTransfer(self, is_stream=unread)
-                transfer.timeout, transfer.deadline = seconds, deadline
                 try:
                     must_connect = time.monotonic() < self._distrusts_until
-                    transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
+                    transfer.prepare(url, lines, request, timeout, deadline, must_connect=must_connect)
                     response = await send(transfer)
                 except BaseException:
                     self._note_failure(transfer)
@@ -213,9 +211,8 @@ class AsyncHttpClient(CurlClient):
             self.abandon()
 
     async def _send(self, transfer: _AsyncTransfer) -> WholeResponse:
-        transfer.limit(transfer.timeout, transfer.deadline)
         await self._begin(transfer)
-        response = transfer.response(transfer.deadline)
+        response = transfer.response()
         self._release(transfer)
         return response
 
@@ -232,7 +229,7 @@ class AsyncHttpClient(CurlClient):
                 await transfer.wait()
         except FAILURES:
             pass  # an error has its status, whatever happens to its body
-        response = transfer.response(transfer.deadline)
+        response = transfer.response()
         self._release(transfer)
         return response
 
@@ -375,9 +372,6 @@ class _AsyncTransfer(Transfer):
     """A libcurl handle whose user waits in an event loop.
 
     Attributes:
-        is_stream: True if the response is read while it arrives.
-        timeout: The seconds for the whole response; for a stream, for each wait.
-        deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
         waiter: Done when the transfer has ended or, in a stream, when something has arrived.
         buffered: The number of bytes that have arrived and have not been taken.
         is_paused: True if too many bytes have not been taken.
@@ -385,9 +379,6 @@ class _AsyncTransfer(Transfer):
 
     def __init__(self, client: AsyncHttpClient, *, is_stream: bool) -> None:
         super().__init__(client._options, is_stream=is_stream)
-        self.is_stream = is_stream
-        self.timeout = READ_SECONDS
-        self.deadline: float | None = None
         self.waiter: asyncio.Future[None] | None = None
         self.buffered = 0
         self.is_paused = False
@@ -444,19 +435,10 @@ class _AsyncTransfer(Transfer):
 
         Raises one of the failures of the client, such as DeadlineError.
         """
-        if self.failure is not None:  # only now, when the pieces that arrived before it have been taken
-            raise self.error(self.deadline)
-        loop = self._client._loop
-        now = time.monotonic()
-        until = now + self.timeout
-        if self.deadline is not None:
-            if now >= self.deadline:
-                raise DeadlineError
-            until = min(until, self.deadline)
-        self._until = until
+        self._until = until = self.limit()
         if self._timer is None or self._timer_at > until:
             self._set_timer(until)
-        self.waiter = loop.create_future()
+        self.waiter = self._client._loop.create_future()
         await self.waiter
 
     def _set_timer(self, when: float) -> None:

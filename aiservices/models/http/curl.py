@@ -30,6 +30,7 @@ from .base import (
     MAX_CACHED_PATHS,
     MAX_ERROR_BYTES,
     MAX_REPLY_BYTES,
+    READ_SECONDS,
     BaseHttpClient,
     ContentCodingError,
     Credentials,
@@ -56,9 +57,8 @@ FAILURES: Final = (
     TransportError,
     ContentCodingError,
 )
-_ENDLESS = (
-    2**63 - 1
-)  # bytes of a stream; libcurl ignores a length that no number can hold if there is no limit
+# bytes of a stream; libcurl ignores a length that no number can hold if there is no limit
+_ENDLESS = 2**63 - 1
 # depending on the version, "SSL certificate problem: X" or "SSL certificate OpenSSL verify result: X (18)"
 _VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
 CLOSED: Final = 32 if sys.platform == "win32" else select.POLLNVAL
@@ -112,7 +112,10 @@ class Transfer:
 
     Attributes:
         curl: The handle.
+        is_stream: True if the body is read while it arrives.
         url: The URL of the request.
+        timeout: The seconds for the whole response; for a stream, for each wait.
+        deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
         has_proxy: True if the connection goes through a proxy.
         failure: The code and the message of libcurl if the request failed.
         done: True if the whole response has arrived.
@@ -121,7 +124,10 @@ class Transfer:
     """
 
     def __init__(self, options: Mapping[int, object], *, is_stream: bool) -> None:
+        self.is_stream = is_stream
         self.url = ""
+        self.timeout = READ_SECONDS
+        self.deadline: float | None = None
         self.has_proxy = bool(options[pycurl.PROXY])
         self.failure: tuple[int, str] | None = None
         self.done = self.is_closed = False
@@ -145,12 +151,14 @@ class Transfer:
         lines: list[bytes],
         request: HttpRequest,
         timeout: float | None,
+        deadline: float | None,
         *,
         must_connect: bool,
     ) -> None:
-        """Set the URL, header lines, body and connection timeout of the next HTTP request.
+        """Set the URL, header lines, body and time limits of the next HTTP request.
 
-        With ``must_connect``, the request has a connection of its own.
+        With ``must_connect``, the request has a connection of its own. Raises DeadlineError if the deadline
+        has passed.
         """
         curl = self.curl
         curl.setopt(pycurl.FRESH_CONNECT, must_connect or self._has_closed_connection())
@@ -168,9 +176,13 @@ class Transfer:
             curl.unsetopt(pycurl.CUSTOMREQUEST)
             if request.method == "DELETE":
                 curl.setopt(pycurl.CUSTOMREQUEST, "DELETE")
+        self.timeout, self.deadline = READ_SECONDS if timeout is None else timeout, deadline
         # libcurl takes 0 for no limit
         connect_timeout = max(1, ceil(1000 * (CONNECT_SECONDS if timeout is None else timeout)))
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, connect_timeout)
+        if not self.is_stream:
+            seconds = self.limit() - time.monotonic()
+            curl.setopt(pycurl.TIMEOUT_MS, max(1, ceil(1000 * seconds)))
         # libcurl repeats a request when a reused connection breaks, so the model may be billed twice. It
         # cannot repeat a body that it reads from a function.
         self._body = BytesIO(request.body)
@@ -184,13 +196,19 @@ class Transfer:
         self._pieces.clear()
         self._body.seek(0)
 
-    def limit(self, timeout: float, deadline: float | None) -> None:
-        """Limit the seconds of the whole transfer; raise DeadlineError if the deadline has passed."""
-        if deadline is not None:
-            timeout = min(timeout, deadline - time.monotonic())
-            if timeout <= 0:
-                raise DeadlineError
-        self.curl.setopt(pycurl.TIMEOUT_MS, max(1, ceil(1000 * timeout)))
+    def limit(self) -> float:
+        """Return when the wait that begins now must end, in the time of ``time.monotonic()``.
+
+        Raises the failure of the request if it has failed, and DeadlineError if the deadline has passed.
+        """
+        if self.failure is not None:  # only now, when the pieces that arrived before it have been taken
+            raise self.error()
+        now = time.monotonic()
+        if self.deadline is None:
+            return now + self.timeout
+        if now >= self.deadline:
+            raise DeadlineError
+        return min(now + self.timeout, self.deadline)
 
     def head(self) -> tuple[int, Headers] | None:
         """Return the status and the headers of the HTTP response, or None if they have not all arrived."""
@@ -219,13 +237,13 @@ class Transfer:
         """True if the whole response has arrived, or the request has failed."""
         return self.done or self.failure is not None
 
-    def response(self, deadline: float | None) -> WholeResponse:
+    def response(self) -> WholeResponse:
         """Return the response after the transfer has ended, or raise the error with which it failed."""
         if self.interrupts:
             raise self.interrupts.pop()
         head = self.head()
         if self.failure is not None and (head is None or head[0] < 300):
-            raise self.error(deadline)
+            raise self.error()
         if head is None:
             raise CurlError("the response has no headers")
         status, headers = head  # an error has its status, whatever happens to its body
@@ -235,11 +253,11 @@ class Transfer:
             content = decode_body(status, headers.codings, content)
         return WholeResponse(status, headers, content)
 
-    def error(self, deadline: float | None = None) -> BaseException:
+    def error(self) -> BaseException:
         """Return the exception for a transfer that failed, or that ended without a response."""
         if self.interrupts:
             return self.interrupts.pop()
-        if deadline is not None and time.monotonic() >= deadline:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
             return DeadlineError()
         if self.failure is None:
             return CurlError("the response has no headers")

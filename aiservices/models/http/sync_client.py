@@ -18,12 +18,10 @@ import pycurl
 from .base import (
     DRAIN_SECONDS,
     MAX_ERROR_BYTES,
-    READ_SECONDS,
     Attempts,
     BodyDecoder,
     Credentials,
     CurlError,
-    DeadlineError,
     Headers,
     HttpRequest,
 )
@@ -60,7 +58,7 @@ class StreamedResponse:
                 transfer.wait()
         except FAILURES:
             pass  # an error has its status, whatever happens to its body
-        content = transfer.response(None).content
+        content = transfer.response().content
         self.close()
         return content
 
@@ -166,10 +164,9 @@ class SyncHttpClient(CurlClient):
             transfer = _WholeTransfer(self._options)
         try:
             must_connect = time.monotonic() < self._distrusts_until
-            transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
-            transfer.limit(READ_SECONDS if timeout is None else timeout, deadline)
+            transfer.prepare(url, lines, request, timeout, deadline, must_connect=must_connect)
             transfer.perform()
-            response = transfer.response(deadline)
+            response = transfer.response()
         except BaseException:
             self._note_failure(transfer)
             transfer.close()
@@ -192,14 +189,13 @@ class SyncHttpClient(CurlClient):
         must_connect = time.monotonic() < self._distrusts_until
         try:
             try:
-                transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
+                transfer.prepare(url, lines, request, timeout, deadline, must_connect=must_connect)
             except pycurl.error:
                 # The garbage collector, which ended an abandoned stream, may have closed the handle that the
                 # stream gave back.
                 transfer = _StreamTransfer(self._options)
-                transfer.prepare(url, lines, request, timeout, must_connect=must_connect)
-            head = transfer.start(READ_SECONDS if timeout is None else timeout, deadline)
-            return StreamedResponse(*head, self, transfer)
+                transfer.prepare(url, lines, request, timeout, deadline, must_connect=must_connect)
+            return StreamedResponse(*transfer.start(), self, transfer)
         except BaseException:
             self._note_failure(transfer)
             transfer.close()
@@ -263,29 +259,16 @@ class _StreamTransfer(Transfer):
     """A libcurl handle for streaming with a connection of its own, whose response is read while it arrives.
 
     libcurl names the socket and this class waits for it, so that a wait can end at a deadline or at Ctrl-C.
-
-    Attributes:
-        timeout: The seconds for each wait.
-        deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
     """
 
     def __init__(self, options: Mapping[int, object]) -> None:
         super().__init__(options, is_stream=True)
         self._timer_at: float | None = None  # when libcurl wants to act, in the time of time.monotonic()
-        self.timeout = READ_SECONDS
-        self.deadline: float | None = None
         self._poll = _Poll()
         self._multi: Multi[_StreamTransfer] = Multi(1)
 
-    def start(self, timeout: float, deadline: float | None) -> tuple[int, Headers]:
-        """Send the HTTP request that ``prepare`` set up, and return the response's status and headers.
-
-        Args:
-            timeout: The seconds for each wait.
-            deadline: When the whole response must have arrived, in the time of ``time.monotonic()``.
-        """
-        self.timeout = timeout
-        self.deadline = deadline
+    def start(self) -> tuple[int, Headers]:
+        """Send the HTTP request that ``prepare`` set up, and return the response's status and headers."""
         self._multi.add(self)
         self._act(pycurl.SOCKET_TIMEOUT, 0)
         while (head := self.head()) is None:
@@ -300,14 +283,8 @@ class _StreamTransfer(Transfer):
         Raises one of the failures of the client, such as DeadlineError.
         """
         try:
-            if self.failure is not None:  # only now, when the pieces that arrived before it have been taken
-                raise self.error()
+            until = self.limit()
             now = time.monotonic()
-            until = now + self.timeout
-            if self.deadline is not None:
-                if now >= self.deadline:
-                    raise DeadlineError
-                until = min(until, self.deadline)
             while not self.done and self.failure is None:
                 timer = self._timer_at
                 events = self._poll.wait((until if timer is None or until < timer else timer) - now)
@@ -319,7 +296,7 @@ class _StreamTransfer(Transfer):
                 if now >= until:
                     if until != self.deadline:
                         self.failure = pycurl.E_OPERATION_TIMEDOUT, "no data arrived"
-                    raise self.error(self.deadline)
+                    raise self.error()
                 self._act(pycurl.SOCKET_TIMEOUT, 0)
         except BaseException:
             self.close()
