@@ -11,7 +11,7 @@ import json
 import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -186,21 +186,19 @@ def damaged(reply: Reply, rng: random.Random) -> Reply:
     for _ in range(rng.randint(1, 4)):
         reply = rng.choice(_DAMAGES)(reply, rng)
     if rng.random() < 0.02:
-        reply = _with(reply, status=rng.choice((400, 401, 402, 404, 408, 409, 413, 422, 429, 500, 503, 529)))
+        reply = replace(
+            reply, status=rng.choice((400, 401, 402, 404, 408, 409, 413, 422, 429, 500, 503, 529))
+        )
     return reply
-
-
-def _with(reply: Reply, **changes: Any) -> Reply:
-    return Reply(**{**vars(reply), **changes})
 
 
 def _json(reply: Reply, rng: random.Random) -> Reply:
     """Change the JSON of a reply, or of some events of a stream."""
     if not reply.is_stream:
-        return _with(reply, body=_change_text(reply.body, rng))
+        return replace(reply, body=_change_text(reply.body, rng))
     if reply.dialect.name == "Bedrock":
         events = [_damage(json.loads(json.dumps(one)), rng) for one in reply.dialect.events]
-        return _with(reply, body=_encoded(reply.dialect, events) or reply.body)
+        return replace(reply, body=_encoded(reply.dialect, events) or reply.body)
     lines = reply.body.split(b"\n")
     data = [index for index, line in enumerate(lines) if line.startswith(b"data:")]
     for index in rng.sample(data, min(len(data), rng.randint(1, 3))):
@@ -208,7 +206,7 @@ def _json(reply: Reply, rng: random.Random) -> Reply:
     if rng.random() < 0.3 and data:  # an event twice, or none at all
         index = rng.choice(data)
         lines[index : index + 1] = rng.choice(([], [lines[index], b"", lines[index]]))
-    return _with(reply, body=b"\n".join(lines))
+    return replace(reply, body=b"\n".join(lines))
 
 
 def _encoded(dialect: Dialect, events: Iterable[Any]) -> bytes | None:
@@ -267,28 +265,30 @@ def _damage(value: Any, rng: random.Random) -> Any:
 
 
 def _truncate(reply: Reply, rng: random.Random) -> Reply:
-    return _with(reply, body=reply.body[: rng.randrange(len(reply.body) + 1)])
+    return replace(reply, body=reply.body[: rng.randrange(len(reply.body) + 1)])
 
 
 def _bytes(reply: Reply, rng: random.Random) -> Reply:
     body, at = bytearray(reply.body), rng.randrange(len(reply.body) + 1)
     odd = (b"\xff", b"\x00", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b'"', b"}", b"\n\n", b"data: {}\n\n")
     body[at : at + rng.choice((0, 1, 5))] = rng.choice(odd)
-    return _with(reply, body=bytes(body))
+    return replace(reply, body=bytes(body))
 
 
 def _encoding(reply: Reply, rng: random.Random) -> Reply:
     text = reply.body.decode(errors="replace")
-    return _with(reply, body=text.encode(rng.choice(("utf-16", "utf-32", "latin-1", "utf-8-sig")), "replace"))
+    return replace(
+        reply, body=text.encode(rng.choice(("utf-16", "utf-32", "latin-1", "utf-8-sig")), "replace")
+    )
 
 
 def _double(reply: Reply, rng: random.Random) -> Reply:
-    return _with(reply, body=reply.body + rng.choice((b"", b"\n", b" ")) + reply.body)
+    return replace(reply, body=reply.body + rng.choice((b"", b"\n", b" ")) + reply.body)
 
 
 def _kind(reply: Reply, rng: random.Random) -> Reply:
     kinds = ("text/html", "", "application/json", "text/event-stream")
-    return _with(reply, content_type=rng.choice(kinds))
+    return replace(reply, content_type=rng.choice(kinds))
 
 
 _DAMAGES: list[Callable[[Reply, random.Random], Reply]] = [
@@ -411,7 +411,7 @@ def _value(value: Any) -> object:
 
 
 def _check_usage(usage: Usage | None) -> None:
-    for count in () if usage is None else vars(usage).values() if hasattr(usage, "__dict__") else ():
+    for count in () if usage is None else astuple(usage):
         assert type(count) is int
         assert 0 <= count < 2**53
 
