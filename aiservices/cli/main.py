@@ -358,11 +358,10 @@ def map_(
     The columns are the method's arguments, by name. To continue a stopped run, use the same command again:
     finished rows are in OUTPUT.journal. Needs the extra tables for Parquet and Arrow files and for URLs.
     """
-    from .map_options import in_options
+    from .map_options import MapOptions, in_options
 
     with report_errors(debug=debug, wording=in_options):
         from .call import map_table
-        from .map_options import MapOptions
 
         options = MapOptions(
             key=key,

@@ -59,9 +59,11 @@ class MapOptions(NamedTuple):
     progress: bool
 
 
-# Settings whose options are MapOptions, by the names of map_rows.
+# The options by the names of the settings of map_rows. Those of a Budget have other names there, and
+# max_tokens is also a name in messages of providers.
+_BUDGET = ("max_money", "max_requests", "max_tokens", "max_seconds")
 SETTINGS = {
-    **{name: f"--{name.replace('_', '-')}" for name in MapOptions._fields},
+    **{name: f"--{name.replace('_', '-')}" for name in MapOptions._fields if name not in _BUDGET},
     "columns": "--column",
     "to": "OUTPUT",
 }

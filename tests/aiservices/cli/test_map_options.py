@@ -158,6 +158,9 @@ def test_messages_name_options(run: CommandRun, desk: str, arguments: list[str],
         ("the journal is there, and the key is 5; so", "the journal is there, and the key is 5; so"),
         ("pass to= or journal=", "pass OUTPUT or --journal"),
         ("engine=BatchEngine(tools=True) runs", "--engine batch runs"),
+        # the words of a provider
+        ("'max_tokens' is not supported with this model", "'max_tokens' is not supported with this model"),
+        ("max_tokens=9 is too large", "max_tokens=9 is too large"),
     ],
 )
 def test_settings_in_messages_become_options(message: str, expected: str) -> None:
