@@ -521,6 +521,12 @@ class Invocation(CallContext):
         return self.plan.qualname
 
     @property
+    def known_toolbox(self) -> Toolbox | None:
+        """The tools that the model may call, with those that providers have given so far."""
+        provided = self.state.provided_tools
+        return self.toolbox if provided is None else provided.toolbox
+
+    @property
     def attempt_number(self) -> int:
         """The number of the latest request of the service call, counted from 1; 0 before the first."""
         return self.state.next_attempt_number() - 1

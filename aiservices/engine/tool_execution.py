@@ -865,8 +865,7 @@ def _restored(stored: Mapping[str, Any], call: ToolCall, invocation: Invocation)
     """Restore a stored tool call that can be undone, or raise an error if that is no longer possible."""
     if "problem" in stored:
         raise ToolError(stored["problem"], call=call)
-    provided = invocation.state.provided_tools
-    toolbox = invocation.toolbox if provided is None else provided.toolbox
+    toolbox = invocation.known_toolbox
     tool = None if toolbox is None else toolbox.tools.get(call.name)
     if tool is None or tool.compensate is None:
         message = "has no such tool" if tool is None else "has no compensate function for it"

@@ -32,7 +32,7 @@ from ...models.errors import Attempt, ModelError, usage_of
 from ...models.messages import ChatReply, ReplyDelta, ToolCall, Usage
 from ...models.requests import ChatRequest
 from ...models.wrapper import RequestFlow, Send, WrappingChatModel
-from ...tools.tool import ToolRun
+from ...tools.tool import Tool, ToolRun
 from . import attributes as names
 from .attributes import Attributes
 
@@ -48,7 +48,6 @@ _LOGGER = logging.getLogger("aiservices")
 # The states of the calls that have a span, by id. A call may pass two OpenTelemetry interceptors: one of the
 # service and one of AiServicesInstrumentor. Only the outer one writes spans.
 _TRACED_CALLS: set[int] = set()
-
 
 _UNKNOWN_TOOL = "unknown_tool"
 
@@ -315,8 +314,10 @@ class TracedCall:
         The block receives a list, to which it appends its ToolRun.
         """
         signals, start_time, runs = self._signals, time.perf_counter(), list[ToolRun]()
+        toolbox = self._invocation.known_toolbox
+        tool = None if toolbox is None else toolbox.tools.get(call.name)
         # A model can invent any name: it must neither be a label of metrics nor the name of a span.
-        name = call.name if self._is_known(call) else _UNKNOWN_TOOL
+        name = _UNKNOWN_TOOL if tool is None else call.name
         tool_name = {names.TOOL_NAME: name, names.TOOL_TYPE: "function", **self._call_name}
         attributes: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
@@ -339,24 +340,21 @@ class TracedCall:
             raise
         finally:
             with log_errors():
-                self._write_tool(span, call, runs, error)
+                self._write_tool(span, call, tool, runs, error)
             seconds = time.perf_counter() - start_time
             signals.durations[names.TOOL_DURATION].record(
                 seconds, {**tool_name, **_error_attribute(error)}, context
             )
             span.end()
 
-    def _is_known(self, call: ToolCall) -> bool:
-        provided = self._invocation.state.provided_tools
-        toolboxes = (self._invocation.toolbox, None if provided is None else provided.toolbox)
-        return any(toolbox is not None and call.name in toolbox.tools for toolbox in toolboxes)
-
     def _write_tool(
-        self, span: Span, call: ToolCall, runs: list[ToolRun], error: BaseException | None
+        self,
+        span: Span,
+        call: ToolCall,
+        tool: Tool | None,
+        runs: list[ToolRun],
+        error: BaseException | None,
     ) -> None:
-        toolbox = self._invocation.plan.toolbox
-        # The model may call a tool that does not exist.
-        tool = None if toolbox is None else toolbox.tools.get(call.name)
         if tool is not None and tool.description:
             span.set_attribute(names.TOOL_DESCRIPTION, tool.description)
         if self._signals.content:

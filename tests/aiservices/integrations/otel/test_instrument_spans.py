@@ -564,6 +564,16 @@ def test_a_tool_that_fails_has_the_type_of_its_error(recorded: Recorded) -> None
     ]
 
 
+def test_a_tool_of_a_provider_is_described(recorded: Recorded) -> None:
+    class Provider:
+        def tools(self, invocation: object = None) -> list[Any]:
+            return [half]
+
+    assert counter(recorded, calling("half"), ONE, tools=[Provider()]).count("x") == 1
+    (run,) = [span for span in recorded.spans if span.name == "execute_tool half"]
+    assert attributes(run)["gen_ai.tool.description"] == "Half of a number."
+
+
 @dataclass
 class Working:
     """Two tools that finish only if they run at the same time. Each of them opens a span."""
