@@ -230,6 +230,12 @@ class Method:
         """The converter from a service method's return value to JSON for the response body."""
         return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec
 
+    def limit_media(self, policy: MediaPolicy | None) -> None:
+        """Set which images, sounds and files the arguments may contain; None for all."""
+        self.arguments_codec.media = policy
+        for argument in self.arguments:
+            argument.codec.media = policy
+
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
         """The names of required parameters that the server must set, because remote callers cannot."""
@@ -348,9 +354,8 @@ def contract_of(
             )
             method = _method(attribute, qualname, registry, next(arguments, {}), server_arguments, problems)
             if method is not None:
+                method.limit_media(media)
                 methods[method_name] = method
-                for codec in (method.arguments_codec, *(one.codec for one in method.arguments)):
-                    codec.media = media
     # Most likely a concrete class was passed instead of its interface.
     if not methods and not problems:
         message = "it does not have a method without a body; pass the interface of the service"
@@ -381,14 +386,8 @@ def _method(
     parameters, returns = signature.parameters, signature.returns
     if parameters is None or returns is None:
         return None
-    try:
-        value_codec = codec_for(returns.output_type, registry, namespace)
-        codec_of_result = result_codec(returns.output_type, value_codec.name, registry, namespace)
-    except UnsupportedTypeError as error:
-        problems.append(DefinitionProblem(qualname, str(error)))
-        return None
-    if value_codec.write_problem:
-        problems.append(DefinitionProblem(qualname, value_codec.write_problem))
+    codecs = _codecs_of(returns.output_type, registry, namespace, qualname, problems)
+    if codecs is None:
         return None
     without_self = signature.signature
     arguments: list[Argument] = []
@@ -418,10 +417,29 @@ def _method(
         returns,
         tuple(arguments),
         tuple(server_parameters),
-        value_codec,
-        codec_of_result,
+        *codecs,
         arguments_codec,
     )
+
+
+def _codecs_of(
+    tp: object,
+    registry: ParserRegistry,
+    namespace: Mapping[str, object],
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> tuple[JsonCodec[Any], JsonCodec[Any]] | None:
+    """Return the converters of a method's values and of its Results; add an error to ``problems``, if any."""
+    try:
+        codec = codec_for(tp, registry, namespace)
+        codec_of_result = result_codec(tp, codec.name, registry, namespace)
+    except UnsupportedTypeError as error:
+        problems.append(DefinitionProblem(qualname, str(error)))
+        return None
+    if codec.write_problem:
+        problems.append(DefinitionProblem(qualname, codec.write_problem))
+        return None
+    return codec, codec_of_result
 
 
 def _argument(
