@@ -133,7 +133,16 @@ def _environment() -> SandboxedEnvironment:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
-    environment = SandboxedEnvironment(
+    class Environment(SandboxedEnvironment):
+        """Gives the sets inside of values a fixed order, too."""
+
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            return _with_fixed_order(super().getattr(obj, attribute))
+
+        def getitem(self, obj: Any, argument: Any) -> Any:
+            return _with_fixed_order(super().getitem(obj, argument))
+
+    environment = Environment(
         undefined=StrictUndefined, finalize=render_value, autoescape=False, keep_trailing_newline=True
     )
     del environment.globals["lipsum"]  # random filler text is not useful in a prompt
@@ -146,9 +155,9 @@ def _compile(text: str) -> Prompt:
     names = _checked_variables(text, "the template", environment, {}, Path())
     template = environment.from_string(text)
     template.globals = dict(template.globals)  # a ChainMap, which is slow to read at each rendering
-    return Prompt(
-        text, frozenset(names), _with_sorted_sets(template.render) if "{%" in text else template.render
-    )
+    has_loops = "{%" in text or "|" in text  # filters loop, too
+    render = _with_sorted_sets(template.render) if has_loops else template.render
+    return Prompt(text, frozenset(names), render)
 
 
 def _compile_with_files(text: str, folder: Path) -> Prompt:
@@ -169,16 +178,15 @@ class _SortedSet(frozenset[Any]):
         return iter(sorted(super().__iter__(), key=render_value))
 
 
+def _with_fixed_order(value: Any) -> Any:
+    return _SortedSet(value) if isinstance(value, (set, frozenset)) else value
+
+
 def _with_sorted_sets(render: Callable[[Mapping[str, object]], str]) -> Callable[[Mapping[str, object]], str]:
     """Return a function that renders a template with loops, in which sets are sorted."""
 
     def render_sorted(values: Mapping[str, object]) -> str:
-        return render(
-            {
-                name: _SortedSet(value) if isinstance(value, (set, frozenset)) else value
-                for name, value in values.items()
-            }
-        )
+        return render({name: _with_fixed_order(value) for name, value in values.items()})
 
     return render_sorted
 

@@ -18,7 +18,8 @@ import pytest
 from pydantic import BaseModel, RootModel, SecretStr
 
 from aiservices import ScriptedChatModel, create, preview, user_message
-from aiservices.interface.templates import render_value
+from aiservices.interface.decorators import TemplateSource
+from aiservices.interface.templates import compile_prompt, render_value
 
 
 class Colour(Enum):
@@ -165,3 +166,18 @@ def test_a_loop_over_a_set_has_the_same_order_in_each_process() -> None:
     words = {f"w{number}" for number in range(20)} | {"b"}
     (message,) = preview(create(Lists, ScriptedChatModel(["x"])).list, words).messages
     assert message.text == f"{';'.join(sorted(words))}; 21 true"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ words|join(';') }}",
+        "{{ box.words|join(';') }}",
+        "{% for word in box.words %}{{ word }}{% if not loop.last %};{% endif %}{% endfor %}",
+        "{{ box['words']|list|join(';') }}",
+    ],
+)
+def test_filters_and_sets_inside_of_values_have_the_same_order_in_each_process(template: str) -> None:
+    words = {f"w{number}" for number in range(20)}
+    prompt = compile_prompt(TemplateSource(text=template))
+    assert prompt.render({"words": words, "box": {"words": words}}, "Lists.list") == ";".join(sorted(words))
