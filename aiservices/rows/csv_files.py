@@ -14,7 +14,7 @@ import gzip
 import io
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -23,7 +23,7 @@ from .row import RowsError
 _LOGGER = logging.getLogger("aiservices")
 _CHUNK = 1 << 20
 _SAMPLE = 1 << 16  # characters in which the delimiter is looked for
-_DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t|"
 _DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -38,7 +38,7 @@ _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf
 _NOT_WESTERN = re.compile(
     r"[\x00-\x08\x0e-\x1f]|[^\W\d_][¤¦¨¬¯±²³¸¹¼½¾¿×÷][^\W\d_]|[^\x00-\x7f]{3}",
 )
-_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n")  # for Excel
+SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n")  # for Excel
 
 
 class CsvDialect(NamedTuple):
@@ -71,7 +71,7 @@ def csv_dialect(path: Path, encoding: str | None = None, delimiter: str | None =
     with open_text(path, encoding, newline="") as file:
         sample = file.read(_SAMPLE)
         is_cut = len(sample) == _SAMPLE
-    separator_line = _SEPARATOR_LINE.match(sample)
+    separator_line = SEPARATOR_LINE.match(sample)
     if separator_line is not None:
         return CsvDialect(encoding, delimiter or separator_line[1], True)
     return CsvDialect(encoding, delimiter or _delimiter(path, sample, is_cut=is_cut))
@@ -80,6 +80,29 @@ def csv_dialect(path: Path, encoding: str | None = None, delimiter: str | None =
 def open_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = None) -> IO[str]:
     """Open a text file, which may be compressed with gzip."""
     return io.TextIOWrapper(_open_bytes(path), encoding=encoding, newline=newline)
+
+
+def read_records(
+    path: Path, lines: Iterable[str], delimiter: str, *, skipped: int = 0, strict: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a CSV file with the numbers of their last lines; empty lines are left out.
+
+    ``lines`` begin after the ``skipped`` first lines of the file. Raises RowsError for a wrong record.
+    """
+    # the limit of Python, for the whole process, is smaller than many documents
+    csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
+    reader = csv.reader(lines, strict=strict, delimiter=delimiter)
+    try:
+        for record in reader:
+            if record:
+                yield reader.line_num + skipped, record
+    except csv.Error as error:
+        raise RowsError(f"{path}, line {reader.line_num + skipped}: {error}") from error
+
+
+def marked_encoding(start: bytes) -> str | None:
+    """Return the encoding that the byte order mark of a file states; None if there is no mark."""
+    return next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
 
 
 def _open_bytes(path: Path) -> Any:
@@ -94,9 +117,9 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def _encoding(path: Path) -> str:
     start = next(_chunks(path), b"")[:4096]
-    for mark, encoding in _MARKS:
-        if start.startswith(mark):
-            return encoding
+    marked = marked_encoding(start)
+    if marked is not None:
+        return marked
     for position, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         if len(start) >= 4 and start[position::2].count(0) > 0.7 * (len(start) // 2):
             return encoding
@@ -133,7 +156,7 @@ def _is_western(path: Path) -> bool:
 
 
 def _delimiter(path: Path, sample: str, *, is_cut: bool) -> str:
-    sizes = {one: _field_counts(sample, one, is_cut=is_cut) for one in _DELIMITERS}
+    sizes = {one: _field_counts(sample, one, is_cut=is_cut) for one in DELIMITERS}
     candidates = {one: counts for one, counts in sizes.items() if counts and counts[0] > 1}
     regular = [one for one, counts in candidates.items() if set(counts) == {counts[0]}]
     if len(regular) > 1:

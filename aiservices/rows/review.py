@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
@@ -25,6 +24,7 @@ from output_parsers.types.records import EnvelopeNode
 from ..engine.probabilities import Adjustment
 from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..service.decisions import answers_of
+from .csv_files import DELIMITERS, SEPARATOR_LINE, marked_encoding, read_records
 from .fields import utf8_text
 from .outputs import is_formula
 from .row import Agreement, MappedMethod, Row, RowsError, content_id
@@ -238,8 +238,7 @@ def read_reviewed(path: Path, method: MappedMethod) -> dict[str, object]:
     Rows without an answer are skipped. All cells that cannot be read are reported together.
     """
     text, is_encoding_known = _text_of(path)
-    delimiter, records = _records(path, text)
-    _, names = next(records)
+    delimiter, names, records = _records(path, text)
     row_column, answer_column = names.index(_ROW), names.index(_REVIEWED)
     reader = _AnswerReader(method, decimal_separator="," if delimiter == ";" else ".")
     answers: dict[str, tuple[int, str]] = {}
@@ -292,52 +291,39 @@ def _text_of(path: Path) -> tuple[str, bool]:
         raise RowsError(f"{path} cannot be read: {error.strerror}") from error
     if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         raise RowsError(f"{path} is a workbook; save the sheet as a CSV file")
-    encoding = "utf-8-sig"
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"
-    elif b"\0" in data[:4]:
+    encoding = marked_encoding(data)
+    if encoding is None and b"\0" in data[:4]:  # the name of a column, in ASCII
         encoding = "utf-16-be" if b"\0" in data[:1] else "utf-16-le"
     try:
-        return data.decode(encoding), True
+        return data.decode(encoding or "utf-8-sig"), True
     except UnicodeDecodeError:
         return data.decode("cp1252", "replace"), False
 
 
-def _records(path: Path, text: str) -> tuple[str, Iterator[tuple[int, list[str]]]]:
-    """Return the delimiter of a review file, and its records with the numbers of their lines.
+def _records(path: Path, text: str) -> tuple[str, list[str], Iterator[tuple[int, list[str]]]]:
+    """Return the delimiter of a review file, the names of its columns, and the records with their lines.
 
-    The first record has the names of the columns, in the form of ``_plain_name``.
+    The names are in the form of ``_plain_name``.
     """
-    first, _, rest = text.partition("\n")
-    skipped = re.fullmatch(r"sep=(.)\r?", first) is not None  # a line for Excel
-    body = rest if skipped else text
-    for delimiter in ",;\t|":
-        records = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
+    separator_line = SEPARATOR_LINE.match(text)
+    body = text if separator_line is None else text[separator_line.end() :]
+    skipped = int(separator_line is not None)
+    for delimiter in DELIMITERS:
+        records = read_records(path, io.StringIO(body, newline=""), delimiter, skipped=skipped, strict=False)
         try:
-            names = [_plain_name(_unescaped(name)) for name in next(records, [])]
-        except csv.Error:
+            _, header = next(records, (0, []))
+        except RowsError:
             continue
+        names = [_plain_name(_unescaped(name)) for name in header]
         if _ROW not in names or _REVIEWED not in names:
             continue
         for name in (_ROW, _REVIEWED):
             if names.count(name) > 1:
                 raise RowsError(f"{path} has two columns {name}; remove one of them")
-        return delimiter, _numbered(path, names, records, int(skipped))
-    names = [_plain_name(name) for name in re.split("[,;\t|]", body.partition("\n")[0])]
+        return delimiter, names, records
+    names = [_plain_name(name) for name in re.split(f"[{DELIMITERS}]", body.partition("\n")[0])]
     missing = [name for name in (_ROW, _REVIEWED) if name not in names]
     raise _NoReviewError(f"{path} is not a file for review: it has no column {', '.join(missing)}")
-
-
-def _numbered(
-    path: Path, names: list[str], records: Iterator[list[str]], offset: int
-) -> Iterator[tuple[int, list[str]]]:
-    yield 1 + offset, names
-    lines: Any = records  # a reader, whose type has no name
-    try:
-        for record in records:
-            yield lines.line_num + offset, record
-    except csv.Error as error:
-        raise RowsError(f"{path}, line {lines.line_num + offset}: {error}") from error
 
 
 def _plain_name(name: str) -> str:

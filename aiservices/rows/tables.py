@@ -7,7 +7,6 @@ streams.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import sys
@@ -29,7 +28,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
-from .csv_files import USUAL, CsvDialect, csv_dialect, open_text
+from .csv_files import USUAL, CsvDialect, csv_dialect, open_text, read_records
 from .journal import temporary_folder
 from .row import JsonNumber, RowsError
 
@@ -84,20 +83,11 @@ class _CsvFiles:
 
     def _lines(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         """Yield the records of a file with the numbers of their last lines; empty lines are skipped."""
-        # the limit of Python, for the whole process, is smaller than many documents
-        csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
         dialect = self._dialect(path)
         with reading(str(path)), open_text(path, dialect.encoding, newline="") as file:
             if dialect.has_separator_line:
                 file.readline()
-            reader = csv.reader(file, strict=True, delimiter=dialect.delimiter)
-            try:
-                for record in reader:
-                    if record:
-                        yield reader.line_num + dialect.has_separator_line, record
-            except csv.Error as error:
-                line = reader.line_num + dialect.has_separator_line
-                raise RowsError(f"{path}, line {line}: {error}") from error
+            yield from read_records(path, file, dialect.delimiter, skipped=int(dialect.has_separator_line))
 
     def _header(self, path: Path) -> Header:
         lines = self._lines(path)

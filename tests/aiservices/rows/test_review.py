@@ -232,6 +232,14 @@ def test_letters_of_an_unknown_encoding_are_read_only_as_options(tmp_path: Path)
     assert len(read_reviewed(path, mapped(desk().is_spam))) == 1
 
 
+def test_a_file_for_review_may_have_long_documents(tmp_path: Path) -> None:
+    path = review_of(desk().is_spam, tmp_path, "a" * 200_000)
+    path.write_text(path.read_text("utf-8").replace(",0.6000,", ",0.6000,no"), "utf-8")
+    csv.field_size_limit(131_072)  # the limit of Python, which other tests may have changed
+    (answer,) = read_reviewed(path, mapped(desk().is_spam)).values()
+    assert getattr(answer, "value", None) is False
+
+
 def test_a_file_for_review_may_be_in_a_new_folder(tmp_path: Path) -> None:
     table, folder = [{"text": "a"}], tmp_path / "new"
     map_rows(desk().is_spam, table, review=folder / "review.csv", unsure_below=0.9).run()
