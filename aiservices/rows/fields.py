@@ -38,6 +38,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
+from pydantic import RootModel
 from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY, TypeParser, parser_for
@@ -291,7 +292,7 @@ class AnswerColumns:
         if self._items is None:
             yield self._named(values)
             return
-        for item in values.get(self._items.key) or [None]:
+        for item in _listed(values.get(self._items.key)) or [None]:
             parts = {} if item is None else self._items.values(item)
             yield self._named({**values, **{self._items.key_of(key): part for key, part in parts.items()}})
 
@@ -312,7 +313,7 @@ class AnswerColumns:
                 f"{', '.join(lists) or 'none'}"
             )
         of_item = _columns_of(item)
-        is_record = of_item.columns[0].key != "value" or len(of_item.columns) > 1
+        is_record = of_item.columns[0].node is not item
         items = _ItemValues(name, of_item._values)
         others = {column.name for column in self.columns if column is not chosen}
         new = []
@@ -348,6 +349,13 @@ def _item_of(node: Node[Any] | None) -> Node[Any] | None:
         members = [one for one in node.options if not isinstance(one, NoneNode)]
         return _item_of(members[0]) if len(members) == 1 else None
     return node.item if isinstance(node, ListNode) else None
+
+
+def _listed(value: Any) -> Any:
+    """Return the list in a value, which may be a pydantic RootModel of one."""
+    while isinstance(value, RootModel):
+        value = value.root
+    return value
 
 
 def answer_columns(answer_type: Any) -> AnswerColumns:

@@ -15,7 +15,7 @@ import polars
 import pyarrow
 import pyarrow.parquet
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from aiservices import (
     BadRequestError,
@@ -53,6 +53,18 @@ class Nested:
     pair: Pair | None = None
 
 
+class Score(BaseModel):
+    value: int
+
+
+class Scores(RootModel[list[Score]]):
+    pass
+
+
+class Scored(BaseModel):
+    scores: Scores
+
+
 class Desk(Protocol):
     @user_message("{{text}}")
     def invoice(self, text: str) -> Invoice: ...
@@ -65,6 +77,12 @@ class Desk(Protocol):
 
     @user_message("{{text}}")
     def nested(self, text: str) -> Nested: ...
+
+    @user_message("{{text}}")
+    def scored(self, text: str) -> Scored: ...
+
+    @user_message("{{text}}")
+    def scores(self, text: str) -> Scores: ...
 
 
 INVOICES = [
@@ -146,6 +164,14 @@ def test_lists_of_values_and_optional_lists_are_exploded() -> None:
     assert made.column("value").to_pylist() == [1, 2, None, None]
     made = map_rows(desk().nested, {"text": ['{"words": ["x"]}']}, explode="words").dataframe()
     assert made.column("words").to_pylist() == ["x"]
+
+
+def test_a_list_may_be_a_root_model_whose_items_have_one_field() -> None:
+    text = '{"scores": [{"value": 1}, {"value": 2}]}'
+    made = map_rows(desk().scored, {"text": [text]}, explode="scores").dataframe()
+    assert columns_of(made, "value") == [(1,), (2,)]
+    made = map_rows(desk().scores, {"text": ['[{"value": 1}, {"value": 2}]']}, explode="value").dataframe()
+    assert columns_of(made, "value") == [(1,), (2,)]
 
 
 def test_explode_names_a_list_of_the_answer() -> None:
