@@ -603,6 +603,12 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
     def parts(self) -> tuple[Node[Any], ...]:
         return (self._text, self._record)
 
+    def parts_of(self, data: Json) -> dict[Any, Node[Any]]:
+        record = self._record
+        while isinstance(record, WrapperNode):
+            record = record.inner
+        return record.parts_of(data)
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         fields = followed({"$defs": definitions.schemas}, self._record.schema(definitions))
         response = {"type": "string", "description": _RESPONSE_DESCRIPTION}

@@ -797,17 +797,23 @@ class _Copies:
     """
 
     def __init__(self, url: str) -> None:
-        protocol = url.partition("://")[0]
-        fsspec = import_extra("fsspec", "tables", f"a table at {protocol}://")
+        protocol = url.partition("://")[0].lower()
+        is_web = protocol in ("http", "https")
+        fsspec = None if is_web else import_extra("fsspec", "tables", f"a table at {protocol}://")
         folder = temporary_folder(self)
         try:
+            if fsspec is None:
+                name = PurePosixPath(unquote(urlsplit(url).path)).name
+                self.paths = [folder / (name or "table")]
+                _download(url, self.paths[0])
+                return
             system, path = fsspec.core.url_to_fs(url)
             names = sorted(self._names(system, path))
             if not names:
                 raise FileNotFoundError(f"there are no files at {url}")
-            self.paths = [folder / f"{number}-{_file_name(name)}" for number, name in enumerate(names)]
-            for path, copy in zip(names, self.paths, strict=True):
-                system.get_file(path, str(copy))
+            self.paths = [folder / f"{index}-{PurePosixPath(name).name}" for index, name in enumerate(names)]
+            for name, copy in zip(names, self.paths, strict=True):
+                system.get_file(name, str(copy))
         except ImportError as error:  # of the protocol
             raise _wrong("table", f"{url} cannot be read: {error}") from error
         except Exception as error:  # each protocol has its own errors
@@ -816,8 +822,6 @@ class _Copies:
     @staticmethod
     def _names(system: Any, path: str) -> list[str]:
         """List the files at a path, in a folder, or of a pattern."""
-        if path.startswith(("http://", "https://")):
-            return [path]
         if any(character in path for character in "*?["):
             return [name for name in system.glob(path) if not system.isdir(name)]
         if not system.isdir(path):
@@ -827,9 +831,13 @@ class _Copies:
         return [name for name in files if PurePosixPath(name).name[:1] not in ("", ".", "_")]
 
 
-def _file_name(name: str) -> str:
-    path = urlsplit(name).path if name.startswith(("http://", "https://")) else name
-    return PurePosixPath(unquote(path) if "://" in name else path).name
+def _download(url: str, path: Path) -> None:
+    import httpx2
+
+    with httpx2.stream("GET", url, follow_redirects=True) as response, path.open("wb") as file:
+        response.raise_for_status()
+        for part in response.iter_bytes():
+            file.write(part)
 
 
 def _paths(source: str | PathLike[str]) -> list[Path]:

@@ -202,7 +202,7 @@ def test_copies_of_a_url_are_deleted_with_the_rows(server: str, tmp_path: Path) 
 
 def test_what_is_not_at_a_url_is_an_error(server: str) -> None:
     for url, expected in (
-        (f"{server}/none.csv", "none.csv cannot be read: FileNotFoundError"),
+        (f"{server}/none.csv", "none.csv cannot be read: HTTPStatusError: Client error '404 File not found'"),
         ("http://127.0.0.1:9/t.csv", "http://127.0.0.1:9/t.csv cannot be read: "),
         ("unknown://x/t.csv", "unknown://x/t.csv cannot be read: ValueError: Protocol not known: unknown"),
         (f"{server}/t.txt", "cannot be read"),
