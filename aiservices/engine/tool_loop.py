@@ -459,23 +459,28 @@ def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Inv
     raise ToolLimitError(message, call=calls[0])
 
 
-def _beyond_limit(tool: Tool, calls: Sequence[ToolCall], limit: int, state: CallState) -> ToolRun | None:
+def _beyond_limit(tool: Tool | None, calls: Sequence[ToolCall], state: CallState) -> ToolRun | None:
     """Return a failed ToolRun if the tool of the last call was called too often, else None."""
+    if tool is None or tool.max_calls is None:
+        return None
     *earlier, call = calls
     count = sum(isinstance(one, ToolMessage) and one.name == call.name for one in state.tool_messages)
     count += sum(one.name == call.name for one in earlier)
-    if count < limit:
+    if count < tool.max_calls:
         return None
-    text = f"The limit of {counted(limit, 'call')} of {tool.name} is reached. Continue without it."
+    text = f"The limit of {counted(tool.max_calls, 'call')} of {tool.name} is reached. Continue without it."
     return ToolRun(call, None, None, text, ToolLimitError(text, call=call), 0.0)
 
 
-def _repeated_call(calls: Sequence[ToolCall], limit: int, invocation: Invocation) -> ToolRun | None:
+def _repeated_call(calls: Sequence[ToolCall], limit: int | None, invocation: Invocation) -> ToolRun | None:
     """Return a failed ToolRun if the last call was made ``limit`` times before with the same arguments.
 
-    Raises ToolLimitError if the model was told so before.
+    A call for which the program waited was checked before. Raises ToolLimitError if the model was told so
+    before.
     """
     *earlier, call = calls
+    if limit is None or invocation.approvals.get(call.id) is not None:
+        return None
     rounds = (one.tool_calls for one in invocation.state.tool_messages[:-1] if isinstance(one, AiMessage))
     made = [other for calls in rounds for other in calls] + earlier
     key = _call_key(call)
@@ -549,14 +554,11 @@ def _prepare(
     """
     call, tools = calls[index], toolbox.tools
     decision, tool = invocation.approvals.get(call.id), tools.get(call.name)
-    if tool is not None and tool.max_calls is not None:
-        refused = _beyond_limit(tool, calls[: index + 1], tool.max_calls, invocation.state)
-        if refused is not None:
-            return refused
-    if toolbox.limits.repeated is not None and decision is None:
-        refused = _repeated_call(calls[: index + 1], toolbox.limits.repeated, invocation)
-        if refused is not None:
-            return refused
+    calls_so_far = calls[: index + 1]
+    refused = _beyond_limit(tool, calls_so_far, invocation.state)
+    refused = refused or _repeated_call(calls_so_far, toolbox.limits.repeated, invocation)
+    if refused is not None:
+        return refused
     if isinstance(decision, ExternalResult) or (tool is not None and tool.external and decision is True):
         check_external_call(call, toolbox, decision, invocation.plan.qualname)
     if decision is not None and decision is not True:

@@ -224,24 +224,9 @@ def _problems(setting: str, value: object) -> Iterator[str]:
     }
     if value is None and setting not in ("tool_limits", "tool_errors", *_SEQUENCES):
         return
-    kind, expected = type(value).__name__, classes.get(setting)
+    kind, expected = type(value).__name__, classes.get(setting) or _rare_class(setting)
     if expected is not None and not isinstance(value, expected):
         yield f"{setting} has the type {kind}; pass {_with_article(expected.__name__)}"
-    elif setting == "limits":
-        from ..models.limits import Limits
-
-        if not isinstance(value, Limits):
-            yield f"limits has the type {kind}; pass a Limits"
-    elif setting == "media":
-        from ..models.media_policy import MediaPolicy
-
-        if not isinstance(value, MediaPolicy):
-            yield f"media has the type {kind}; pass a MediaPolicy"
-    elif setting == "cache":
-        from ..engine.response_cache import ResponseCache
-
-        if not isinstance(value, ResponseCache):
-            yield f"cache has the type {kind}; pass a ResponseCache"
     elif setting == "transform":
         problem = call_problem(value, "request", may_take_invocation=True)
         if problem is not None:
@@ -266,6 +251,23 @@ def _problems(setting: str, value: object) -> Iterator[str]:
         yield f"{setting} has the type {kind}; put it into a list"
     elif setting in _SEQUENCES and isinstance(value, Sequence):
         yield from _item_problems(setting, value)
+
+
+def _rare_class(setting: str) -> type | None:
+    """Return the class of a setting that few services have, and whose module is imported only for them."""
+    if setting == "limits":
+        from ..models.limits import Limits
+
+        return Limits
+    if setting == "media":
+        from ..models.media_policy import MediaPolicy
+
+        return MediaPolicy
+    if setting == "cache":
+        from ..engine.response_cache import ResponseCache
+
+        return ResponseCache
+    return None
 
 
 def _with_article(name: str) -> str:
