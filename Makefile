@@ -15,7 +15,7 @@ debian = { [ "$$(id -u)" = 0 ] && { $(install) || { apt-get update --quiet=2 && 
 	|| echo "$(1) is not installed: the tests that run it are skipped"
 
 .PHONY: demo test test-all test-slow test-engines test-peers test-pythons fast-tests lint check model parts docs \
-	bench clean
+	dist bench clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python -m samples.tour --yes $(DEMO_MODEL)
@@ -89,6 +89,11 @@ parts:
 
 docs: $(VENV)/.dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+# The wheel and the source distribution, into dist/.
+dist: $(VENV)/.dev
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks

@@ -20,6 +20,7 @@ from aiservices import (
 )
 
 PERSON = '{"first_name": "John", "last_name": "Doe", "birth_date": "1968-07-04"}'
+JANE = '{"first_name": "Jane", "last_name": "Roe", "birth_date": "1970-05-05"}'
 ANN = '{"name": "Ann", "age": 31}'
 OLD = '{"name": "Ann", "age": "old"}'
 ROME = '{"name": "Rome", "population": 2748109, "sights": ["Colosseum", "Pantheon"]}'
@@ -78,7 +79,7 @@ def down() -> ModelServerError:
 
 
 REPLIES: Mapping[str, Sequence[Reply]] = {
-    "README.md": [PERSON],
+    "README.md": [PERSON, JANE, PERSON, JANE],
     "index.md": [PERSON],
     "errors.md": [],
     "tutorial.md": [

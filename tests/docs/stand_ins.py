@@ -32,7 +32,9 @@ def provide_for(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Non
         monkeypatch.delitem(REGISTERED, provider)
         monkeypatch.setitem(PRESETS, provider, PRESETS["vllm"])
         monkeypatch.delitem(PRESETS, provider)
-    if page == "how-to/files.md":
+    if page == "README.md":
+        (folder / "letters.csv").write_text("letter\nI am John.\nI am Jane.\n", "utf-8")
+    elif page == "how-to/files.md":
         (folder / "receipt.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     elif page == "how-to/retrieval.md":
         for module in ("numpy", "semantic_text_splitter", "bm25s"):

@@ -162,7 +162,7 @@ def kinds_of(error: type[Exception]) -> set[type[Exception]]:
 def test_a_call_of_the_first_example_sends_its_prompt(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (request,) = run_with_replies("README.md", monkeypatch, tmp_path).requests
+    request = run_with_replies("README.md", monkeypatch, tmp_path).requests[0]
     assert request.messages[0].text.startswith(
         "Extract the person from this text.\n\nText: John Doe was born on the fourth of July 1968."
     )

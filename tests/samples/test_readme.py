@@ -1,11 +1,14 @@
-"""The README fits on a screen, links in documents work, and docs/architecture.md names existing files."""
+"""The README is short, links in documents work, and docs/architecture.md names existing files."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
+
+import yaml
 
 from aiservices import ScriptedChatModel, create, user_message
 
@@ -16,16 +19,20 @@ DOCUMENTS = sorted(
 )
 
 
-def test_the_readme_fits_on_a_screen_with_one_example_and_its_output() -> None:
-    assert len(README.splitlines()) <= 65
-    assert re.findall(r"^```(\w+)$", README, re.MULTILINE) == ["console", "python", "text"]
+def test_the_readme_is_short_and_shows_the_output_of_its_programs() -> None:
+    assert len(README.splitlines()) <= 90
+    assert re.findall(r"^```(\w+)$", README, re.MULTILINE) == ["console", *["python", "text"] * 2]
+
+
+def test_the_readme_does_not_claim_that_the_package_is_published() -> None:
+    assert re.findall(r"pypi\.org|badge|on PyPI", README) == []
 
 
 def test_the_figures_in_the_readme_are_in_the_benchmark_results() -> None:
-    section = README.partition("The time that the library itself needs")[2].partition("\n\n`make demo`")[0]
+    section = README.partition("**Little overhead.**")[2].partition("\n\n")[0]
     figures = re.findall(r"\b\d\.\d+\b", section)
     results = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
-    assert len(figures) >= 3
+    assert len(figures) == 2
     assert [figure for figure in figures if f"| {figure} |" not in results] == []
 
 
@@ -64,3 +71,21 @@ def test_the_architecture_page_names_existing_files() -> None:
     named = re.findall(r"`((?:aiservices|output_parsers|samples|tests|benchmarks)/[\w/.]*)`", text)
     assert len(named) > 10
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_workflows_run_make_targets_and_pin_their_actions() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text("utf-8")
+        for target in re.findall(r"run: (.+)", text):
+            name = target.removeprefix("make ")
+            assert re.search(rf"^{name}:", makefile, re.MULTILINE), f"{path.name}: {target}"
+        actions = re.findall(r"uses: (\S+)", text)
+        assert actions
+        assert [one for one in actions if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
