@@ -14,8 +14,8 @@ from .engine.effects import (
     Run,
     Sleep,
     StreamPolicy,
-    map_effects,
 )
+from .engine.flows import map_effects
 from .engine.interceptor import Interceptor, Proceed
 from .engine.plan import CallState, Invocation, RequestHook
 from .engine.results import Answer

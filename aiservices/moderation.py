@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from .engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
+from .engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run
+from .engine.flows import map_effects
 from .engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from .engine.plan import Invocation
 from .engine.results import Answer

@@ -16,7 +16,9 @@ from output_parsers.types.node import OutputParser
 
 from .engine.approval import Approvals, SuspendedCall, resumed_invocation
 from .engine.budget import Budget
-from .engine.effects import Effect, Emit, Flow, arun, map_effects, run, without_streaming
+from .engine.drivers import arun, run
+from .engine.effects import Effect, Emit, Flow
+from .engine.flows import map_effects, without_streaming
 from .engine.interceptor import Interceptor, attributes_of
 from .engine.model_route import ModelRoute
 from .engine.output_format import FewShotExample

@@ -38,7 +38,9 @@ from typing_extensions import TypeForm
 from output_parsers.types.target import type_name
 
 from .engine.budget import Budget
-from .engine.effects import Emit, Flow, Run, arun, astream, hold_back, run, stream
+from .engine.drivers import arun, astream, run, stream
+from .engine.effects import Emit, Flow, Run
+from .engine.flows import hold_back
 from .engine.interceptor import Interceptor
 from .engine.pipeline import Pipeline
 from .engine.plan import CallState, Invocation

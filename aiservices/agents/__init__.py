@@ -27,7 +27,9 @@ from output_parsers.types.target import Target, type_name
 
 from ..engine.approval import ApprovalRequiredError, Approvals, SuspendedCall
 from ..engine.budget import Budget
-from ..engine.effects import CallModel, Effect, Emit, Flow, Run, arun, map_effects, run
+from ..engine.drivers import arun, run
+from ..engine.effects import CallModel, Effect, Emit, Flow, Run
+from ..engine.flows import map_effects
 from ..engine.interceptor import Interceptor, InterceptorKind, Proceed, attributes_of
 from ..engine.pipeline import Pipeline
 from ..engine.plan import CallPlan, CallState, Invocation

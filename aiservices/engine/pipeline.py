@@ -30,7 +30,8 @@ from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .approval import ApprovalRequiredError
 from .budget import check_listeners
-from .effects import Effect, Emit, Flow, Run, map_effects, with_deadline
+from .effects import Effect, Emit, Flow, Run
+from .flows import map_effects, with_deadline
 from .interceptor import Interceptor, Proceed, attributes_of
 from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation, RunningCall

@@ -82,6 +82,7 @@ def request_model(
             account.add_request()
         loop.started_at = time.monotonic()
         try:
+            # The driver (drivers.py) sends it, unless an interceptor answers it (map_effects in flows.py).
             reply: ChatReply = yield CallModel(loop.route.model, prepared, policy)
         except ModelError as error:
             yield from loop.after_error(error)

@@ -28,7 +28,8 @@ from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
 from ..models.requests import ChatRequest, request_hash
 from ..models.sqlite_file import SqliteFile
 from ..models.wrapper import FlowChatModel, RequestFlow
-from .effects import CallModel, Effect, Flow, Gather, Outcome, Run, map_effects
+from .effects import CallModel, Effect, Flow, Gather, Outcome, Run
+from .flows import map_effects
 from .interceptor import BaseInterceptor, InterceptorKind, Proceed
 from .plan import Invocation
 from .results import Answer

@@ -27,7 +27,8 @@ from ..models.errors import (
 from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta, ToolCall
 from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
-from .effects import Flow, astream, stream
+from .drivers import astream, stream
+from .effects import Flow
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
 from .results import Answer, Result

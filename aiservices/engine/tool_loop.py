@@ -59,14 +59,7 @@ from .approval import (
     waiting_calls,
     with_resumption,
 )
-from .effects import (
-    EarlyFlows,
-    Emit,
-    Flow,
-    GatherFlows,
-    Run,
-    RunningFlows,
-)
+from .effects import EarlyFlows, Emit, Flow, GatherFlows, Run, RunningFlows
 from .output_format import OutputFormat
 from .plan import CallState, Invocation
 from .request_loop import ModelResponse, request_model

@@ -15,7 +15,8 @@ from output_parsers.result.reading import Leniency, Reading, dump_json, strict_e
 from output_parsers.types.node import CustomNode
 from output_parsers.types.records import EnvelopeNode
 
-from ..engine.effects import CallModel, Effect, Flow, map_effects, without_streaming
+from ..engine.effects import CallModel, Effect, Flow
+from ..engine.flows import map_effects, without_streaming
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.output_format import OutputFormat
 from ..engine.plan import Invocation

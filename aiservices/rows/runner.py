@@ -20,25 +20,15 @@ from threading import Event
 from typing import Any, NamedTuple, Protocol
 
 from ..engine.budget import Budget, SharedBudget, active_accounts, using_accounts
-from ..engine.effects import (
-    CallModel,
-    Effect,
-    Emit,
-    Flow,
-    Gather,
-    Outcome,
-    ReplyBlocked,
-    Run,
-    Sleep,
-    TimeLimit,
-    arun,
-    map_effects,
-)
+from ..engine.drivers import arun
+from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Outcome, ReplyBlocked, Run, Sleep
+from ..engine.flows import map_effects
 from ..engine.interceptor import attributes_of
 from ..engine.pipeline import GLOBAL_INTERCEPTORS
 from ..engine.plan import Invocation
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Answer, Result
+from ..engine.time_limit import TimeLimit
 from ..models.base import ChatModel, unwrap_model
 from ..models.errors import (
     Attempt,

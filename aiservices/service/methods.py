@@ -15,7 +15,9 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, get_origin, o
 
 from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
-from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
+from ..engine.drivers import arun, astream, run, stream
+from ..engine.effects import Emit, Flow
+from ..engine.flows import hold_back
 from ..engine.interceptor import Interceptor, attributes_of, interceptor_order_problems
 from ..engine.model_route import ModelRoute
 from ..engine.output_format import OutputFormat

@@ -20,7 +20,8 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 from output_parsers import Decision
 
-from ..engine.effects import Flow, Gather, Run, arun, run
+from ..engine.drivers import arun, run
+from ..engine.effects import Flow, Gather, Run
 from ..engine.probabilities import Calibration, CalibrationEntry, PossibleAnswers
 from ..engine.results import Answer, Result
 from ..engine.streams import AsyncStream, Stream

@@ -21,7 +21,8 @@ from opentelemetry import context as otel_context, metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
 from ...engine.approval import ApprovalRequiredError
-from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep, map_effects
+from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep
+from ...engine.flows import map_effects
 from ...engine.interceptor import BaseInterceptor, Interceptor, Proceed
 from ...engine.pipeline import GLOBAL_INTERCEPTORS
 from ...engine.plan import Invocation

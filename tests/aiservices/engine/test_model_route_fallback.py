@@ -299,7 +299,7 @@ def waits_of(monkeypatch: pytest.MonkeyPatch, *members: ChatModel, **budget: Any
     """Return the waits in seconds until a member answers or no member can be asked any more."""
     waits: list[float] = []
     clock = time.monotonic
-    monkeypatch.setattr("aiservices.engine.effects.time.sleep", waits.append)
+    monkeypatch.setattr("aiservices.engine.drivers.time.sleep", waits.append)
     monkeypatch.setattr("aiservices.engine.request_loop.time.monotonic", lambda: clock() + sum(waits))
     try:
         people(*members, **budget).person("x")

@@ -340,7 +340,7 @@ def test_another_error_is_raised_unchanged() -> None:
 
 def test_the_requested_wait_of_the_provider_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("aiservices.engine.effects.time.sleep", waits.append)
+    monkeypatch.setattr("aiservices.engine.drivers.time.sleep", waits.append)
     model = ScriptedChatModel([RateLimitError("429", retryable=True, retry_after=12.5), "hi"])
     create(Chat, model).chat("x")
     assert waits == [12.5]

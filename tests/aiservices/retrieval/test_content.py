@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiservices import DefinitionError
-from aiservices.engine.effects import arun, run
+from aiservices.engine.drivers import arun, run
 from aiservices.retrieval import Content, Injection, Query, ReciprocalRankFusion, ReRank, contents_of
 
 A, B, C = (Content(name * 3, name) for name in "abc")

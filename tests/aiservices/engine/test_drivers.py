@@ -19,7 +19,8 @@ from aiservices import (
     ReplyDelta,
     ScriptedChatModel,
 )
-from aiservices.engine.effects import ReplyBlocked, arun, astream, run, stream
+from aiservices.engine.drivers import arun, astream, run, stream
+from aiservices.engine.effects import ReplyBlocked
 from aiservices.interceptors import (
     CallModel,
     Emit,
