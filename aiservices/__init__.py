@@ -32,6 +32,7 @@ _NAMES = {
         "Coercion Decision Description Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError "
         "ParserFactory ParserRegistry Problem Reading Scale Target UnsupportedTypeError ValidatorError"
     ),
+    ".documents.document": "Document",
     ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",
     ".engine.budget": "Budget Price SharedBudget",
     ".engine.pipeline": "InnerCalls Listener",

@@ -19,6 +19,7 @@ from output_parsers import (
     ValidatorError as ValidatorError,
 )
 
+from .documents.document import Document as Document
 from .engine.approval import (
     AlreadyResumedError as AlreadyResumedError,
     ApprovalRequiredError as ApprovalRequiredError,

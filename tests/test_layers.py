@@ -15,9 +15,10 @@ ROOT = Path(__file__).parents[1]
 PARSERS = """lazy_regex backslashes result json prose types parser json_schema profiles strict lint streaming
 text tool_calls"""
 SERVICES = """atomic_file spaceless_scripts models models/http models/openai models/providers models/local
-models/registry models/fallback models/limits lazy_names interface tools engine
-interceptors memory/stores memory service structured guardrails moderation retrieval skills synthesis agents
-prices call_log remote testing integrations page rows"""
+models/registry models/fallback models/limits lazy_names
+documents/pages documents/files documents/document interface tools engine
+interceptors memory/stores memory service structured guardrails moderation retrieval documents skills
+synthesis agents prices call_log remote testing integrations page rows"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]
 LAYERS += [f"aiservices/{name}" for name in SERVICES.split()] + ["aiservices"]
 LAYERS += ["aiservices/cli", "aiservices/__main__"]

@@ -17,6 +17,7 @@ import pytest
 
 import aiservices
 import aiservices.agents
+import aiservices.documents
 import aiservices.guardrails
 import aiservices.integrations.mcp
 import aiservices.interceptors
@@ -36,6 +37,7 @@ PACKAGES: tuple[types.ModuleType, ...] = (
     output_parsers.tool_calls,
     aiservices,
     aiservices.agents,
+    aiservices.documents,
     aiservices.guardrails,
     aiservices.integrations.mcp,
     aiservices.interceptors,

@@ -16,8 +16,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic_core import to_json
+
 from output_parsers.result.errors import OutputParsingError, shorten
 
+from ..documents.document import Document, to_json_data
 from ..interface.parameters import Parameter, Role
 from ..interface.templates import field_names, record_prompt, render_value
 from ..models.media import Audio, File, Image
@@ -95,7 +98,7 @@ def read_cells(cells: Mapping[str, str], method: Method) -> tuple[dict[str, Any]
         text = cells.get(argument.name, "")
         if not text and not argument.required:
             continue
-        is_path = argument.role is Role.MEDIA and text.startswith("@")
+        is_path = (argument.role is Role.MEDIA or argument.takes_document) and text.startswith("@")
         try:
             raw_value = _load_value(text, is_json=False) if is_path else _RawValue(text, False)
         except OSError as error:
@@ -186,6 +189,9 @@ def _json_readings(argument: Argument, raw_value: _RawValue) -> tuple[str, str]:
     if argument.role is Role.MEDIA and not raw_value.is_json:
         record = _media_json(raw_value)
         return record, record
+    if argument.takes_document and raw_value.path is not None and not raw_value.is_json:
+        record = to_json(to_json_data(Document.open(raw_value.path))).decode()
+        return record, record
     if not raw_value.is_text:
         raise ValueError(f"{raw_value.path} is not UTF-8 text")
     if raw_value.is_json:
@@ -236,6 +242,8 @@ def _missing_arguments(method: Method, raw_values: Mapping[str, object]) -> list
 
 
 def _value_syntax(argument: Argument) -> str:
+    if argument.takes_document:
+        return "@PATH or text"
     return "@PATH or URL" if argument.role is Role.MEDIA else argument.codec.name
 
 

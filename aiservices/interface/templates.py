@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from enum import Enum
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
@@ -23,6 +24,7 @@ from pydantic import BaseModel, RootModel
 
 from output_parsers.types.constraints import SECRETS
 
+from ..documents.document import Document
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.media import Media
 from ..models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
@@ -287,6 +289,7 @@ def render_value(value: object) -> str:
     - Dates and times in ISO 8601. Enum members by their value if it is text, else by their name.
     - Structured prompts by their template; lists of them as paragraphs.
     - Messages as lines with their role, such as ``user: Hello``.
+    - A document as its text; a list of documents in tags with their names.
     - Lists, tuples and sets of other such values separated by commas; sets sorted.
     - Other records, dicts, and lists of them as JSON. Inside JSON, what JSON cannot express is written as
       text by these rules.
@@ -388,6 +391,8 @@ def _render_list(values: Iterable[object]) -> str:
     items = list(values)
     if items and all(isinstance(item, _MESSAGES) for item in items):
         return "\n".join(map(render_value, items))
+    if items and all(isinstance(item, Document) for item in items):
+        return "\n\n".join(map(_render_document, items))
     is_prompt_list = any(structured_prompt_of(cls) is not None for cls in set(map(type, items)))
     if not is_prompt_list and any(_is_record(item) or isinstance(item, _LISTS) for item in items):
         return _to_json(items)
@@ -395,6 +400,11 @@ def _render_list(values: Iterable[object]) -> str:
     if isinstance(values, (set, frozenset)):
         texts.sort()  # a set has no order; sorted, the same set gives the same prompt in each process
     return ("\n\n" if is_prompt_list else ", ").join(texts)
+
+
+def _render_document(document: Any) -> str:
+    name = f' name="{escape(document.name)}"' if document.name else ""
+    return f"<document{name}>\n{document.text}\n</document>"
 
 
 def _to_json(value: object) -> str:

@@ -38,6 +38,7 @@ from output_parsers.types.node import JsonSchema
 from output_parsers.types.records import EnvelopeNode
 from output_parsers.types.target import Description, Target, type_arguments_by_class, type_name
 
+from ..documents.document import Document
 from ..engine.streams import AttemptStarted, Completed, FieldCompleted
 from ..interface.decorators import declaration_of, enclosing_names, is_stub, methods_of
 from ..interface.parameters import Parameter, Role, parameter_docs, summary_of
@@ -83,6 +84,7 @@ class Argument(NamedTuple):
         codec: The codec of the type; for ``*args``, the codec of a list of that type.
         required: True if the parameter has no default.
         variadic: True for ``*args``.
+        takes_document: True if it is a Document, or a list of documents.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Argument(NamedTuple):
     codec: JsonCodec[Any]
     required: bool
     variadic: bool
+    takes_document: bool = False
 
     @property
     def query_parameters(self) -> tuple[QueryParameter, ...] | None:
@@ -482,7 +485,9 @@ def _argument(
             tp = Annotated[tp, Field(min_length=1, pattern=r"[^\s\x1c-\x1f]")]  # not blank
         codec = codec_for(tp, registry, namespace)
     required = declaration.default is declaration.empty and not variadic
-    return Argument(name, type_name(declared), parameter.role, codec, required, variadic), tp
+    takes_document = Document in parameter.parts
+    argument = Argument(name, type_name(declared), parameter.role, codec, required, variadic, takes_document)
+    return argument, tp
 
 
 # The codec of the messages refuses system messages. Dicts would become messages later, in the service.

@@ -28,6 +28,7 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
 
+from ..documents.document import Document
 from ..engine.plan import CallPlan
 from ..engine.results import Result
 from ..interface.parameters import Parameter, Role
@@ -539,6 +540,8 @@ def _bytes_of(value: object) -> bytes:
 def _plain(value: object) -> object:
     if isinstance(value, Media):
         return [value.url, value.media_type, value.base64]
+    if isinstance(value, Document):
+        return [value.name, value.text]
     if isinstance(value, PurePath):
         return str(value)
     if type(value).__name__ == "UnsetType":  # of msgspec
@@ -573,7 +576,8 @@ class _CellReader:
     def __init__(self, parameter: Parameter, codec: JsonCodec[Any], *, text_only: bool) -> None:
         self._codec = codec
         self._name = type_name(parameter.hint)
-        self._is_text = str in parameter.types
+        self._is_text = not {str, Document}.isdisjoint(parameter.types)
+        self._is_document = Document in parameter.types
         self._text_only = text_only
         self._is_bool = bool in parameter.types
         self._records = tuple(one for one in parameter.types if isinstance(one, type) and _is_record(one))
@@ -596,6 +600,8 @@ class _CellReader:
             return value
         if self._is_missing(value):
             return self._null()
+        if self._is_document and isinstance(value, PurePath):
+            return Document.open(value)
         if isinstance(value, self._records) or self._has_type(value):
             return value
         return self._converted(value)

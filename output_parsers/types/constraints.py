@@ -123,7 +123,11 @@ class PydanticNode(Node[object]):
         return str(data) if is_rounded and self._is_decimal else plain
 
     def write(self, value: object) -> Json:
-        return json.dumps(self._validator.write(value)) if self._is_json else super().write(value)
+        if self._is_json:
+            return json.dumps(self._validator.write(value))
+        if hasattr(type(value), "__get_pydantic_core_schema__"):  # only the class knows its JSON
+            return self._validator.write(value)
+        return super().write(value)
 
     @cached_property
     def _json_reader(self) -> JsonReader:

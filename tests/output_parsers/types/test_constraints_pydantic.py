@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AnyUrl, BaseModel, BeforeValidator, EmailStr, HttpUrl, Json, PlainValidator, SecretStr
 from pydantic.types import Base64Bytes
+from pydantic_core import CoreSchema, core_schema
 
 from output_parsers import OutputParsingError, Reading, UnsupportedTypeError, parse, parser_for, read
 
@@ -147,3 +148,30 @@ def test_a_type_whose_package_is_missing_is_reported_as_such(monkeypatch: pytest
         "no parser reads EmailStr (in list[EmailStr]): email-validator is not installed; tried: pydantic. "
         "Use a type that one of them reads, or add a ParserFactory for it"
     )
+
+
+class Celsius:
+    """A class of the user that pydantic knows only by its hook."""
+
+    def __init__(self, degrees: float) -> None:
+        self.degrees = degrees
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Celsius) and self.degrees == other.degrees
+
+    def __str__(self) -> str:
+        return "warm"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(
+            cls,
+            core_schema.float_schema(),
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda one: one.degrees),
+        )
+
+
+def test_a_class_with_a_hook_of_pydantic_is_written_as_the_hook_says() -> None:
+    parser = parser_for(Celsius)
+    assert parser.write(Celsius(21.5)) == "21.5"
+    assert parser.parse("21.5") == Celsius(21.5)

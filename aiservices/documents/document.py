@@ -1,0 +1,174 @@
+"""Documents: texts with names and, if they have any, with pages and the places of characters."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode, b64encode
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic_core import CoreSchema, core_schema
+
+from .pages import Box, Page
+
+
+class Document:
+    """A text that methods take as an argument, for example to extract values from it.
+
+    In prompts, ``{{document}}`` is the text. A list of documents is shown with their names. Two documents are
+    equal if their texts, names and pages are. Documents cannot be changed.
+
+    Args:
+        text: The text. Indices into it are Python string indices.
+        name: The name, such as that of the file.
+        pages: The pages in their order, if the document has any.
+
+    Attributes:
+        text: The text.
+        name: The name; "" if there is none.
+        pages: The pages; empty if there are none.
+    """
+
+    __slots__ = ("name", "pages", "text")
+
+    text: str
+    name: str
+    pages: tuple[Page, ...]
+
+    def __init__(self, text: str, name: str = "", pages: Iterable[Page] = ()) -> None:
+        for field, value in (("text", text), ("name", name)):
+            if not isinstance(value, str):
+                raise TypeError(f"the {field} of a Document is {type(value).__name__}; pass a str")
+        pages = tuple(pages)
+        position = 0
+        for number, page in enumerate(pages, 1):
+            if page.start < position or page.end > len(text):
+                raise ValueError(
+                    f"page {number} is from {page.start} to {page.end}; it must be after the page before "
+                    f"({position}) and inside of the text ({len(text)} characters)"
+                )
+            position = page.end
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "pages", pages)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, name: str | None = None) -> Document:
+        """Read a document from a file.
+
+        Args:
+            path: The path of the file.
+            name: The name of the document, by default that of the file.
+        """
+        from .files import read_file  # most programs read no files
+
+        text, pages = read_file(path)
+        return cls(text, Path(path).name if name is None else name, pages)
+
+    def page_at(self, index: int) -> int | None:
+        """Return the number of the page with a character, counted from 1; None if there are no pages.
+
+        Characters between two pages belong to the first of them. Raises IndexError outside of the text.
+        """
+        if not 0 <= index <= len(self.text):
+            raise IndexError(f"the text has {len(self.text)} characters; there is none at {index}")
+        if not self.pages:
+            return None
+        return max(bisect_right(self.pages, index, key=lambda page: page.start), 1)
+
+    def boxes(self, start: int, end: int) -> tuple[Box, ...]:
+        """Return where the text from one index to another is on the pages: a box for each line.
+
+        Empty if the places of characters are unknown, as in all documents that are not PDFs.
+        """
+        if start >= end or not self.pages:
+            return ()
+        first, last = self.page_at(start) or 1, self.page_at(end - 1) or 1
+        return tuple([box for n in range(first, last + 1) for box in self.pages[n - 1].boxes(start, end, n)])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        pages = f", {len(self.pages)} pages" if self.pages else ""
+        return f"<Document {self.name!r}, {len(self.text)} characters{pages}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Document):
+            return NotImplemented
+        return (self.text, self.name, self.pages) == (other.text, other.name, other.pages)
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.name))
+
+    def __reduce__(self) -> tuple[type[Document], tuple[str, str, tuple[Page, ...]]]:
+        return Document, (self.text, self.name, self.pages)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Document cannot be changed; make another one to set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        self.__setattr__(name, None)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        """Return how a Document is read from JSON: from a text, or an object with a text and a name."""
+        field, number = core_schema.typed_dict_field, core_schema.float_schema(ge=0)
+        index = core_schema.int_schema(ge=0)
+        page = core_schema.typed_dict_schema(
+            {
+                "start": field(index),
+                "end": field(index),
+                "width": field(number, required=False),
+                "height": field(number, required=False),
+                "characters": field(core_schema.str_schema(), required=False),
+            },
+            extra_behavior="forbid",
+        )
+        document = core_schema.typed_dict_schema(
+            {
+                "text": field(core_schema.str_schema()),
+                "name": field(core_schema.str_schema(), required=False),
+                "pages": field(core_schema.list_schema(page), required=False),
+            },
+            extra_behavior="forbid",
+        )
+        json = core_schema.union_schema(
+            [
+                core_schema.no_info_after_validator_function(cls, core_schema.str_schema()),
+                core_schema.no_info_after_validator_function(_from_json, document),
+            ]
+        )
+        return core_schema.json_or_python_schema(
+            json,
+            core_schema.union_schema([core_schema.is_instance_schema(cls), json]),
+            serialization=core_schema.plain_serializer_function_ser_schema(to_json_data),
+        )
+
+
+def to_json_data(document: Document) -> dict[str, Any]:
+    """Return a document as JSON data, which pydantic converts back."""
+    data: dict[str, Any] = {"text": document.text, "name": document.name}
+    if document.pages:
+        data["pages"] = [
+            {
+                "start": page.start,
+                "end": page.end,
+                "width": page.width,
+                "height": page.height,
+                "characters": b64encode(page.characters).decode(),
+            }
+            for page in document.pages
+        ]
+    return data
+
+
+def _from_json(data: Mapping[str, Any]) -> Document:
+    return Document(data["text"], data.get("name", ""), _pages_from_json(data.get("pages", ())))
+
+
+def _pages_from_json(pages: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
+    for page in pages:
+        yield Page(**{**page, "characters": b64decode(page.get("characters", ""), validate=True)})
