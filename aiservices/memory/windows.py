@@ -423,7 +423,7 @@ class SummarizingWindow:
             raise exceeded
         if problems:
             raise DefinitionError(problems)
-        messages = (SystemMessage(self._instructions), UserMessage(_transcript(join_exchanges(older))))
+        messages = (SystemMessage(self._instructions), UserMessage(transcript(join_exchanges(older))))
         request = state.with_deadline(ChatRequest(messages, self._options))
         began = time.monotonic()
         reply: ChatReply | None = None
@@ -442,14 +442,17 @@ class SummarizingWindow:
         return None if reply is None or failure is not None else reply.text.strip() or None
 
 
-def _transcript(messages: Iterable[Message]) -> str:
+_SPEAKERS = {AiMessage: "Assistant", SystemMessage: "System", UserMessage: "User"}
+
+
+def transcript(messages: Iterable[Message]) -> str:
     """Convert messages to plain text, with one line each, for a model that summarizes them."""
     lines = []
     for message in messages:
         if isinstance(message, ToolMessage):
             lines.append(f"Result of {message.name}: {message.text}")
             continue
-        speaker = "Assistant" if isinstance(message, AiMessage) else "User"
+        speaker = next(name for kind, name in _SPEAKERS.items() if isinstance(message, kind))
         if isinstance(message, UserMessage) and message.name:
             speaker = f"User {message.name}"
         media = message.contents if isinstance(message, UserMessage) else ()

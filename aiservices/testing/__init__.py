@@ -19,11 +19,22 @@ if TYPE_CHECKING:
     from .golden import Golden, GoldenError
     from .guard import RealModelCallError
     from .hypothesis_values import strategy_of
+    from .judge import Judge
     from .reliability import Labelled, Reliability, ReliabilityBin, Threshold
-    from .report import Interval, Outcome, Report, Summary, mean_interval, wilson_interval
+    from .report import (
+        Comparison,
+        Difference,
+        Interval,
+        Outcome,
+        Report,
+        Summary,
+        mean_interval,
+        wilson_interval,
+    )
     from .scoring import (
         Scorer,
         ScorerInput,
+        Verdict,
         brier,
         close_to,
         contains,
@@ -39,10 +50,13 @@ __all__ = [
     "CassetteChatModel",
     "CassetteError",
     "CassetteMode",
+    "Comparison",
+    "Difference",
     "FakeChatModel",
     "Golden",
     "GoldenError",
     "Interval",
+    "Judge",
     "Labelled",
     "Outcome",
     "RealModelCallError",
@@ -53,6 +67,7 @@ __all__ = [
     "ScorerInput",
     "Summary",
     "Threshold",
+    "Verdict",
     "aevaluate",
     "brier",
     "calibrate",
@@ -79,9 +94,10 @@ __getattr__ = lazy_names(
         ".golden": "Golden GoldenError",
         ".guard": "RealModelCallError",
         ".hypothesis_values": "strategy_of",
+        ".judge": "Judge",
         ".reliability": "Labelled Reliability ReliabilityBin Threshold",
-        ".report": "Interval Outcome Report Summary mean_interval wilson_interval",
-        ".scoring": "Scorer ScorerInput brier close_to contains exact log_loss scored_by similar",
+        ".report": "Comparison Difference Interval Outcome Report Summary mean_interval wilson_interval",
+        ".scoring": "Scorer ScorerInput Verdict brier close_to contains exact log_loss scored_by similar",
     },
     {"hypothesis": "testing"},
 )

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from itertools import chain
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from output_parsers import Decision
 
@@ -41,7 +42,17 @@ from .reliability import (
     threshold_table,
 )
 from .report import Outcome, Report
-from .scoring import NOT_GIVEN, MeasuredCall, Score, Scorer, ScorerInput, is_async, measure_call, title_of
+from .scoring import (
+    NOT_GIVEN,
+    MeasuredCall,
+    Score,
+    Scorer,
+    ScorerInput,
+    Verdict,
+    is_async,
+    measure_call,
+    title_of,
+)
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -74,6 +85,8 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
@@ -83,6 +96,8 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
@@ -92,6 +107,8 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
@@ -101,6 +118,8 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[Any]: ...
@@ -110,6 +129,8 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
@@ -118,14 +139,23 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
+    repeat: int = 1,
+    errors: Literal["report", "raise"] = "report",
     max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
     """Call a method once for each test case, and score each answer with the given scorers.
 
-    ``method`` is a method of a service (blocking, async or streaming) or any function to compare it with. At
-    most ``max_concurrency`` calls run at a time. ``confidence`` is the level of the intervals in the report.
-    A call that fails does not stop the others: the report contains its error.
+    Args:
+        method: A method of a service (blocking, async or streaming), or any function to compare it with.
+        cases: The test cases.
+        scorers: Score each answer.
+        repeat: How often each case is called, because models answer differently each time. The report then
+            has the score of each run, and its intervals treat the answers to one case as one observation.
+        errors: With "report", the errors of calls and scorers are in the report; with "raise", the first one
+            is raised.
+        max_concurrency: How many calls run at a time.
+        confidence: The level of the intervals in the report.
 
     Raises DefinitionError if there are no cases, if two scorers have the same name, or if ``method``, a case
     or a scorer has the wrong type. Raises RuntimeError if something is async and an event loop is already
@@ -133,7 +163,8 @@ def evaluate(
 
         report = evaluate(desk.ticket, [Case({"letter": "Help!"}, "high")], [exact()])
     """
-    evaluation = _Evaluation(method, cases, scorers, max_concurrency, confidence)
+    settings = _Settings(repeat, errors, max_concurrency, confidence)
+    evaluation = _Evaluation(method, cases, scorers, settings)
     if not evaluation.is_async:
         return run(evaluation.flow(run))
     try:
@@ -149,6 +180,8 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
@@ -158,6 +191,8 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
@@ -167,6 +202,8 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
@@ -176,6 +213,8 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[Any]: ...
@@ -185,6 +224,8 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
+    repeat: int = ...,
+    errors: Literal["report", "raise"] = ...,
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
@@ -193,15 +234,37 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
+    repeat: int = 1,
+    errors: Literal["report", "raise"] = "report",
     max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
     """Call a method once for each test case in the running event loop, and score the answers.
 
-    Blocking functions run in threads. ``cases``, ``scorers``, ``max_concurrency`` and ``confidence`` are
-    those of ``evaluate``.
+    Blocking functions run in threads. ``cases``, ``scorers``, ``repeat``, ``errors``, ``max_concurrency`` and
+    ``confidence`` are those of ``evaluate``.
     """
-    return await arun(_Evaluation(method, cases, scorers, max_concurrency, confidence).flow(arun))
+    settings = _Settings(repeat, errors, max_concurrency, confidence)
+    return await arun(_Evaluation(method, cases, scorers, settings).flow(arun))
+
+
+class _Settings(NamedTuple):
+    """The settings of ``evaluate``."""
+
+    repeat: int
+    errors: str
+    max_concurrency: int
+    confidence: float
+
+    def problems(self) -> Iterator[str]:
+        if type(self.repeat) is not int or self.repeat < 1:
+            yield f"repeat is {self.repeat!r}; it must be a whole number of at least 1"
+        if self.errors not in ("report", "raise"):
+            yield f'errors is {self.errors!r}; write "report" or "raise"'
+        if self.max_concurrency < 1:
+            yield f"max_concurrency is {self.max_concurrency}; it must be at least 1"
+        if not 0 < self.confidence < 1:
+            yield f"confidence is {self.confidence}; it must be between 0 and 1"
 
 
 class _Evaluation:
@@ -212,41 +275,48 @@ class _Evaluation:
         method: Callable[..., object],
         cases: Cases,
         scorers: Sequence[Scorer[Any]],
-        max_concurrency: int,
-        confidence: float,
+        settings: _Settings,
     ) -> None:
-        problems = [
-            DefinitionProblem("evaluate", message)
-            for message in _problems(method, cases, scorers, max_concurrency, confidence)
-        ]
+        messages = chain(_problems(method, cases, scorers), settings.problems())
+        problems = [DefinitionProblem("evaluate", message) for message in messages]
         if problems:
             raise DefinitionError(problems)
         self._method, self._cases, self._scorers = method, tuple(cases), tuple(scorers)
-        self._max_concurrency, self._confidence = max_concurrency, confidence
+        self._settings = settings
         self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
         """Run all test cases of an evaluation concurrently, and return the report."""
-        started = time.monotonic()
-        runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
-        # Each case is one effect, so that the driver runs them in threads or tasks with one limit.
-        outcomes: list[Outcome] = yield Gather(runs, self._max_concurrency)
+        started, settings = time.monotonic(), self._settings
+        numbered = [(case, n) for n, case in enumerate(self._cases, 1) for _ in range(settings.repeat)]
+        # Each call is one effect, so that the driver runs them in threads or tasks with one limit.
+        runs = tuple(Run(partial(drive, self._case(case, n))) for case, n in numbered)
+        outcomes: list[Outcome] = yield Gather(runs, settings.max_concurrency)
         names = tuple(scorer.name for scorer in self._scorers)
         seconds = time.monotonic() - started
         means = frozenset(scorer.name for scorer in self._scorers if scorer.is_rate is False)
-        return Report(title_of(self._method), tuple(outcomes), names, self._confidence, seconds, means)
+        title = title_of(self._method)
+        return Report(title, tuple(outcomes), names, settings.confidence, seconds, means, settings.repeat)
 
     def _case(self, case: Case[Any], number: int) -> Flow[Outcome]:
         call = yield from measure_call(self._method, case.arguments)
+        self._raise(call.error)
         scores: dict[str, Score | Exception] = {}
+        reasons: dict[str, str] = {}
         judge_usage = Usage()
         if call.error is None:
             scorer_input = ScorerInput(case.arguments, case.expected, call.value)
             for scorer in self._scorers:
                 # Scorers run one after the other: calls of different cases already run concurrently.
                 scoring = yield from _score(scorer, scorer_input)
-                scores[scorer.name] = scoring.value if scoring.error is None else scoring.error
+                self._raise(scoring.error)
                 judge_usage += scoring.usage
+                if scoring.error is not None:
+                    scores[scorer.name] = scoring.error
+                    continue
+                scores[scorer.name], reason = scoring.value
+                if reason:
+                    reasons[scorer.name] = reason
         return Outcome(
             case.name or str(number),
             case.arguments,
@@ -259,7 +329,12 @@ class _Evaluation:
             call.seconds,
             judge_usage,
             case.tags,
+            reasons,
         )
+
+    def _raise(self, error: Exception | None) -> None:
+        if error is not None and self._settings.errors == "raise":
+            raise error
 
 
 def _argument_problem(method: Callable[..., object], arguments: object) -> str:
@@ -283,8 +358,6 @@ def _problems(
     method: object,
     cases: Sequence[object],
     scorers: Sequence[object],
-    max_concurrency: int,
-    confidence: float,
 ) -> Iterator[str]:
     """Yield the mistakes in the arguments of ``evaluate``, such as ``exact`` instead of ``exact()``."""
     if not callable(method):
@@ -306,24 +379,24 @@ def _problems(
     names = [scorer.name for scorer in scorers if isinstance(scorer, Scorer)]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield f"{names.count(name)} scorers have the name {name}; give each its own name"
-    if max_concurrency < 1:
-        yield f"max_concurrency is {max_concurrency}; it must be at least 1"
-    if not 0 < confidence < 1:
-        yield f"confidence is {confidence}; it must be between 0 and 1"
 
 
 def _score(scorer: Scorer[Any], scorer_input: ScorerInput[Any]) -> Flow[MeasuredCall]:
-    """Call a scorer for an answer; return the score, or the error raised by the scorer."""
+    """Call a scorer for an answer; return the Verdict, or the error raised by the scorer."""
     try:
         arguments = scorer.select_arguments(scorer_input)
     except TypeError as error:
         return MeasuredCall(None, error, 0, Usage(), 0.0)
     scoring = yield from measure_call(scorer.function, arguments)
-    score = scoring.value
-    if scoring.error is None and not (isinstance(score, (int, float)) and math.isfinite(score)):
-        message = f"the scorer {scorer.name} returned {score!r}; it must return True, False or a number"
+    if scoring.error is not None:
+        return scoring
+    verdict = scoring.value if isinstance(scoring.value, Verdict) else Verdict(scoring.value)
+    if not (isinstance(verdict.score, (int, float)) and math.isfinite(verdict.score)):
+        message = (
+            f"the scorer {scorer.name} returned {verdict.score!r}; it must return True, False or a number"
+        )
         return scoring._replace(error=TypeError(message))
-    return scoring
+    return scoring._replace(value=verdict)
 
 
 _MISSING = object()

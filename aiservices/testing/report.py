@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import NormalDist, fmean, stdev
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from pydantic_core import to_jsonable_python
 
 from output_parsers.result.errors import shorten
 
 from ..atomic_file import write_atomically
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Usage
 from .reliability import BIN_COLUMNS, THRESHOLD_COLUMNS, Reliability, reliability_of
 from .scoring import Score
@@ -39,7 +45,7 @@ class Interval(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of one test case in an evaluation.
+    """The result of one call in an evaluation.
 
     Attributes:
         name: The name of the case, or its number.
@@ -53,6 +59,7 @@ class Outcome(NamedTuple):
         seconds: The wall time of the call, excluding the scorers.
         judge_usage: The tokens of scorers that call a model.
         tags: The tags of the case.
+        reasons: Why a scorer gave its score, by the scorer's name, if it says so.
     """
 
     name: str
@@ -66,19 +73,22 @@ class Outcome(NamedTuple):
     seconds: float
     judge_usage: Usage
     tags: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = MappingProxyType({})
 
 
 class Summary(NamedTuple):
     """The scores of one scorer over all test cases: a rate if all scores are bools, else a mean.
 
-    A failed call counts as False in a rate and is left out of a mean. A case whose scorer failed is left out.
+    A failed call counts as False in a rate and is left out of a mean. A call whose scorer failed is left out.
 
     Attributes:
         scorer: The name of the scorer.
         is_rate: True for a rate.
         cases: The number of cases that count.
         value: The rate or mean; None if no case counts.
-        interval: Wilson's interval of a rate, Student's interval of a mean. None if there are too few cases.
+        interval: Wilson's interval of a rate, Student's interval of a mean; for repeated cases, Student's
+            interval of the means of the cases. None if there are too few cases.
+        runs: With ``repeat``, the rate or mean of each run.
     """
 
     scorer: str
@@ -86,6 +96,7 @@ class Summary(NamedTuple):
     cases: int
     value: float | None
     interval: Interval | None
+    runs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,11 +105,12 @@ class Report(Generic[T_co]):
 
     Attributes:
         method: The method and its model, as ``Service.method → model``.
-        outcomes: The result of each case, in the order of the cases.
+        outcomes: The result of each call, in the order of the cases; the calls of one case follow each other.
         scorers: The names of the scorers.
         confidence: The level of the intervals, for example 0.95.
         seconds: The wall time of the evaluation.
         means: The names of the scorers that are known to return numbers, even if no call succeeded.
+        repeat: How often each case was called.
     """
 
     method: str
@@ -107,6 +119,7 @@ class Report(Generic[T_co]):
     confidence: float
     seconds: float
     means: frozenset[str] = frozenset()
+    repeat: int = 1
 
     @property
     def values(self) -> list[T_co]:
@@ -175,21 +188,43 @@ class Report(Generic[T_co]):
         if tag is not None and tag not in self.tags:
             raise KeyError(f"no case has the tag {tag}; there are {', '.join(self.tags) or 'none'}")
         outcomes = [outcome for outcome in self.outcomes if tag is None or tag in outcome.tags]
-        results = [outcome.scores[scorer] for outcome in outcomes if outcome.error is None]
-        scores = [result for result in results if not isinstance(result, Exception)]
-        if not scores and scorer in self.means:
-            return Summary(scorer, False, 0, None, None)
-        if all(isinstance(score, bool) for score in scores):
-            failed_calls = len(outcomes) - len(results)
-            return self._rate(scorer, int(sum(scores)), len(scores) + failed_calls)
-        numbers = [float(score) for score in scores]
-        return Summary(scorer, False, len(numbers), fmean(numbers), mean_interval(numbers, self.confidence))
+        scores = [one for outcome in outcomes if (one := _counted(outcome, scorer)) is not None]
+        is_mean = scorer in self.means if not scores else not all(isinstance(one, bool) for one in scores)
+        by_case = [
+            numbers
+            for start in range(0, len(outcomes), self.repeat)
+            if (numbers := _numbers(outcomes[start : start + self.repeat], scorer, is_mean))
+        ]
+        if not by_case:
+            return Summary(scorer, not is_mean, 0, None, None)
+        numbers = [number for one in by_case for number in one]
+        means = [fmean(one) for one in by_case]
+        interval = (
+            wilson_interval(int(sum(numbers)), len(numbers), self.confidence)
+            if self.repeat == 1 and not is_mean
+            else mean_interval(means, self.confidence)
+        )
+        if interval is not None and not is_mean:
+            interval = Interval(max(0.0, interval.low), min(1.0, interval.high))
+        by_run = [_numbers(outcomes[run :: self.repeat], scorer, is_mean) for run in range(self.repeat)]
+        runs = tuple(fmean(one) for one in by_run if one) if self.repeat > 1 else ()
+        return Summary(scorer, not is_mean, len(by_case), fmean(numbers), interval, runs)
 
-    def _rate(self, scorer: str, hits: int, cases: int) -> Summary:
-        if not cases:
-            return Summary(scorer, True, 0, None, None)
-        interval = wilson_interval(hits, cases, self.confidence)
-        return Summary(scorer, True, cases, hits / cases, interval)
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the scores of each case to a JSON file, with which ``compare`` compares later reports."""
+        file = Path(path)
+        write_atomically(file, json.dumps(_baseline(self), indent=2, ensure_ascii=False) + "\n")
+        return file
+
+    def compare(self, path: str | os.PathLike[str]) -> Comparison:
+        """Compare this evaluation with an earlier one that was written by ``save``.
+
+        The cases are matched by their names. Raises DefinitionError for a file that cannot be read, and if
+        two cases of this report have the same name.
+
+            assert not report.compare("baseline.json").worse
+        """
+        return _compared(self, Path(path))
 
     def __str__(self) -> str:
         return _text_report(self)
@@ -203,6 +238,149 @@ class Report(Generic[T_co]):
         file = Path(path)
         write_atomically(file, html_report(self))
         return file
+
+
+class Difference(NamedTuple):
+    """The scores of one scorer in two evaluations, over the cases that both have.
+
+    Attributes:
+        scorer: The name of the scorer.
+        cases: The number of cases that both have.
+        before: The mean over these cases in the earlier evaluation.
+        after: The mean over these cases now.
+        interval: Student's interval of the mean difference of a case; None for fewer than two cases.
+        worse_cases: The names of the cases with a lower score than before.
+    """
+
+    scorer: str
+    cases: int
+    before: float
+    after: float
+    interval: Interval | None
+    worse_cases: tuple[str, ...]
+
+    @property
+    def is_worse(self) -> bool:
+        """True if the score is lower, and the interval of the difference does not contain 0."""
+        return self.after < self.before and (self.interval is None or self.interval.high < 0)
+
+
+class Comparison(NamedTuple):
+    """An evaluation compared with an earlier one; ``str()`` converts it to a table.
+
+    Attributes:
+        differences: The difference of each scorer that both have.
+        not_compared: What only one of them has, or what has changed: cases, with their arguments, and
+            scorers.
+    """
+
+    differences: tuple[Difference, ...]
+    not_compared: tuple[str, ...]
+
+    @property
+    def worse(self) -> tuple[Difference, ...]:
+        """The scorers with clearly lower scores than before."""
+        return tuple(one for one in self.differences if one.is_worse)
+
+    def __str__(self) -> str:
+        rows = [
+            (
+                one.scorer,
+                str(one.cases),
+                _number(one.before),
+                _number(one.after),
+                *(("-", "-") if one.interval is None else map(_number, one.interval)),
+                ", ".join(one.worse_cases) or "-",
+            )
+            for one in self.differences
+        ]
+        columns = ("scorer", "cases", "before", "after", "low", "high", "worse cases")
+        return "\n".join([_text_table(columns, rows), *(f"not compared: {one}" for one in self.not_compared)])
+
+
+_BASELINE_FORMAT = 1
+
+
+def _baseline(report: Report[object]) -> dict[str, Any]:
+    """Return the scores of each case as JSON; raise DefinitionError if two cases have the same name."""
+    cases: dict[str, Any] = {}
+    for start in range(0, len(report.outcomes), report.repeat):
+        outcomes = report.outcomes[start : start + report.repeat]
+        name = outcomes[0].name
+        if name in cases:
+            raise _wrong(f"two cases have the name {name}; give each its own name")
+        asked = to_jsonable_python((outcomes[0].arguments, outcomes[0].expected), fallback=repr)
+        numbers = {
+            scorer: _numbers(outcomes, scorer, report.summary(scorer).is_rate is False)
+            for scorer in report.scorers
+        }
+        cases[name] = {
+            "digest": sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16],
+            "scores": {scorer: fmean(one) for scorer, one in numbers.items() if one},
+        }
+    return {
+        "format": _BASELINE_FORMAT,
+        "method": report.method,
+        "scorers": list(report.scorers),
+        "repeat": report.repeat,
+        "cases": cases,
+    }
+
+
+def _compared(report: Report[object], path: Path) -> Comparison:
+    try:
+        before = json.loads(path.read_text("utf-8"))
+        old, old_scorers = before["cases"], before["scorers"]
+        if before["format"] != _BASELINE_FORMAT:
+            raise ValueError(f"its format is {before['format']}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{path} cannot be read: {type(error).__name__}: {error}; write it with report.save"
+        raise _wrong(message) from error
+    new = _baseline(report)["cases"]
+    names = [name for name in new if name in old and old[name]["digest"] == new[name]["digest"]]
+    missing = [
+        f"the case {name} {'has changed' if name in old and name in new else 'is only in one report'}"
+        for name in dict.fromkeys([*new, *old])
+        if name not in names
+    ]
+    missing += [
+        f"the scorer {one} is only in one report"
+        for one in dict.fromkeys([*report.scorers, *old_scorers])
+        if one not in report.scorers or one not in old_scorers
+    ]
+    differences = []
+    for scorer in filter(old_scorers.__contains__, report.scorers):
+        scores = [(name, old[name]["scores"].get(scorer), new[name]["scores"].get(scorer)) for name in names]
+        known = [(name, a, b) for name, a, b in scores if a is not None and b is not None]
+        missing += [
+            f"{scorer} of the case {name} failed" for name, a, b in scores if (a is None) != (b is None)
+        ]
+        if not known:
+            continue
+        interval = mean_interval([b - a for _, a, b in known], report.confidence)
+        worse = tuple(name for name, a, b in known if b < a)
+        means = fmean(a for _, a, _ in known), fmean(b for _, _, b in known)
+        differences.append(Difference(scorer, len(known), *means, interval, worse))
+    return Comparison(tuple(differences), tuple(missing))
+
+
+def _wrong(message: str) -> DefinitionError:
+    return DefinitionError([DefinitionProblem("Report", message)])
+
+
+def _counted(outcome: Outcome, scorer: str) -> Score | None:
+    """Return the score of a call, or None if the call or the scorer failed."""
+    score = outcome.scores.get(scorer)
+    return None if isinstance(score, Exception) else score
+
+
+def _numbers(outcomes: Sequence[Outcome], scorer: str, is_mean: bool) -> list[float]:
+    """Return the scores of calls as numbers; in a rate a failed call is 0."""
+    scores = [
+        False if outcome.error is not None and not is_mean else _counted(outcome, scorer)
+        for outcome in outcomes
+    ]
+    return [float(score) for score in scores if score is not None]
 
 
 # --- Confidence intervals ---
@@ -295,17 +473,29 @@ class _Section(NamedTuple):
 
 def _sections(report: Report[object]) -> list[_Section]:
     """Return the tables of an evaluation report, in their order."""
-    note = f"low and high: {report.confidence:.0%} confidence, Wilson's interval of rates, Student's of means"
+    notes = [f"low and high: {report.confidence:.0%} confidence, {_interval_names(report)}"]
+    notes += [
+        f"{summary.scorer}: {len(summary.runs)} runs, from {_number(min(summary.runs))} to "
+        f"{_number(max(summary.runs))}"
+        for summary in report.summaries
+        if summary.runs
+    ]
     scores = [_summary_cells(summary) for summary in report.summaries]
     cases = [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
     by_tag = _tag_rows(report)
     return [
-        _Section("scores", _SUMMARY_COLUMNS, scores, (note,)),
+        _Section("scores", _SUMMARY_COLUMNS, scores, tuple(notes)),
         *([_Section("scores by tag", _TAG_COLUMNS, by_tag)] if by_tag else []),
         *_reliability_tables(report),
         _Section("cost", _TOTAL_COLUMNS, [_total_cells(report)]),
         _Section("cases", _case_columns(report), cases),
     ]
+
+
+def _interval_names(report: Report[object]) -> str:
+    if report.repeat > 1:
+        return f"Student's interval of the means of the cases, each called {report.repeat} times"
+    return "Wilson's interval of rates, Student's of means"
 
 
 def _text_report(report: Report[object]) -> str:
@@ -396,7 +586,13 @@ def _score_cell(score: Score | Exception | None) -> str:
 
 
 def _error_lines(report: Report[object]) -> list[str]:
-    return [f"{name}: {type(error).__name__}: {error}" for name, error in report.errors]
+    errors = [f"{name}: {type(error).__name__}: {error}" for name, error in report.errors]
+    reasons = [
+        f"{outcome.name}, {scorer}: {reason}"
+        for outcome in report.outcomes
+        for scorer, reason in outcome.reasons.items()
+    ]
+    return errors + reasons
 
 
 def _scorer_errors(outcome: Outcome) -> dict[str, Exception]:

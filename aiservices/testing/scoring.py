@@ -42,6 +42,18 @@ class _NotGiven(Enum):
 NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
+class Verdict(NamedTuple):
+    """A score with its reason, which a scorer may return.
+
+    Attributes:
+        score: True, False or a number.
+        reason: Why, for the report.
+    """
+
+    score: Score
+    reason: str = ""
+
+
 class ScorerInput(NamedTuple, Generic[T]):
     """A scorer's input: a test case, and the value that the evaluated method returned for it.
 
@@ -71,14 +83,14 @@ class Scorer(Generic[T_contra]):
 
     Attributes:
         name: The scorer's name in the report.
-        function: Returns the score. It may be async, or a method of a service.
+        function: Returns the score, or a Verdict with its reason. It may be async, or a method of a service.
         select_arguments: Returns the keyword arguments of ``function`` for an answer. Raises TypeError if the
             case lacks a value that ``function`` needs.
         is_rate: True if the scores are bools, False if they are numbers; None if unknown in advance.
     """
 
     name: str
-    function: Callable[..., Score | Awaitable[Score]]
+    function: Callable[..., Score | Verdict | Awaitable[Score | Verdict]]
     select_arguments: Callable[[ScorerInput[Any]], dict[str, Any]]
     is_rate: bool | None = None
 
@@ -225,12 +237,14 @@ def _probabilities_of(value: object, expected: Any) -> Mapping[Any, float]:
     return value.probabilities
 
 
-def scored_by(function: Callable[..., Score | Awaitable[Score]], name: str | None = None) -> Scorer[Any]:
+def scored_by(
+    function: Callable[..., Score | Verdict | Awaitable[Score | Verdict]], name: str | None = None
+) -> Scorer[Any]:
     """Return a scorer that calls a function, or a service method in which a model judges the answer.
 
     The function receives the values that its parameters name: ``value``, ``expected``, or an argument of the
-    case. It returns a bool or a number. The report counts the tokens of a judge separately. Raises
-    DefinitionError if the function has positional-only parameters.
+    case. It returns a bool, a number or a Verdict with its reason. The report counts the tokens of a judge
+    separately. Raises DefinitionError if the function has positional-only parameters.
     """
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters):
