@@ -120,10 +120,18 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         value(True),
         '{"product": "lamp", "mood": "glad", "stars": 5}',
         value(["lamp", "shelf"]),
-        '{"product": "lamp", "mood": "glad", "stars": 4}',
         '{"title": "Greek salad", "minutes": 900, "steps": ["Cut", "Mix"]}',
         '{"title": "Greek salad", "minutes": 10, "steps": ["Cut", "Mix"]}',
     ],
+    "how-to/one-question.md": ['{"product": "lamp", "mood": "glad", "stars": 4}'],
+    "how-to/strategies.md": [],
+    "how-to/examples.md": [],
+    "how-to/openai.md": [],
+    "how-to/anthropic.md": [],
+    "how-to/compatible-servers.md": [],
+    "how-to/decision-endpoints.md": [],
+    "how-to/embedded-model.md": [],
+    "how-to/playground.md": [],
     "how-to/numbers-dates-choices.md": [
         value(42),
         value("12.50"),
@@ -143,12 +151,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     ],
     "how-to/tools.md": [
         called("in_stock", article="lamp"),
-        called("reserve", article="lamp", pieces=2),
-        "Two lamps are waiting for you.",
-        called("reserve", article="lamp", pieces=1),
-        "I am sorry, we are closed today.",
-        called("ask_customer", question="How many lamps?"),
-        "I will keep two lamps for you.",
+        "There are three lamps.",
         called("debt"),
         "You owe 12.50.",
         called("open_ticket", subject="lamp"),
@@ -156,8 +159,23 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         called("french", text="good morning"),
         "bonjour",
         'Say "bonjour".',
-        called("price", article="lmp"),
-        called("price", article="lam"),
+        called("opening_hours"),
+        called("in_stock", article="lamp"),
+        "Done.",
+        called("in_stock", article="lamp"),
+        "There are three lamps.",
+    ],
+    "how-to/approvals.md": [
+        called("in_stock", article="lamp"),
+        called("reserve", article="lamp", pieces=2),
+        "Two lamps are waiting for you.",
+        called("reserve", article="lamp", pieces=1),
+        "I am sorry, we are closed today.",
+        called("ask_customer", question="How many lamps?"),
+        "I will keep two lamps for you.",
+    ],
+    "how-to/tool-limits.md": [called("price", article="lmp"), called("price", article="lam")],
+    "how-to/early-tools.md": [
         ChatReply(
             AiMessage(
                 "",
@@ -168,6 +186,8 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
             )
         ),
         "Delft is nearer.",
+    ],
+    "how-to/tool-interceptors.md": [
         ChatReply(
             AiMessage(
                 "",
@@ -181,14 +201,11 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         called("hold", article="lamp", pieces=9),
         called("hold", article="lamp", pieces=5),
         "Five are yours.",
+    ],
+    "how-to/undo-tools.md": [
         called("book_room", city="Rome"),
         ChatReply(AiMessage("", (ToolCall("call_2", "book_flight", '{"city": "Rome"}'),))),
         "There is no seat left.",
-        called("opening_hours"),
-        called("in_stock", article="lamp"),
-        "Done.",
-        called("in_stock", article="lamp"),
-        "There are three lamps.",
     ],
     "how-to/mcp.md": [
         called("refund", order=17),

@@ -99,19 +99,19 @@ ON_PURPOSE = [
         "In strict mode, null stands for a property that is left out.",
         "(json_schema|output_tool), (blocking|async)",
         replying('{"name": "a", "tags": null}'),
-        ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
+        ("how-to/strategies.md", "cannot express every part of a type, for example a map, a default"),
     ),
     Rule(
         "In strict mode, a dict is a list of pairs in an envelope, and its key value is taken for that.",
         "(json_schema|output_tool), (blocking|async)",
         replying('{"value": 82_461_110}'),
-        ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
+        ("how-to/strategies.md", "cannot express every part of a type, for example a map, a default"),
     ),
     Rule(
         "In strict mode, the extra keys of a model are pairs, under a key that may also be one of them.",
         "(json_schema|output_tool), (blocking|async)",
         lambda case: '"additional_properties"' in case.reply,
-        ("how-to/structured-answers.md", "cannot express every part of a type, for example a map, a default"),
+        ("how-to/strategies.md", "cannot express every part of a type, for example a map, a default"),
     ),
     Rule(
         "A column holds unions and Any as JSON text.",
@@ -186,7 +186,7 @@ ON_PURPOSE = [
         "A remote caller does not learn of mistakes in the program.",
         "HTTP response|remote client, .*|MCP tool|McpTools",
         lambda case: case.name.startswith("mistake in "),
-        ("fastapi.md", "an unexpected error; it is logged by the logger"),
+        ("reference/http-errors.md", "an unexpected error; it is logged by the logger"),
     ),
 ]
 

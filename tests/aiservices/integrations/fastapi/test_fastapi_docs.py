@@ -1,4 +1,4 @@
-"""The programs and tables of docs/fastapi.md are correct."""
+"""The programs and tables of the pages about HTTP are correct."""
 
 from __future__ import annotations
 
@@ -16,26 +16,30 @@ from aiservices import ScriptedChatModel, create, user_message
 from aiservices.integrations.fastapi import app
 from aiservices.remote.problems import KINDS
 
-DOCUMENT = Path(__file__).parents[4] / "docs" / "fastapi.md"
+DOCS = Path(__file__).parents[4] / "docs"
+PAGES = ["fastapi.md", "how-to/http-approvals.md", "how-to/http-clients.md", "how-to/http-protection.md"]
+STREAMS = DOCS / "how-to" / "http-streams.md"
+ERRORS = DOCS / "reference" / "http-errors.md"
 
 
+@pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_the_page_prints_the_output_below_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys
 
-    text = DOCUMENT.read_text("utf-8")
+    text = (DOCS / page).read_text("utf-8")
     module = ModuleType("the_document")
     monkeypatch.setitem(sys.modules, "the_document", module)  # annotations are resolved in this module
     for kind, code in re.findall(r"```(python|text)\n(.*?)```", text, re.DOTALL):
         if kind == "python":
-            exec(compile("from __future__ import annotations\n" + code, str(DOCUMENT), "exec"), vars(module))
+            exec(compile("from __future__ import annotations\n" + code, page, "exec"), vars(module))
         else:
             assert capsys.readouterr().out == code
 
 
 def test_the_page_lists_each_kind_of_problem_with_its_status() -> None:
-    rows = re.findall(r"^\| (\d{3}) \| (.*?) \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| (\d{3}) \| (.*?) \|", ERRORS.read_text("utf-8"), re.MULTILINE)
     listed = {(int(status), name) for status, names in rows for name in re.findall(r"`([a-z-]+)`", names)}
     assert listed == {(kind.status, kind.name) for kind in KINDS}
 
@@ -68,7 +72,7 @@ function explainWithoutEnd(text, element) {
 def test_a_web_page_shows_a_stream_and_calls_the_model_once(
     function: str, shown: str, milliseconds: int, serve: Callable[[Any], str]
 ) -> None:
-    script = "".join(re.findall(r"```js\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)) + NEVER_CLOSED
+    script = "".join(re.findall(r"```js\n(.*?)```", STREAMS.read_text("utf-8"), re.DOTALL)) + NEVER_CLOSED
     model = ScriptedChatModel(["It is great."] * 3)
     web = app(create(Explainer, model), allow_get=True)
 
