@@ -36,7 +36,7 @@ _NAMES = {
     ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",
     ".engine.budget": "Budget Price SharedBudget",
     ".engine.pipeline": "InnerCalls Listener",
-    ".engine.probabilities": "Calibration CalibrationEntry Calibrator",
+    ".decisions.calibration": "Calibration CalibrationEntry Calibrator",
     ".engine.response_cache": "ResponseCache",
     ".engine.results": "Result",
     ".engine.retry": "Retry",

@@ -19,6 +19,11 @@ from output_parsers import (
     ValidatorError as ValidatorError,
 )
 
+from .decisions.calibration import (
+    Calibration as Calibration,
+    CalibrationEntry as CalibrationEntry,
+    Calibrator as Calibrator,
+)
 from .documents.document import Document as Document
 from .engine.approval import (
     AlreadyResumedError as AlreadyResumedError,
@@ -31,11 +36,6 @@ from .engine.budget import (
     SharedBudget as SharedBudget,
 )
 from .engine.pipeline import InnerCalls as InnerCalls, Listener as Listener
-from .engine.probabilities import (
-    Calibration as Calibration,
-    CalibrationEntry as CalibrationEntry,
-    Calibrator as Calibrator,
-)
 from .engine.response_cache import ResponseCache as ResponseCache
 from .engine.results import Result as Result
 from .engine.retry import Retry as Retry

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from output_parsers.result.errors import shorten
 
-from ..engine.probabilities import Calibration
+from ..decisions.adjustments import answers_of
+from ..decisions.calibrate import Calibrated, calibrate as calibrate_method
+from ..decisions.calibration import Calibration
 from ..remote.contract import Method, contract_of
-from ..service.decisions import answers_of
 from ..service.methods import service_method_of
-from ..testing.evaluation import Calibrated, Case, calibrate as calibrate_method
+from ..testing.case import Case
 from .console import count_text, print_text
 from .errors import CommandFailedError, UsageError, suggestion
 from .services import find_target, make_service, selected_methods
@@ -51,7 +52,7 @@ def calibrate(
     service = make_service(target, model)
     names = selected_methods(target, service)
     methods = {name: service_method_of(getattr(service, name)) for name in names}
-    answers = {name: answers_of(one.plan) for name, one in methods.items()}
+    answers = {name: answers_of(one.plan.call) for name, one in methods.items()}
     if len(names) > 1:
         candidates = [name for name in names if answers[name]]
         hint = f"name one as {target_name}.METHOD: {', '.join(candidates)}" if candidates else _NO_ANSWER

@@ -11,22 +11,18 @@ from typing import Any, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import Reading, strict_equal
-from output_parsers.types.decisions import Decision
 from output_parsers.types.target import type_name
 
 from ..models.errors import (
     AiServiceError,
-    BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
     MediaNotAllowedError,
-    ModelError,
     ServiceOutputError,
     ToolError,
 )
 from ..models.media_policy import MediaPolicy
 from ..models.messages import ChatReply, SystemMessage
-from ..models.requests import ChatRequest
 from ..tools.tool import ToolRun
 from .approval import ApprovalRequiredError
 from .budget import check_listeners
@@ -235,15 +231,11 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
     Raises ServiceOutputError if the reply cannot be read.
     """
     state, plan = invocation.state, invocation.plan
-    wants_probabilities = plan.wants_probabilities or invocation.request.options.probabilities
-    sent: list[ChatRequest] = []
-
-    def keep(request: ChatRequest) -> ChatRequest:
-        sent.append(request)
-        return request
-
-    observed = invocation.with_request_hook(keep) if wants_probabilities else invocation
-    reply, output_format, immediate_runs = yield from run_tool_loop(observed)
+    decisions, reader = plan.decisions, invocation.answer_reader
+    if reader is None and (decisions.is_wanted or invocation.request.options.probabilities):
+        assert decisions.interceptor is not None, "plan_call sets it"
+        return (yield from decisions.interceptor(invocation, _request_answer))
+    reply, output_format, immediate_runs = yield from run_tool_loop(invocation)
     number = len(state.attempts) - 1
     strategy, messages = output_format.strategy, tuple(state.tool_messages)
     reasons = (*output_format.reasons, *reply.notes)
@@ -252,24 +244,9 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         tool_runs = tuple(state.tool_runs)
         value = None if plan.returns_nothing else _value_of(tool_run)
         return Answer(value, reply, (), strategy, reasons, messages, tool_runs, tool_run=tool_run)
-    probabilities: Mapping[str, Mapping[object, float]] = _NO_PROBABILITIES
-    certainty: tuple[float, str] | None = None
-    doubt: tuple[float, str, float] | None = None
-    source = ""
-    decisions: tuple[Decision[object], ...] = ()
     try:
-        if wants_probabilities:
-            # Late, because few calls want probabilities.
-            from .probabilities import read_with_probabilities
-            from .shared_tokens import continue_shared_tokens
-
-            continued = yield from continue_shared_tokens(output_format, reply, sent[-1], state)
-            probable = read_with_probabilities(
-                output_format, continued, required=plan.requires_probabilities, adjustments=plan.adjustments
-            )
-            reading, probabilities, certainty = probable.reading, probable.probabilities, probable.certainty
-            reasons, source, doubt = (*reasons, *probable.notes), probable.source, probable.doubt
-            decisions = probable.decisions
+        if reader is not None:
+            reading = yield from reader.read(output_format, reply)
         else:
             reading = _streamed_reading(state, output_format, reply) or output_format.read(reply)
     except OutputParsingError as error:
@@ -278,7 +255,7 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         failure.reply = reply
         raise failure from error.__cause__  # the error itself says the same
     messages = (*messages, reply.message)
-    answer = Answer(
+    return Answer(
         reading.value,
         reply,
         reading.coercions,
@@ -286,31 +263,8 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         reasons,
         messages,
         tuple(state.tool_runs),
-        probabilities=probabilities,
-        source_of_probabilities=source,
-        decisions=decisions,
+        probabilities=_NO_PROBABILITIES,
     )
-    if plan.unsure != "threshold":
-        is_unsure = plan.unsure is not None and certainty is not None and certainty[0] < plan.unsure
-        doubt = (*certainty, plan.unsure) if is_unsure and certainty and plan.unsure else None
-    return answer if doubt is None else (yield from _ask_next_model(answer, invocation, *doubt))
-
-
-def _ask_next_model(
-    answer: Answer, invocation: Invocation, probability: float, path: str, limit: float
-) -> Flow[Answer]:
-    """Ask the next model, if there is one, because the previous model's answer was too improbable."""
-    state = invocation.state
-    following = invocation.routes[invocation.routes.index(state.route) + 1 :] if state.route else ()
-    if not following or not state.may_retry():
-        return answer
-    name = state.route.model.name if state.route else ""
-    reason = f"{name} was unsure: {path} had the probability {probability:.2f}, below {limit:g}"
-    try:
-        better = yield from _request_answer(replace(invocation, routes=following))
-    except (ModelError, ServiceOutputError, BudgetExceededError) as error:
-        return replace(answer, reasons=(*answer.reasons, reason, f"the next model failed: {error}"))
-    return replace(better, reasons=(reason, *better.reasons))
 
 
 def _choose_tool_result(runs: Sequence[ToolRun], invocation: Invocation) -> ToolRun:

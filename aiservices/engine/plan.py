@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 from output_parsers.result.reading import Reading
@@ -27,21 +27,24 @@ from ..models.errors import (
     DefinitionError,
     DefinitionProblem,
     InnerCall,
+    ModelError,
     SuspendedCallError,
     total_cost,
     usage_of,
 )
 from ..models.media_policy import MediaPolicy
-from ..models.messages import AiMessage, Message, ToolCall, Usage
+from ..models.messages import AiMessage, ChatReply, Message, ToolCall, Usage
 from ..models.requests import ChatOptions, ChatRequest, WaitingTime
 from ..tools.tool import ToolErrors, ToolRun, WaitingCallDecision
 from ..tools.toolbox import ProvidedTools, Toolbox
 from .budget import Account, Budget, CallRecord, Price, Remaining, active_accounts, estimated_usage
+from .effects import Flow
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
 if TYPE_CHECKING:  # imported late, because few methods have adjustments
-    from .probabilities import Adjustment
+    from ..decisions.calibration import Adjustment
+    from .results import Answer
 
 T = TypeVar("T")
 RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
@@ -55,6 +58,49 @@ class Transform(NamedTuple):
     """
 
     function: Callable[[ChatRequest, Invocation], ChatRequest]
+
+
+class DecisionPlan(NamedTuple):
+    """What a method needs of the probabilities of its answers.
+
+    Attributes:
+        is_required: True if the output type contains a Decision.
+        is_wanted: True if the probabilities of answers are always requested.
+        votes: The number of samples that replace missing probabilities; 0 for none.
+        adjustments: Calibrations and thresholds, by the JSON path of the answer, with ``[]`` for an index.
+        unsure: Ask the next model if the probability of an answer is lower; "threshold" for the threshold of
+            the answer, None for only after errors.
+        interceptor: Requests answers with probabilities; see ``aiservices/decisions/requests.py``.
+    """
+
+    is_required: bool = False
+    is_wanted: bool = False
+    votes: int = 0
+    adjustments: Mapping[str, Adjustment] = {}
+    unsure: float | Literal["threshold"] | None = None
+    interceptor: Callable[[Invocation, Callable[[Invocation], Flow[Answer]]], Flow[Answer]] | None = None
+
+
+class AnswerReader(Protocol):
+    """Reads answers whose replies must have more than a value, such as the probabilities of a Decision.
+
+    Attributes:
+        is_required: True if the call fails without it.
+    """
+
+    is_required: bool
+
+    def lacking(self, reply: ChatReply, request: ChatRequest) -> ModelError | None:
+        """Return the error for a reply that lacks what its request wanted; None if it has all."""
+        ...
+
+    def refused(self, error: ModelError, request: ChatRequest) -> ModelError | None:
+        """Return the error for a request that was refused because it wanted more; None for other errors."""
+        ...
+
+    def read(self, output_format: OutputFormat, reply: ChatReply) -> Flow[Reading[object]]:
+        """Parse a reply."""
+        ...
 
 
 class CallPlan(NamedTuple):
@@ -72,12 +118,7 @@ class CallPlan(NamedTuple):
         transform: A function that changes each request just before it is sent.
         role_names: The names of the parameters that are the memory id and the name of the user, by their
             markers ``MemoryId`` and ``UserName``.
-        requires_probabilities: True if the output type contains a Decision.
-        wants_probabilities: True if the probabilities of answers are always requested.
-        votes: How many samples replace missing probabilities; 0 for none.
-        adjustments: Calibrations and thresholds, by the JSON path of the answer, with ``[]`` for an index.
-        unsure: Below this probability of an answer, the next model is asked; "threshold" for the threshold
-            of the answer, None for only after errors.
+        decisions: What the method needs of the probabilities of its answers.
         media: Which images, sounds and files callers may pass; None for all.
         user_template: The template of the user message; None if an argument is the message.
         question_names: The names of the parameters that the user message shows, for the search of retrieval.
@@ -94,11 +135,7 @@ class CallPlan(NamedTuple):
     tool_interceptors: tuple[Any, ...] = ()
     transform: RequestHook | Transform | None = None
     role_names: Mapping[type, str] = {}
-    requires_probabilities: bool = False
-    wants_probabilities: bool = False
-    votes: int = 0
-    adjustments: Mapping[str, Adjustment] = {}
-    unsure: float | Literal["threshold"] | None = None
+    decisions: DecisionPlan = DecisionPlan()
     media: MediaPolicy | None = None
     user_template: str | None = None
     question_names: tuple[str, ...] = ()
@@ -495,6 +532,7 @@ class Invocation(CallContext):
         tool_context: The arguments that only tools, retrievers and listeners see, by parameter name.
         examples: Few-shot examples that are put before the user message.
         approvals: For each tool call that waited, by its id: True, False, Denied or an ExternalResult.
+        answer_reader: Reads the answers instead of the output format; None for most calls.
     """
 
     plan: CallPlan
@@ -509,6 +547,7 @@ class Invocation(CallContext):
     tool_context: Mapping[str, Any] = field(default_factory=dict)
     examples: tuple[FewShotExample, ...] = ()
     approvals: Mapping[str, WaitingCallDecision] = field(default_factory=dict)
+    answer_reader: AnswerReader | None = None
 
     @property
     def id(self) -> str:

@@ -33,7 +33,7 @@ from ..models.messages import AiMessage, ChatReply, FinishReason, Message
 from ..models.requests import ChatRequest
 from ..tools.toolbox import Toolbox
 from .effects import CallModel, EarlyFlows, Emit, Flow, ReplyStopped, Sleep, StreamPolicy
-from .model_route import ModelFailover, ModelRoute, refuses_logprobs
+from .model_route import ModelFailover, ModelRoute
 from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation
 from .streams import AttemptStarted, ReplyFailed, ReplyReceived
@@ -73,9 +73,10 @@ def request_model(
         exceeded = state.exceeded()
         if exceeded is not None:
             raise exceeded
-        prepared = loop.prepare()
-        if loop.lacks_probabilities:
-            yield from loop.use_next_model(loop.no_probabilities())
+        try:
+            prepared = loop.prepare()
+        except ProbabilitiesUnavailableError as error:  # the model cannot give what the answer needs
+            yield from loop.use_next_model(error)
             continue
         yield Emit(AttemptStarted(loop.number, loop.name, loop.output_format, request=prepared))
         for account in state.enclosing:
@@ -111,7 +112,6 @@ class RequestLoop:
         name: The full name of the model.
         output_format: How the answer is requested and read.
         number: The number of the request in the call.
-        lacks_probabilities: True if the call needs probabilities and the model cannot return them.
         started_at: When the request was sent, by ``time.monotonic()``.
     """
 
@@ -128,14 +128,13 @@ class RequestLoop:
             if options.model is not None or state.enclosing:
                 _check_prices(invocation, failover.current.name)
         self.started_at = 0.0
-        self.lacks_probabilities = False
         self._invocation = invocation
         self._state = state
         self._request = self._prepared = request
         self._toolbox = toolbox
         self._failover = failover
         self._model = failover.current
-        self._wants_probabilities = invocation.plan.wants_probabilities or options.probabilities
+        self._reader = invocation.answer_reader
         self._paused: list[ChatReply] = []
         self._is_repeated = False
         self._remedies = 0
@@ -158,8 +157,6 @@ class RequestLoop:
             prepared = state.with_deadline(prepared)
         if invocation.request_hooks:  # they come last, so that they see exactly what is sent
             prepared = invocation.apply_request_hooks(prepared)
-        if self._wants_probabilities:
-            prepared = self._with_logprobs(prepared)
         if state.messages_without_state:
             prepared = _without_state(prepared, state.messages_without_state)
         if model.refused_options:
@@ -187,12 +184,11 @@ class RequestLoop:
             time_is_over = _time_is_over(state)
             if time_is_over is not None:  # the model ignored the deadline
                 raise time_is_over
-        if prepared.logprobs and _has_no_probabilities(reply):
-            self._refuse_logprobs(f"{self.name} sent no log probabilities")
-            if self._invocation.plan.requires_probabilities:
-                unavailable = self.no_probabilities()
-                state.attempts[-1] = state.attempts[-1]._replace(error=unavailable)
-                yield from self.use_next_model(unavailable)
+        if self._reader is not None:
+            lacking = self._reader.lacking(reply, prepared)
+            if lacking is not None and self._reader.is_required:
+                state.attempts[-1] = state.attempts[-1]._replace(error=lacking)
+                yield from self.use_next_model(lacking)
                 return None
         notes = self._failover.skipped
         if reply.finish_reason not in _COMPLETE or reply.refusal is not None:
@@ -239,16 +235,15 @@ class RequestLoop:
         if may_change and error.remedy and self._can_remedy(error):
             self._continue_after_refusal(error)
             return
-        if not (prepared.logprobs and refuses_logprobs(error, prepared)):
+        lacking = None if self._reader is None else self._reader.refused(error, prepared)
+        if self._reader is None or lacking is None:
             model, offers_tools = self._model, self._offers_tools
             if may_change and model.use_simpler_strategy(error, prepared, offers_tools=offers_tools):
                 self._continue_after_refusal(error)
             else:
                 yield from self.use_next_model(error)
-            return
-        self._refuse_logprobs(f"the provider refused logprobs: {error}")
-        if self._invocation.plan.requires_probabilities or not state.may_retry():
-            yield from self.use_next_model(self.no_probabilities())
+        elif self._reader.is_required or not state.may_retry():
+            yield from self.use_next_model(lacking)
 
     def _continue_after_refusal(self, error: ModelError) -> None:
         """Do not count the refused request as an attempt; raise its error if the budget ends here."""
@@ -323,34 +318,6 @@ class RequestLoop:
         reply = self._state.attempts[-1].reply
         failure = ReplyFailed(self.name, error, seconds, reply=reply, request=self._prepared)
         return Emit(failure, streamed=False)
-
-    def _with_logprobs(self, request: ChatRequest) -> ChatRequest:
-        """Request log probabilities, and note whether the model can return them."""
-        if self.route.capabilities.decisions:
-            self.lacks_probabilities = False
-            return request
-        # The arguments of tools have no log probabilities.
-        has_tooling = self.output_format.tooling is not None
-        logprobs = 0 if has_tooling else self.route.logprobs(self._model.model_name)
-        self.lacks_probabilities = not logprobs and self._invocation.plan.requires_probabilities
-        return replace(request, logprobs=logprobs)
-
-    def _refuse_logprobs(self, reason: str) -> None:
-        self.route.refuse_logprobs(self._model.model_name, reason)
-
-    def no_probabilities(self) -> ProbabilitiesUnavailableError:
-        """Return the error for a Decision whose probabilities the model does not return."""
-        reason = self.route.why_no_logprobs(self._model.model_name)
-        return ProbabilitiesUnavailableError(
-            f"{self._invocation.plan.qualname} returns a Decision, which needs probabilities: {reason}; use "
-            "a model with log probabilities, a decision endpoint, or several samples, as in "
-            "create(…, votes=5)"
-        )
-
-
-def _has_no_probabilities(reply: ChatReply) -> bool:
-    """Return True if the text of a reply lacks the probabilities that were requested."""
-    return bool(reply.text) and not (reply.logprobs or reply.probabilities or reply.message.tool_calls)
 
 
 def _has_state(message: Message) -> bool:

@@ -213,7 +213,7 @@ class _CachedCall:
 
     def _from_cache(self, effect: CallModel) -> Flow[tuple[CallModel, _Request | None]]:
         """Return an effect that returns the cached reply, or the original effect and its cache key."""
-        votes, namespace = bool(self._invocation.plan.votes), self._cache.namespace
+        votes, namespace = bool(self._invocation.plan.decisions.votes), self._cache.namespace
         digest = _digest(effect.model, effect.request, namespace, votes=votes)
         if digest is None:
             return effect, None
@@ -237,7 +237,7 @@ class _CachedCall:
             return
         accepted = {request.digest for request, reply in self._new if reply.message is answer.reply.message}
         for request, reply in self._new:
-            is_sample = bool(self._invocation.plan.votes) and request.digest in accepted
+            is_sample = bool(self._invocation.plan.decisions.votes) and request.digest in accepted
             if is_sample or reply.message is answer.reply.message:
                 yield Run(partial(self._cache.put, request.key, reply), in_thread=self._blocks)
 

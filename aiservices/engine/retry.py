@@ -87,7 +87,7 @@ class Retry(BaseInterceptor):
                 yield Emit(AnswerRejected(error), streamed=False)
                 tool_messages = original.state.tool_messages[messages_sent:]
                 # A decision gets its probabilities from the whole reply.
-                if self.mode == "fields" and not original.plan.requires_probabilities:
+                if self.mode == "fields" and not original.plan.decisions.is_required:
                     repair = plan_field_repair(original, tool_messages, error, proceed, failed=repair)
                 if repair is not None:
                     step, invocation = repair.request_fields, repair.invocation

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple, TypeAlias, Unpack, cast
 
 from output_parsers.types.decisions import Decision
 
+from ..decisions.adjustments import answers_of
+from ..decisions.reliability import binomial_tail, labels_needed
 from ..engine.results import Result
 from ..models.errors import DefinitionError, DefinitionProblem, counted
-from ..service.decisions import answers_of
 from ..service.methods import ServiceMethod, service_method_of
 from ..service.settings import check_keywords
-from ..testing.reliability import binomial_tail, labels_needed
 from .mapping import Rows, RowSettings, job_for, refuse_iterator
 from .outputs import select_rows
 from .review import read_reviewed, write_for_labels
@@ -327,7 +327,7 @@ def _problems(
     method = _service_method(by)
     if method is None:
         return  # map_rows says what is wrong
-    answers = answers_of(method.plan).get("$")
+    answers = answers_of(method.plan.call).get("$")
     if answers is None or {value for _, value in answers.options} != {True, False}:
         name = method.plan.call.qualname
         yield f"{name} does not return a Decision[bool], so its answers have no probability"

@@ -21,9 +21,9 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import DecisionNode
 from output_parsers.types.records import EnvelopeNode
 
-from ..engine.probabilities import Adjustment
+from ..decisions.adjustments import answers_of
+from ..decisions.calibration import Adjustment
 from ..models.errors import DefinitionError, DefinitionProblem, counted
-from ..service.decisions import answers_of
 from .csv_files import DELIMITERS, SEPARATOR_LINE, marked_encoding, read_records
 from .fields import utf8_text
 from .outputs import is_formula
@@ -68,7 +68,7 @@ class Review:
         self.path = path
         self._method = method
         self._unsure_below = unsure_below
-        self._adjustments: Mapping[str, Adjustment] = method.call.adjustments
+        self._adjustments: Mapping[str, Adjustment] = method.call.decisions.adjustments
         self.unsure = 0
         if unsure_below is None and not self._thresholds():
             message = (
@@ -127,7 +127,7 @@ class Review:
             write([_ROW, *_shown_names(columns), _ANSWER, _PROBABILITY, _REVIEWED])
             self._columns = columns
             self._limits = self._thresholds()
-            for member_path, one in answers_of(self._method.service_method.plan).items():
+            for member_path, one in answers_of(self._method.service_method.plan.call).items():
                 if one.list_path in self._limits:  # the threshold of a list is for each of its members
                     self._limits.setdefault(member_path, self._limits[one.list_path])
             yield self
@@ -345,7 +345,7 @@ class _AnswerReader:
     def __init__(self, method: MappedMethod, *, decimal_separator: str) -> None:
         self._parser = method.codec.parser
         self._separator = decimal_separator
-        answers = answers_of(method.service_method.plan).get("$")
+        answers = answers_of(method.service_method.plan.call).get("$")
         self._options: list[object] = [] if answers is None else [data for data, _ in answers.options]
         self.has_options = bool(self._options)
         self._wanted = _wanted(self._parser, method.codec.name)
@@ -415,7 +415,7 @@ def compare(agreement: Agreement, method: MappedMethod, answer: object, reply: s
     agreement.rows += 1
     agreement.same += own == other
     if isinstance(own, dict) and isinstance(other, dict):
-        fields = [path[2:] for path in answers_of(method.service_method.plan) if path.startswith("$.")]
+        fields = [path[2:] for path in answers_of(method.service_method.plan.call) if path.startswith("$.")]
         for name in fields:
             if name in own and name in other:
                 agreement.add(f"{name} {_shown(own[name])}", is_same=own[name] == other[name])

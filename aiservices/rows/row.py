@@ -28,6 +28,7 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
 
+from ..decisions.adjustments import answers_of
 from ..documents.document import Document
 from ..engine.plan import CallPlan
 from ..engine.results import Result
@@ -49,7 +50,6 @@ from ..models.limits import Limits
 from ..models.media import Media
 from ..models.messages import Usage
 from ..remote.codec import ENVELOPE_PATH, JsonCodec, codec_for
-from ..service.decisions import answers_of
 from ..service.methods import ServiceMethod, service_method_of
 from ..service.signatures import ReturnShape
 
@@ -504,8 +504,8 @@ def work_of(method: MappedMethod) -> dict[str, Any]:
         "tools": {name: _hash([tool.description, tool.arguments.schema]) for name, tool in tools.items()},
         "interceptors": [_name(one) for one in service_method.pipeline.interceptors],
         "parameters": list(method.columns),  # a column may have another name in the next run
-        "votes": call.votes,
-        "calibration": _hash({path: repr(one) for path, one in call.adjustments.items()}),
+        "votes": call.decisions.votes,
+        "calibration": _hash({path: repr(one) for path, one in call.decisions.adjustments.items()}),
     }
 
 
@@ -790,7 +790,7 @@ class EntryReader:
         # The possible answers at each JSON path, by the text that the journal has of them.
         self._answers = {
             path: {_label(value): value for _, value in options}
-            for path, (options, *_) in answers_of(method.service_method.plan).items()
+            for path, (options, *_) in answers_of(method.service_method.plan.call).items()
         }
 
     def row(self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any]) -> Row[Any]:
@@ -864,7 +864,7 @@ class EntryReader:
         Its method ``at()`` uses the threshold.
         """
         path = _INDEX.sub("[]", decision.path.replace(ENVELOPE_PATH, "$", 1))
-        adjustment = self._method.call.adjustments.get(path)
+        adjustment = self._method.call.decisions.adjustments.get(path)
         if adjustment is None or not decision.probabilities:
             return
         decision.complete(

@@ -46,7 +46,7 @@ class CallSettings(NamedTuple):
         """Return the settings from keyword arguments of ``create`` or ``structured``."""
         votes: Interceptor | None = None
         if settings.get("votes"):
-            from .decisions import Votes  # few services need it
+            from ..decisions.votes import Votes  # few services need it
 
             votes = Votes()
         return cls(

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import UnionType
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
 
 from output_parsers.types.target import type_arguments_by_class, type_name
 
@@ -21,6 +21,7 @@ from ..interface.decorators import (
     methods_of,
 )
 from ..interface.parameters import Role, ToolDefinitionError
+from ..interface.templates import Prompt
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions, ChatRequest
@@ -36,6 +37,9 @@ from .planner import (
 from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_prompt
 from .signatures import MethodSignature, ReturnType, read_signature
 
+if TYPE_CHECKING:
+    from ..decisions.adjustments import Question
+
 
 class MethodPlan(NamedTuple):
     """The models, prompt and return type of one service method, prepared once for all calls.
@@ -49,6 +53,19 @@ class MethodPlan(NamedTuple):
     call: CallPlan
     prompt: PromptPlan
     returns: ReturnType
+
+    @property
+    def question(self) -> Question:
+        """What the method asks the model, for calibrations."""
+        from ..decisions.adjustments import Question  # few services have calibrations
+
+        user, system = self.prompt.user, self.prompt.system
+
+        return Question(
+            self.call,
+            user.source if user is not None else "",
+            system.source if isinstance(system, Prompt) else "",
+        )
 
     def invocation(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], budget: Budget

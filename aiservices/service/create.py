@@ -127,12 +127,14 @@ def plan_service(
         return ServicePlan(settings, namespace, plans, (), problems)
     calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
     if not problems and (calibration is not None or thresholds):
-        from ..engine.probabilities import Calibration
-        from .decisions import with_adjustments
+        from ..decisions.adjustments import with_adjustments
+        from ..decisions.calibration import Calibration
 
         if calibration is not None and not isinstance(calibration, Calibration):
             calibration = Calibration.read(calibration)
-        plans = with_adjustments(plans, calibration, thresholds or {}, name)
+        questions = {method: plan.question for method, plan in plans.items()}
+        calls = with_adjustments(questions, calibration, thresholds or {}, name)
+        plans = {method: plan._replace(call=calls[method]) for method, plan in plans.items()}
     groups = call_groups(cls, name, plans, CallSettings.of(settings))
     functions = {setting: settings.get(setting) for setting in ("transform", "system_message")}
     problems += [

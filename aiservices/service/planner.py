@@ -19,9 +19,10 @@ from output_parsers.types.decisions import DecisionNode
 from output_parsers.types.node import OutputParser, walk
 from output_parsers.types.target import Target, type_name
 
+from ..decisions.requests import request_with_probabilities
 from ..engine.model_route import ModelRoute, StrategyFallbacks, only_format
 from ..engine.output_format import OutputFormat, image_format, reply_format, text_format
-from ..engine.plan import CallPlan, Invocation, RequestHook, Transform
+from ..engine.plan import CallPlan, DecisionPlan, Invocation, RequestHook, Transform
 from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
@@ -246,10 +247,13 @@ def plan_call(
         tool_interceptors=settings.tool_interceptors,
         transform=Transform(transform) if takes_invocation(transform) else transform,
         role_names=call.signature.role_names,
-        requires_probabilities=has_decisions,
-        wants_probabilities=has_decisions or call.unsure is not None,
-        votes=call.votes,
-        unsure=call.unsure,
+        decisions=DecisionPlan(
+            is_required=has_decisions,
+            is_wanted=has_decisions or call.unsure is not None,
+            votes=call.votes,
+            unsure=call.unsure,
+            interceptor=request_with_probabilities,
+        ),
         media=settings.media,
     )
     return plan, parser

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from output_parsers.prose.numbers import NumberStyle
     from output_parsers.result.reading import Leniency
 
+    from ..decisions.calibration import Calibration
     from ..engine.budget import Budget
     from ..engine.interceptor import Interceptor
     from ..engine.pipeline import Listener
     from ..engine.plan import Invocation, RequestHook
-    from ..engine.probabilities import Calibration
     from ..engine.response_cache import ResponseCache
     from ..engine.retry import Retry
     from ..engine.tool_execution import ToolCheck, ToolInterceptor
@@ -205,8 +205,8 @@ def type_problems(name: str, settings: Mapping[str, object]) -> list[DefinitionP
 def _problems(setting: str, value: object) -> Iterator[str]:
     from output_parsers.prose.numbers import NumberStyle
 
+    from ..decisions.calibration import Calibration
     from ..engine.budget import Budget
-    from ..engine.probabilities import Calibration
     from ..engine.retry import Retry
     from ..interface.parameters import call_problem
     from ..tools.tool import ToolErrors

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from ..decisions.calibrate import Calibrated, calibrate
+    from ..decisions.reliability import Labelled, Reliability, ReliabilityBin, Threshold
+    from .case import Case
     from .case_files import cases_from
     from .cassette import CassetteChatModel, CassetteError, CassetteMode
-    from .evaluation import Calibrated, Case, aevaluate, calibrate, evaluate
+    from .evaluation import aevaluate, evaluate
     from .fake import FakeChatModel
     from .golden import Golden, GoldenError
     from .guard import RealModelCallError
     from .hypothesis_values import strategy_of
     from .judge import Judge
-    from .reliability import Labelled, Reliability, ReliabilityBin, Threshold
     from .report import (
         Comparison,
         Difference,
@@ -87,15 +89,17 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "..decisions.calibrate": "Calibrated calibrate",
+        "..decisions.reliability": "Labelled Reliability ReliabilityBin Threshold",
+        ".case": "Case",
         ".case_files": "cases_from",
         ".cassette": "CassetteChatModel CassetteError CassetteMode",
-        ".evaluation": "Calibrated Case aevaluate calibrate evaluate",
+        ".evaluation": "aevaluate evaluate",
         ".fake": "FakeChatModel",
         ".golden": "Golden GoldenError",
         ".guard": "RealModelCallError",
         ".hypothesis_values": "strategy_of",
         ".judge": "Judge",
-        ".reliability": "Labelled Reliability ReliabilityBin Threshold",
         ".report": "Comparison Difference Interval Outcome Report Summary mean_interval wilson_interval",
         ".scoring": "Scorer ScorerInput Verdict brier close_to contains exact log_loss scored_by similar",
     },

@@ -27,7 +27,7 @@ from ..remote.codec import is_json
 from ..service.compile import MethodPlan
 from ..service.methods import plan_of
 from ..service.signatures import ReturnShape
-from .evaluation import Case
+from .case import Case
 
 _EXPECTED, _NAME, _TAGS = _OWN_FIELDS = ("expected", "case", "tags")
 _MAX_PROBLEMS = 20  # the maximum number of problems in one error

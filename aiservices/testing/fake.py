@@ -15,7 +15,7 @@ from output_parsers.result.reading import dump_json
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
 
-from ..engine.probabilities import answer_leaves
+from ..decisions.answers import answer_leaves
 from ..interface.parameters import Parameter, Role
 from ..models.base import Capabilities
 from ..models.errors import DefinitionError, DefinitionProblem, require_extra

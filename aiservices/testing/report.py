@@ -21,9 +21,9 @@ from pydantic_core import to_jsonable_python
 from output_parsers.result.errors import shorten
 
 from ..atomic_file import write_atomically
+from ..decisions.reliability import BIN_COLUMNS, THRESHOLD_COLUMNS, Reliability, reliability_of
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Usage
-from .reliability import BIN_COLUMNS, THRESHOLD_COLUMNS, Reliability, reliability_of
 from .scoring import Score
 
 if TYPE_CHECKING:

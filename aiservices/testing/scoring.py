@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -25,21 +24,11 @@ from ..service.signatures import ReturnShape
 
 if TYPE_CHECKING:
     from ..retrieval.retrievers import EmbeddingModel
+from .case import NOT_GIVEN
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 Score: TypeAlias = bool | float
-
-
-class _NotGiven(Enum):
-    EXPECTED = "no expected value"
-
-    def __repr__(self) -> str:
-        return f"<{self.value}>"
-
-
-# The default of Case.expected. It cannot be None: None is a value that a call may be expected to return.
-NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
 class Verdict(NamedTuple):

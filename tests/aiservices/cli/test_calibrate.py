@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiservices import Calibration
-from aiservices.engine.probabilities import logit, sigmoid
+from aiservices.decisions.calibration import logit, sigmoid
 
 from .conftest import CommandRun
 

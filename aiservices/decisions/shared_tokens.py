@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from ..engine.effects import CallModel, Flow, Gather
+from ..engine.output_format import OutputFormat
+from ..engine.plan import CallState
 from ..models.errors import Attempt, AttemptPurpose, ModelError
 from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatRequest
-from .effects import CallModel, Flow, Gather
-from .output_format import OutputFormat
-from .plan import CallState
 from .probabilities import SharedToken, shared_tokens, with_continuation
 
 _MAX_ROUNDS = 4  # the maximum number of tokens that options may have in common

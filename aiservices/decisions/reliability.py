@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from output_parsers import Decision
 
-from ..engine.probabilities import Calibrator, logit, sigmoid
+from .calibration import Calibrator, logit, sigmoid
 
 # --- Measuring ---
 

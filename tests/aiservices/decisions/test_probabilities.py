@@ -13,7 +13,8 @@ from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel
 
 from aiservices import AiMessage, ChatReply, TokenLogprob
-from aiservices.engine.probabilities import Probabilities, answer_leaves, find_probabilities
+from aiservices.decisions.answers import answer_leaves
+from aiservices.decisions.probabilities import Probabilities, find_probabilities
 from output_parsers import Decision, parser_for
 
 Token = str | dict[str, float]

@@ -29,9 +29,8 @@ from aiservices import (
     create,
     user_message,
 )
-from aiservices.engine.probabilities import logit, sigmoid
-from aiservices.testing import Calibrated, Case, Labelled, calibrate
-from aiservices.testing.reliability import (
+from aiservices.decisions.calibration import logit, sigmoid
+from aiservices.decisions.reliability import (
     auroc,
     bins_of,
     brier,
@@ -45,6 +44,7 @@ from aiservices.testing.reliability import (
     log_loss,
     upper_bound,
 )
+from aiservices.testing import Calibrated, Case, Labelled, calibrate
 
 PARAMETERS = st.floats(-3, 3)
 SHARES = st.lists(st.floats(0.001, 1), min_size=2, max_size=6).map(lambda ws: [w / sum(ws) for w in ws])

@@ -1,0 +1,1 @@
+"""Decisions: the probabilities of answers, votes, calibrations and thresholds."""
