@@ -264,10 +264,10 @@ def test_a_schema_may_have_many_levels_and_parts() -> None:
 
 
 def test_a_message_names_some_of_many_alternatives() -> None:
-    schema = {"anyOf": [{"const": number} for number in range(1_000)]}
+    schema = {"anyOf": [{"const": number} for number in range(200)]}
     with pytest.raises(OutputParsingError) as caught:
         schema_parser(schema).parse('"x"')
-    assert "980 other types" in str(caught.value)
+    assert "180 other types" in str(caught.value)
     assert len(str(caught.value)) < 1_000
 
 

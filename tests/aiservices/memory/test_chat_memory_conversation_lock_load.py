@@ -319,6 +319,7 @@ def questions_before_kill(seconds: float, path: Path, base_url: str, run: str) -
     return [line.removesuffix("\n") for line in told if line.endswith("\n")]
 
 
+@pytest.mark.slow
 def test_a_process_killed_during_many_conversations_leaves_complete_exchanges(
     tmp_path: Path, loopback: Loopback
 ) -> None:

@@ -339,7 +339,7 @@ def kill_between_servers(folder: Path, kills: int, rows: int, seed: int) -> None
 
 @needs_fork
 def test_servers_may_change_between_runs_that_are_killed(tmp_path: Path) -> None:
-    kill_between_servers(tmp_path, 12, 60, seed=1)
+    kill_between_servers(tmp_path, 6, 60, seed=1)
 
 
 @pytest.mark.slow

@@ -651,7 +651,7 @@ def test_objects_whose_properties_are_declared_in_several_parts_stay_open(shared
 # For schemas and values of all shapes.
 
 QUICK = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
 KEYS = st.sampled_from(["name", "Name", "first_name", "firstName", "kind", "1"])

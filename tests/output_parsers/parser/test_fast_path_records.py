@@ -105,7 +105,7 @@ def read_by_nodes(tp: Any, text: str) -> Any:
     return parser_for(tp).node.read(read_exact(text), Cursor(Leniency.NONE))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_both_paths_create_the_same_record(data: st.DataObject) -> None:
     cls, values = data.draw(records())
@@ -116,7 +116,7 @@ def test_both_paths_create_the_same_record(data: st.DataObject) -> None:
     assert strict_equal(fast, slow)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_repeated_key_is_left_to_the_nodes(data: st.DataObject) -> None:
     cls, values = data.draw(records())

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Literal
 
 import pytest
-from growth import MAX_GROWTH, growing, growth
+from growth import MAX_GROWTH, SHORT, growing, growth
 from pydantic import BaseModel
 
 from output_parsers import OutputParsingError, parse
@@ -116,7 +116,8 @@ def reader_of(tp: Any) -> Callable[[str], object]:
 @pytest.mark.parametrize("times", FACTORS)
 @pytest.mark.parametrize("tp", SOME_TYPES)
 def test_the_cost_of_a_character_does_not_grow_with_the_text(tp: str, times: int) -> None:
-    assert growing(reader_of(TYPES[tp]), UNITS.values(), times=times) == {}
+    short = 4_000 if times == 10 else SHORT
+    assert growing(reader_of(TYPES[tp]), UNITS.values(), short=short, times=times) == {}
 
 
 @pytest.mark.parametrize("times", FACTORS)
@@ -128,7 +129,7 @@ def test_the_cost_of_a_character_does_not_grow_for_any_other_type(tp: str, times
 
 @pytest.mark.parametrize("inside", UNCLOSED)
 def test_the_cost_of_a_character_does_not_grow_inside_an_unclosed_container(inside: str) -> None:
-    assert growing(reader_of(list[Person]), UNITS.values(), UNCLOSED[inside], short=5_000) == {}
+    assert growing(reader_of(list[Person]), UNITS.values(), UNCLOSED[inside], short=3_000) == {}
 
 
 @pytest.mark.slow

@@ -200,6 +200,7 @@ def test_at_most_threads_blocking_calls_run_at_once(serve: Callable[[Any], str])
     assert most == 2
 
 
+@pytest.mark.slow
 def test_five_hundred_clients_of_an_unreliable_model_all_get_a_response(serve: Callable[[Any], str]) -> None:
     numbers, lock = count(1), threading.Lock()
 

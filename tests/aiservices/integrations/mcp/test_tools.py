@@ -240,6 +240,7 @@ def test_a_blocking_method_on_the_loop_of_the_connection_raises_an_error() -> No
     )
 
 
+@pytest.mark.slow
 def test_new_tools_of_the_server_are_available_in_the_next_call() -> None:
     with server(only=["add_tool"]) as tools:
         assert list(listed(tools)) == ["add_tool"]
@@ -273,6 +274,7 @@ def test_an_unknown_name_in_only_or_exclude_raises_an_error_when_opened(setting:
     )
 
 
+@pytest.mark.slow
 def test_a_slow_tool_call_times_out() -> None:
     for timeout in (1, 4, 16, 32):  # it also limits the start of the server, which is slow on a busy machine
         with suppress(McpServerError), server(timeout=timeout) as tools:
@@ -284,6 +286,7 @@ def test_a_slow_tool_call_times_out() -> None:
     pytest.fail("the server did not start")
 
 
+@pytest.mark.slow
 def test_a_crashed_server_is_reported_to_the_model_and_restarted_by_the_next_call() -> None:
     with server() as tools:
         assert result_text(tools, calls("deadly")) == "The server of this tool has stopped."
@@ -297,6 +300,7 @@ def test_a_crashed_server_is_restarted_within_a_call() -> None:
         assert [run.text for run in runs] == ["The server of this tool has stopped.", "back"]
 
 
+@pytest.mark.slow
 def test_a_crashed_server_is_restarted_by_async_methods() -> None:
     async def ask() -> list[str]:
         async with server() as tools:
@@ -376,6 +380,7 @@ def test_a_tool_of_a_closed_server_raises_an_error() -> None:
     assert str(caught.value) == f"{NAME} is not open; open it first: with McpTools… as tools"
 
 
+@pytest.mark.slow
 def test_a_server_can_be_reopened_but_not_opened_twice() -> None:
     tools = server()
     with tools:
@@ -451,6 +456,7 @@ def test_a_cancelled_call_leaves_the_connection_usable() -> None:
     assert asyncio.run(ask()) == "on"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signal 0 is of POSIX")
 def test_the_process_of_a_server_ends_with_the_block() -> None:
     with server() as tools:
@@ -559,6 +565,7 @@ def test_a_server_that_cannot_list_its_tools_is_named_in_the_error() -> None:
     assert str(caught.value) == "the odd one cannot list its tools and resources: not today"
 
 
+@pytest.mark.slow
 def test_an_error_inside_async_with_closes_the_connection() -> None:
     async def ask() -> None:
         tools = server(only=["wether"])
@@ -657,6 +664,7 @@ def test_an_error_without_a_message_has_a_default_text() -> None:
     assert str(caught.value) == "The tool failed."
 
 
+@pytest.mark.slow
 def test_a_stopped_server_at_a_url_is_an_error_until_it_runs_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]

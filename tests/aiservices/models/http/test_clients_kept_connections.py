@@ -125,6 +125,7 @@ def test_a_restarted_server_is_reached_again(make_caller: MakeCaller) -> None:
         client.close()
 
 
+@pytest.mark.slow
 def test_a_connection_that_was_idle_for_long_is_not_used_again(
     make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,6 +223,7 @@ class OnlyHereModel(ScriptedChatModel):
             raise ValueError("not in this process")
 
 
+@pytest.mark.slow
 def test_workers_that_are_always_lost_end_the_run(tmp_path: Path) -> None:
     desk = create(Desk, DeadlyModel([]))
     with pytest.raises(RowsError, match="4 workers were lost while they processed the same rows"):
