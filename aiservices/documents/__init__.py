@@ -8,8 +8,11 @@ from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .document import Document
+    from .files import DocumentError
     from .pages import Box, Page
 
-__all__ = ["Box", "Document", "Page"]
+__all__ = ["Box", "Document", "DocumentError", "Page"]
 
-__getattr__ = lazy_names(__name__, {".document": "Document", ".pages": "Box Page"}, {})
+__getattr__ = lazy_names(
+    __name__, {".document": "Document", ".files": "DocumentError", ".pages": "Box Page"}, {}
+)

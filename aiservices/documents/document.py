@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from pydantic_core import CoreSchema, core_schema
 
@@ -55,16 +55,33 @@ class Document:
         object.__setattr__(self, "pages", pages)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, name: str | None = None) -> Document:
-        """Read a document from a file.
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        encoding: str | None = None,
+        password: str | None = None,
+        scanned: Literal["error", "skip"] = "error",
+    ) -> Document:
+        """Read a document from a file: text, Markdown, HTML, PDF or DOCX.
+
+        Of HTML and DOCX, the text has the headings and lists as in Markdown. PDF and DOCX need the extra
+        ``documents``.
 
         Args:
             path: The path of the file.
             name: The name of the document, by default that of the file.
+            encoding: The encoding of a text or an HTML page; by default what the file says, or else UTF-8.
+            password: The password of a PDF.
+            scanned: What to do if some pages of a PDF are images without text: "error", or "skip" for a
+                document without their text.
+
+        Raises DocumentError if the file has no text that can be read.
         """
         from .files import read_file  # most programs read no files
 
-        text, pages = read_file(path)
+        text, pages = read_file(path, encoding=encoding, password=password, scanned=scanned)
         return cls(text, Path(path).name if name is None else name, pages)
 
     def page_at(self, index: int) -> int | None:

@@ -1,13 +1,354 @@
-"""Read the texts of files."""
+"""Read the texts of files: text, Markdown, HTML, PDF and DOCX.
+
+The format is recognized from the content of the file, not from its name, except that of HTML.
+"""
 
 from __future__ import annotations
 
+import io
 import os
+import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from html.parser import HTMLParser
 from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, NamedTuple, TypeAlias
+from zipfile import BadZipFile, ZipFile
 
-from .pages import Page
+from ..models.errors import AiServiceError, import_extra
+from .pages import Page, pack_characters
+
+Scanned: TypeAlias = Literal["error", "skip"]
 
 
-def read_file(path: str | os.PathLike[str]) -> tuple[str, tuple[Page, ...]]:
-    """Return the text of a file and its pages, if it has any."""
-    return Path(path).read_text("utf-8-sig"), ()
+class DocumentError(AiServiceError, ValueError):
+    """Raised when a file has no text that can be read, or is not one of the formats that can be read."""
+
+
+def read_file(
+    path: str | os.PathLike[str],
+    *,
+    encoding: str | None = None,
+    password: str | None = None,
+    scanned: Scanned = "error",
+) -> tuple[str, tuple[Page, ...]]:
+    """Return the text of a file, and its pages if it has any; see ``Document.open``."""
+    path = Path(path)
+    data = path.read_bytes()
+    if b"%PDF-" in data[:1024]:
+        return _read_pdf(data, path.name, password, scanned)
+    if data.startswith(b"PK\x03\x04"):
+        return _read_docx(data, path.name), ()
+    if data.startswith(b"\xd0\xcf\x11\xe0"):
+        raise DocumentError(f"{path.name} is in an old format of Office; save it as DOCX or PDF")
+    if path.suffix.lower() in (".html", ".htm", ".xhtml") or _HTML.match(data):
+        return html_text(_decoded(data, path.name, encoding or _html_encoding(data))), ()
+    return _decoded(data, path.name, encoding), ()
+
+
+# --- Text ---
+
+_HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+def _html_encoding(data: bytes) -> str | None:
+    """Return the encoding that an HTML page declares; None if a byte order mark or nothing does."""
+    declared = _CHARSET.search(data[:4096])
+    if declared is None or data.startswith((BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)):
+        return None
+    name = declared[1].decode("ascii").lower()
+    # browsers read these names as Windows-1252
+    return "cp1252" if name in ("iso-8859-1", "latin1", "us-ascii", "ascii") else name
+
+
+def _decoded(data: bytes, name: str, encoding: str | None) -> str:
+    if encoding is None:
+        is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+        encoding = "utf-16" if is_utf16 else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except LookupError as error:
+        raise DocumentError(f"{name} has the encoding {encoding!r}, which Python does not know") from error
+    except UnicodeDecodeError as error:
+        advice = 'pass its encoding, as in Document.open(path, encoding="cp1252")'
+        raise DocumentError(f"{name} is not a PDF, a DOCX or text in {encoding}; {advice}") from error
+    if _CONTROL.search(text):
+        raise DocumentError(f"{name} is not text, Markdown, HTML, PDF or DOCX; convert it to one of them")
+    return text.replace("\r\n", "\n")
+
+
+# --- HTML and DOCX ---
+
+_HIDDEN = frozenset("head script style template svg noscript".split())
+_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_BLOCKS = frozenset(
+    "address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hr html legend li main nav ol p pre section summary table tbody "
+    "tfoot thead tr ul".split()
+)
+_UNCLOSED = frozenset("dd dt li option p td th tr".split())
+_APART = frozenset("blockquote dl figure h1 h2 h3 h4 h5 h6 ol p pre table ul".split())
+_SPACE = re.compile(r"[ \t\r\n\f]+")
+
+
+class _HtmlText(HTMLParser):
+    """Collects the visible text of HTML: blocks on lines, headings and lists as in Markdown."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._parts: list[str] = []
+        self._hidden: list[str] = []
+        self._lists: list[int | None] = []  # the next number of each list that is open, None without numbers
+        self._breaks = 0  # the line ends before the next text
+        self._is_new = True  # nothing is written in the list item or the cell
+        self._pre = 0
+        self._cells = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts).strip("\n") + "\n"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._hidden == [tag] if tag in _UNCLOSED else self._hidden == ["p"] and tag in _BLOCKS:
+            self._hidden.clear()  # the end of the hidden element was left out
+        if self._hidden or tag in _HIDDEN or "hidden" in dict(attrs):
+            if tag not in _VOID:
+                self._hidden.append(tag)
+            return
+        if tag in _BLOCKS:
+            # the paragraph of a list item stays on the line of its mark, and a nested list below it
+            is_apart = tag in _APART and not (self._lists and tag in ("p", "ol", "ul"))
+            self._break(2 if is_apart else 1)
+        match tag:
+            case "br":
+                self._write("\n")
+            case "h1" | "h2" | "h3" | "h4" | "h5" | "h6":
+                self._write("#" * int(tag[1]) + " ")
+            case "ol":
+                start = dict(attrs).get("start") or "1"
+                self._lists.append(int(start) if start.isdecimal() else 1)
+            case "ul":
+                self._lists.append(None)
+            case "li":
+                self._start_item()
+            case "tr":
+                self._cells = 0
+            case "td" | "th":
+                if self._cells:
+                    self._breaks = 0
+                    self._write(" | ")
+                self._cells += 1
+                self._is_new = True
+            case "pre":
+                self._pre += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._hidden:
+            if tag in self._hidden:  # tags inside may not have been closed
+                del self._hidden[len(self._hidden) - 1 - self._hidden[::-1].index(tag) :]
+            return
+        if tag in ("ol", "ul") and self._lists:
+            self._lists.pop()
+        if tag == "pre":
+            self._pre = max(self._pre - 1, 0)
+        if tag in _BLOCKS:
+            self._break(2 if tag in _APART and not self._lists else 1)
+
+    def handle_data(self, data: str) -> None:
+        if self._hidden:
+            return
+        if not self._pre:
+            data = _SPACE.sub(" ", data)
+            if self._breaks or not self._parts or self._parts[-1].endswith((" ", "\n")):
+                data = data.lstrip(" ")
+        self._write(data)
+
+    def _start_item(self) -> None:
+        depth, number = max(len(self._lists) - 1, 0), self._lists[-1] if self._lists else None
+        mark = "- " if number is None else f"{number}. "
+        if number is not None:
+            self._lists[-1] = number + 1
+        self._write("  " * depth + mark)
+        self._is_new = True
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        if self._breaks and self._parts:
+            self._parts[-1] = self._parts[-1].rstrip(" ")
+            self._parts.append("\n" * self._breaks)
+        self._parts.append(text)
+        self._breaks, self._is_new = 0, False
+
+    def _break(self, lines: int) -> None:
+        """End the line, except that of a list mark or of an empty cell; two leave an empty line."""
+        if not self._is_new:
+            self._breaks = max(self._breaks, lines)
+
+
+def html_text(html: str) -> str:
+    """Return the visible text of an HTML page, with headings and lists as in Markdown."""
+    parser = _HtmlText()
+    parser.feed(html)
+    parser.close()
+    return parser.text
+
+
+def _read_docx(data: bytes, name: str) -> str:
+    try:
+        with ZipFile(io.BytesIO(data)) as file:
+            is_docx = "word/document.xml" in file.namelist()
+    except BadZipFile as error:
+        raise DocumentError(f"{name} is a damaged archive") from error
+    if not is_docx:
+        raise DocumentError(f"{name} is an archive that is not a DOCX; convert it to DOCX, PDF or text")
+    mammoth = import_extra("mammoth", "documents", "Document.open for DOCX files")
+    # mammoth reads what Word shows: insertions without deletions, footnotes, lists, tables
+    ignored = mammoth.images.img_element(lambda image: {})
+    return html_text(mammoth.convert_to_html(io.BytesIO(data), convert_image=ignored).value)
+
+
+# --- PDF ---
+
+_HYPHEN = 2  # what pdfium gives for a hyphen at the end of a line, and no line end after it
+PDFIUM_LOCK = Lock()  # pdfium works in one thread at a time
+_FEW = 40  # characters, such as those of a stamp on a scanned page
+_MANY_PATHS = 100  # lines and curves, such as those of letters that were drawn
+
+
+class _Letter(NamedTuple):
+    """A character of a page with its edges; all are 0 for those that are not on the page."""
+
+    text: str
+    left: float = 0.0
+    top: float = 0.0
+    right: float = 0.0
+    bottom: float = 0.0
+
+
+def _read_pdf(data: bytes, name: str, password: str | None, scanned: Scanned) -> tuple[str, tuple[Page, ...]]:
+    library = import_extra("pypdfium2", "documents", "Document.open for PDF files")
+    with PDFIUM_LOCK, closing(_open_pdf(library, data, name, password)) as pdf:
+        texts, pages, without_text, position = [], [], [], 0
+        for number in range(len(pdf)):
+            if pdf.formenv:
+                with closing(pdf[number]) as page:
+                    page.flatten()  # the values of form fields become text
+            with closing(pdf[number]) as page:
+                letters = list(_letters(library.raw, page))
+                if _is_scanned(library.raw, page, letters):
+                    without_text.append(number + 1)
+                text = "".join([letter.text for letter in letters])
+                edges = pack_characters(letter[1:] for letter in letters)
+                width, height = page.get_size()
+                pages.append(Page(position, position + len(text), width, height, edges))
+            texts.append(text)
+            position += len(text) + 2
+    text = "\n\n".join(texts)
+    if without_text and (scanned == "error" or not text.strip()):
+        raise DocumentError(f"{name}: {_pages_text(without_text)}; recognize the text first (OCR)")
+    if not text.strip():
+        raise DocumentError(f"{name} has no text")
+    return text, tuple(pages)
+
+
+def _open_pdf(library: Any, data: bytes, name: str, password: str | None) -> Any:
+    try:
+        pdf = library.PdfDocument(data, password=password)
+    except library.PdfiumError as error:
+        if "password" not in str(error).lower():
+            raise DocumentError(f"{name} is a damaged PDF: {error}") from error
+        problem = "needs a password" if password is None else "has another password"
+        raise DocumentError(f"{name} {problem}; pass Document.open(path, password=…)") from error
+    pdf.init_forms()
+    return pdf
+
+
+def _pages_text(numbers: list[int]) -> str:
+    listed = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+    if len(numbers) == 1:
+        return f"page {listed} is an image without text"
+    return f"the pages {listed} are images without text"
+
+
+def _letters(raw: Any, page: Any) -> Iterator[_Letter]:
+    """Yield the characters of a page: those that pdfium reads, and an empty line between paragraphs."""
+    place = _placing(page)
+    with closing(page.get_textpage()) as text_page:
+        rectangle = raw.FS_RECTF()
+        lowest: float | None = None  # the lower edge of the line above
+        is_new_line, high = False, 0
+        for index in range(text_page.count_chars()):
+            code = raw.FPDFText_GetUnicode(text_page, index)
+            if 0xD800 <= code < 0xDC00:  # the first half of a character beyond 16 bits
+                high = code
+                continue
+            if 0xDC00 <= code < 0xE000:
+                code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00)
+            if code == 0x0A:
+                is_new_line = True
+                yield _Letter("\n")
+                continue
+            if code < 0x20 and code != _HYPHEN:
+                continue
+            raw.FPDFText_GetLooseCharBox(text_page, index, rectangle)
+            edges = place(rectangle.left, rectangle.top, rectangle.right, rectangle.bottom)
+            top, bottom = edges[1], edges[3]
+            if is_new_line and lowest is not None and top - lowest > 0.5 * (bottom - top):
+                yield _Letter("\n")
+            is_new_line, lowest = False, bottom
+            yield _Letter("-" if code == _HYPHEN else chr(code), *edges)
+            if code == _HYPHEN:
+                yield _Letter("\n")
+
+
+_Edges: TypeAlias = tuple[float, float, float, float]
+
+
+def _placing(page: Any) -> Callable[[float, float, float, float], _Edges]:
+    """Return a function that converts edges of PDF (from below) to edges from the top left corner.
+
+    The page may be rotated, and its visible part may begin anywhere.
+    """
+    left, bottom, right, top = page.get_bbox()
+    corners: dict[int, Callable[[float, float], tuple[float, float]]] = {
+        0: lambda x, y: (x - left, top - y),
+        90: lambda x, y: (y - bottom, x - left),
+        180: lambda x, y: (right - x, y - bottom),
+        270: lambda x, y: (top - y, right - x),
+    }
+    corner = corners[page.get_rotation()]
+
+    def place(x1: float, y1: float, x2: float, y2: float) -> _Edges:
+        (first_x, first_y), (second_x, second_y) = corner(x1, y1), corner(x2, y2)
+        return (
+            min(first_x, second_x),
+            min(first_y, second_y),
+            max(first_x, second_x),
+            max(first_y, second_y),
+        )
+
+    return place
+
+
+def _is_scanned(raw: Any, page: Any, letters: list[_Letter]) -> bool:
+    """Return True if a page shows more than its text says: an image or drawn letters, and hardly text."""
+    count = sum(not letter.text.isspace() for letter in letters)
+    if count >= _FEW:
+        return False
+    width, height = page.get_size()
+    image_area, paths, images = 0.0, 0, 0
+    for one in page.get_objects((raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_PATH)):
+        if one.type == raw.FPDF_PAGEOBJ_PATH:
+            paths += 1
+            continue
+        left, bottom, right, top = one.get_bounds()
+        image_area += (right - left) * (top - bottom)
+        images += 1
+    if not count:
+        return images > 0 or paths >= _MANY_PATHS
+    return bool(image_area > 0.5 * width * height)

@@ -69,7 +69,7 @@ class Page:
             left, top, right, bottom = edges
             if right <= left or bottom <= top:
                 continue
-            if line is not None and _is_in_line(line, left, top, bottom):
+            if line is not None and _continues(line, edges):
                 line = Box(
                     number,
                     min(line.left, left),
@@ -90,8 +90,12 @@ def pack_characters(edges: Iterator[tuple[float, float, float, float]]) -> bytes
     return b"".join([_CHARACTER.pack(*one) for one in edges])
 
 
-def _is_in_line(line: Box, left: float, top: float, bottom: float) -> bool:
-    """Return True if a character continues the line of a box: at the same height, and not further left."""
-    shared = min(line.bottom, bottom) - max(line.top, top)
+def _continues(line: Box, edges: tuple[float, float, float, float]) -> bool:
+    """Return True if a character continues the line of a box: to its right, or in its column."""
+    left, top, right, bottom = edges
     height = min(line.bottom - line.top, bottom - top)
-    return shared > height / 2 and left >= line.left
+    if min(line.bottom, bottom) - max(line.top, top) > height / 2:
+        return left >= line.left or line.left - right < height  # also from right to left
+    width = right - left
+    is_column = abs(line.right - line.left - width) < width / 2 and abs(left - line.left) < width / 2
+    return is_column and (abs(top - line.bottom) < 1 or abs(bottom - line.top) < 1)

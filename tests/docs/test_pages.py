@@ -121,7 +121,15 @@ def test_the_extras_are_those_of_the_package() -> None:
 
 
 def test_the_error_page_lists_all_errors() -> None:
-    for module in ("guardrails", "integrations.mcp", "memory", "models.local.weights", "moderation", "rows"):
+    for module in (
+        "documents.files",
+        "guardrails",
+        "integrations.mcp",
+        "memory",
+        "models.local.weights",
+        "moderation",
+        "rows",
+    ):
         import_module(f"aiservices.{module}")
     import_module("aiservices.integrations.fastapi.remote_client")
     import_module("aiservices.integrations.mcp.connection")

@@ -1,0 +1,272 @@
+"""Documents are read from text, Markdown, HTML, PDF and DOCX; other files are errors that say why."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from aiservices import Document, MissingExtraError
+from aiservices.documents import Box, DocumentError
+from aiservices.documents.files import html_text
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+
+
+def docx(body: str, *, notes: str = "") -> bytes:
+    """Return a DOCX file with the given content of its body."""
+    types = "http://schemas.openxmlformats.org/package/2006/content-types"
+    relations = "http://schemas.openxmlformats.org/package/2006/relationships"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+    data = io.BytesIO()
+    with ZipFile(data, "w") as file:
+        file.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{types}"><Default Extension="rels" ContentType="application/'
+            'vnd.openxmlformats-package.relationships+xml"/><Override PartName="/word/document.xml" '
+            f'ContentType="{kind}.document.main+xml"/><Override PartName="/word/footnotes.xml" '
+            f'ContentType="{kind}.footnotes+xml"/></Types>',
+        )
+        file.writestr(
+            "_rels/.rels",
+            f'<Relationships xmlns="{relations}"><Relationship Id="r1" Type="{office}/officeDocument" '
+            'Target="word/document.xml"/></Relationships>',
+        )
+        file.writestr(
+            "word/_rels/document.xml.rels",
+            f'<Relationships xmlns="{relations}"><Relationship Id="r1" Type="{office}/footnotes" '
+            'Target="footnotes.xml"/></Relationships>',
+        )
+        file.writestr("word/document.xml", f"<w:document {W}><w:body>{body}</w:body></w:document>")
+        file.writestr("word/footnotes.xml", f"<w:footnotes {W}>{notes}</w:footnotes>")
+    return data.getvalue()
+
+
+def paragraph(runs: str, style: str = "") -> str:
+    properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{properties}{runs}</w:p>"
+
+
+def run(text: str) -> str:
+    return f'<w:r><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, bytes], Path]:
+    def write(name: str, data: bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def pdf(tmp_path: Path) -> Callable[[Callable[[Any], None]], Path]:
+    """Return a function that makes a PDF of 300 by 200 points with a function that draws on its canvas."""
+    pytest.importorskip("pypdfium2")
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas")
+
+    def make(draw: Callable[[Any], None], **options: Any) -> Path:
+        path = tmp_path / "a.pdf"
+        page = canvas.Canvas(str(path), pagesize=(300, 200), **options)
+        draw(page)
+        page.save()
+        return path
+
+    return make
+
+
+def test_texts_are_read_with_the_encoding_of_their_mark_or_as_utf_8(write: Callable[..., Path]) -> None:
+    for data in ("Año\n".encode(), "\ufeffAño\n".encode(), "Año\n".encode("utf-16"), "Año\r\n".encode()):
+        assert Document.open(write("a.md", data)) == Document("Año\n", "a.md")
+    path = write("a.txt", "Año".encode("cp1252"))
+    assert Document.open(path, encoding="cp1252", name="year").name == "year"
+    with pytest.raises(DocumentError, match=r"a\.txt is not .* text in utf-8-sig; pass its encoding, as in"):
+        Document.open(path)
+
+
+def test_files_that_are_not_text_are_an_error(write: Callable[..., Path]) -> None:
+    archive = io.BytesIO()
+    with ZipFile(archive, "w") as file:
+        file.writestr("a.txt", "a")
+    for data, problem in (
+        (b"\x7fELF\x00\x01\x02", r"a\.bin is not text, Markdown, HTML, PDF or DOCX"),
+        (b"\xd0\xcf\x11\xe0\xa1", "old format of Office; save it as DOCX or PDF"),
+        (archive.getvalue(), "an archive that is not a DOCX"),
+        (b"PK\x03\x04abc", "a damaged archive"),
+    ):
+        with pytest.raises(DocumentError, match=problem):
+            Document.open(write("a.bin", data))
+
+
+def test_html_is_read_as_its_visible_text() -> None:
+    page = """<!DOCTYPE html><html><head><title>no</title></head><body><h2>A <b>bold</b> title</h2>
+    <p>One
+    two.<br>Fish&amp;chips</p><script>no()</script><p style="x">It<i>al</i>ic</p>
+    <ul><li>a</li><li><p>b</p><ol start="3"><li>x<li>y</ol></li></ul>
+    <table><tr><th>Name<th>Age</tr><tr><td>Ann</td><td>31</td></tr></table>
+    <pre>  code\n    more</pre><p hidden>no<p>yes <span hidden>no <b>no</b></span>and yes<div>end</div>"""
+    assert html_text(page) == (
+        "## A bold title\n\nOne two.\nFish&chips\n\nItalic\n\n- a\n- b\n  3. x\n  4. y\n\n"
+        "Name | Age\nAnn | 31\n\n  code\n    more\n\nyes and yes\nend\n"
+    )
+
+
+def test_the_encoding_of_html_is_the_one_that_it_declares(write: Callable[..., Path]) -> None:
+    page = '<html><meta charset="iso-8859-1"><p>Año – 5 €'
+    assert Document.open(write("a.txt", page.encode("cp1252"))).text == "Año – 5 €\n"
+
+
+def test_a_docx_is_read_with_headings_lists_tables_insertions_and_notes(write: Callable[..., Path]) -> None:
+    pytest.importorskip("mammoth")
+    cells = "".join(f"<w:tc>{paragraph(run(text))}</w:tc>" for text in ("Rent", "900"))
+    note = '<w:r><w:footnoteReference w:id="2"/></w:r>'
+    body = (
+        paragraph(run("Contract"), "Heading1")
+        + paragraph(
+            run("Due on ")
+            + f'<w:ins w:id="1">{run("1 May")}</w:ins>'
+            + '<w:del w:id="2"><w:r><w:delText>2 June</w:delText></w:r></w:del>'
+            + note
+        )
+        + f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>"
+    )
+    path = write(
+        "a.docx", docx(body, notes=f'<w:footnote w:id="2">{paragraph(run("In cash."))}</w:footnote>')
+    )
+    text = Document.open(path).text
+    assert text.startswith("# Contract\n\nDue on 1 May")
+    assert "2 June" not in text
+    assert "Rent | 900\n" in text
+    assert "In cash." in text
+
+
+def test_a_pdf_has_pages_and_boxes_from_their_top_left_corner(pdf: Callable[..., Path]) -> None:
+    def draw(page: Any) -> None:
+        page.drawString(20, 150, "The sum is 1,250.00 EUR for exam-")
+        page.drawString(20, 136, "ples of this.")
+        page.drawString(20, 90, "Next.")
+        page.showPage()
+        page.drawString(50, 100, "Second page")
+
+    document = Document.open(pdf(draw))
+    assert document.text == ("The sum is 1,250.00 EUR for exam-\nples of this.\n\nNext.\n\nSecond page")
+    assert [(page.start, page.width, page.height) for page in document.pages] == [
+        (0, 300, 200),
+        (56, 300, 200),
+    ]
+    start = document.text.index("Second")
+    [box] = document.boxes(start, start + 6)
+    assert (box.page, document.page_at(start)) == (2, 2)
+    assert box.left == pytest.approx(50, abs=0.1)
+    assert box.top < 200 - 100 < box.bottom
+    start = document.text.index("exam")
+    assert [round(one.bottom) for one in document.boxes(start, start + 10)] == [53, 67]
+
+
+def test_boxes_are_on_a_page_as_it_is_shown_if_it_is_rotated_or_cut(pdf: Callable[..., Path]) -> None:
+    def draw(page: Any) -> None:
+        for angle in (0, 90, 180, 270):
+            page.setPageRotation(angle)
+            page.setCropBox((10, 10, 290, 190))
+            page.drawString(30, 150, "word")
+            page.showPage()
+
+    path = pdf(draw)
+    document = Document.open(path)
+    assert [page.width for page in document.pages] == [280, 180, 280, 180]
+    for page, picture in zip(document.pages, pictures(path), strict=True):
+        [box] = document.boxes(page.start, page.end)
+        dark = [(x, y) for y, row in enumerate(picture) for x, value in enumerate(row) if value < 128]
+        assert len(dark) > 20
+        assert all(box.left - 1 <= x <= box.right and box.top - 1 <= y <= box.bottom for x, y in dark)
+
+
+def pictures(path: Path) -> list[list[bytes]]:
+    """Return the rows of the pages of a PDF as gray pixels, one for each point."""
+    import pypdfium2
+
+    rendered = []
+    for page in pypdfium2.PdfDocument(path):
+        bitmap = page.render(scale=1, grayscale=True)
+        rows = range(bitmap.height)
+        data = bytes(bitmap.buffer)
+        rendered.append([data[y * bitmap.stride :][: bitmap.width] for y in rows])
+    return rendered
+
+
+def test_the_values_of_form_fields_are_text(pdf: Callable[..., Path]) -> None:
+    def draw(page: Any) -> None:
+        page.drawString(20, 150, "Name:")
+        page.acroForm.textfield(name="n", x=80, y=140, width=100, height=24, value="Ann Smith")
+
+    document = Document.open(pdf(draw))
+    assert document.text.split() == ["Name:", "Ann", "Smith"]
+    start = document.text.index("Ann")
+    assert document.boxes(start, start + 9)[0].left > 80
+
+
+def test_pages_without_text_are_an_error_unless_they_are_empty(pdf: Callable[..., Path]) -> None:
+    pytest.importorskip("PIL")
+    from PIL import Image
+    from reportlab.lib.utils import ImageReader
+
+    def image(page: Any) -> None:
+        page.drawImage(ImageReader(Image.new("RGB", (30, 20), "grey")), 0, 0, 300, 200)
+
+    def some(page: Any) -> None:
+        page.drawString(20, 150, "Text of the first page")
+        page.showPage()
+        page.showPage()
+        image(page)
+        page.drawString(20, 20, "Exhibit 12")
+        page.showPage()
+
+    with pytest.raises(DocumentError, match=r"a\.pdf: page 3 is an image without text; recognize the text"):
+        Document.open(pdf(some))
+    assert (
+        Document.open(pdf(some), scanned="skip").text.split() == "Text of the first page Exhibit 12".split()
+    )
+    with pytest.raises(DocumentError, match="page 1 is an image"):
+        Document.open(pdf(image), scanned="skip")
+    with pytest.raises(DocumentError, match="has no text"):
+        Document.open(pdf(lambda page: page.showPage()))
+
+
+def test_a_pdf_that_is_encrypted_or_damaged_is_an_error(pdf: Callable[..., Path], tmp_path: Path) -> None:
+    from reportlab.lib.pdfencrypt import StandardEncryption
+
+    path = pdf(lambda page: page.drawString(20, 150, "Secret"), encrypt=StandardEncryption("open"))
+    assert Document.open(path, password="open").text == "Secret"
+    with pytest.raises(DocumentError, match=r"a\.pdf needs a password; pass Document\.open"):
+        Document.open(path)
+    with pytest.raises(DocumentError, match="has another password"):
+        Document.open(path, password="wrong")
+    path.write_bytes(b"%PDF-1.7\nnothing")
+    with pytest.raises(DocumentError, match="is a damaged PDF"):
+        Document.open(path)
+
+
+def test_a_missing_package_is_named_with_its_extra(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, data in (("pypdfium2", b"%PDF-1.7"), ("mammoth", docx(""))):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(MissingExtraError, match=rf'{module}: pip install "aiservices\[documents\]"'):
+            Document.open(write("a.bin", data))
+
+
+def test_a_line_that_is_written_downwards_has_one_box() -> None:
+    from aiservices.documents import Page
+    from aiservices.documents.pages import pack_characters
+
+    edges = ((10.0, 10.0 * i, 20.0, 10.0 * i + 10) for i in range(4))
+    document = Document("down", pages=[Page(0, 4, 100, 100, pack_characters(edges))])
+    assert document.boxes(0, 4) == (Box(1, 10, 0, 20, 40),)
