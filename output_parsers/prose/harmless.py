@@ -18,7 +18,7 @@ from ..lazy_regex import join_lines, lazy_regex
 _HARMLESS = {
     "en": """
         a an the this that these those it its it's that's here here's there there's i i'm i'd i've my we our
-        is are was were am has of for in to as with on so then thus therefore hence overall
+        is are was were has of for in to as with on so then thus therefore hence overall
         accordingly based say says said think believe choose chose pick picked select selected classify
         classified classifies label labels labeled labelled labeling rate rated rating tag tagged categorize
         categorized categorise categorised identify identified consider considered determine determined
@@ -225,6 +225,66 @@ def asks_or_relates(before: str) -> bool:
     return words[0] in _ASKING or _RELATING.issuperset(words)
 
 
+# Words of the lists above that tie a value to something else if they stand directly before it: a place, a span,
+# or what is numbered.
+_TIES = frozenset(
+    """
+    after under in im en em i in to as with for für mit zu als pour para por per pelo voor met van för av som do до в к nel år
+    untuk option item entry record section case order ticket document file image paragraph article type class level team
+    queue name title word words message comment post tweet email mail review statement claim question sentence product
+    story process request content context text texts status state customer satz frage stufe typ klasse aussage nachricht
+    kommentar phrase texte commentaire niveau classe texto frase mensaje comentario pregunta nivel tipo clase opción testo
+    messaggio commento domanda livello opzione mensagem comentário pergunta nível zin bericht vraag optie invoice book
+    company film movie patient
+    """.split()
+)
+# A label of what has a number and is not counted: "Ticket: 42".
+_NUMBERED = frozenset(
+    "ticket order item entry record section case document file image paragraph article option invoice".split()
+)
+# JSON, a tag or a reference.
+_OTHER_MARKUP = lazy_regex(r"(?<!\\boxed)[{\[]|<[/\w]")
+# Signs that may stand directly before and after a value.
+_BEFORE_VALUE = " \t\r\n*_`\"'“„‘«([$\\"
+_SIGNS_BEFORE = ".:：=→,，。、!；;{"
+_SIGNS_AFTER = "*_`\"'”’»)]}$\\.!,;:。！，、；：(（"
+
+
+def find_objection(
+    before: str,
+    after: str,
+    known: Collection[str] = (),
+    *,
+    known_after: Collection[str] = (),
+    leading: frozenset[str] = frozenset(),
+) -> str | None:
+    """Return the word or sign around a number, date or time that may change it, or None.
+
+    All words must be known to be harmless: those of ``known``, and after the value those of ``known_after``, too.
+    What is directly before the value must not tie it to something else, as in "after 5", "section 5" and "- 5",
+    except the words of ``leading``.
+    """
+    unknown = find_unknown_word(before, known) or find_unknown_word(
+        f"{before} {after}", {*known, *known_after}
+    )
+    if unknown is not None:
+        return unknown
+    markup = _OTHER_MARKUP.search(f"{before} {after}")
+    if markup is not None:
+        return markup[0]
+    bare, following = (_IGNORED.sub("", part) for part in (before, after))
+    bare, following = bare.rstrip(_BEFORE_VALUE), following.lstrip()[:1]
+    for sign, allowed in ((bare[-1:], _SIGNS_BEFORE), (following, _SIGNS_AFTER)):
+        if sign and not (sign.isalnum() or sign in allowed or sign in _MARKS or bare.endswith("##")):
+            return sign
+    words = list(_words(before))
+    if words and bare[-1].isalnum() and words[-1] in _TIES.difference(leading):
+        return words[-1]
+    if len(words) == 1 and words[0] in _NUMBERED.difference(leading):
+        return words[0]
+    return before.strip() if asks_or_relates(before) else None
+
+
 _ALL = (1 << len(_HARMLESS)) - 1
 
 
@@ -244,13 +304,18 @@ def _harmless_runs() -> re.Pattern[str]:
     return re.compile(f"(?>{'|'.join(words)})++")
 
 
-def is_harmless_run(text: str) -> bool:
-    """Return True if a text has only characters of languages without spaces that are harmless beside an answer."""
-    bare = text.strip(" :：")
-    return bool(bare) and all(_harmless_runs().fullmatch(part) for part in _RUN_BREAK.split(bare) if part)
+# Between a value and the characters of a language without spaces around it, as in "答えは42です。"; not inside of
+# a date, a time or a number with its scale.
+_INSIDE = "年月日年월일時时分点點시분万萬만亿億억千百十"
+_EDGE_OF_RUN = lazy_regex(
+    rf"(?:(?<=[A-Za-z0-9])|(?<=[0-9][日일分분]))(?!(?<=[0-9])[{_INSIDE}])(?={_RUN})|(?<={_RUN})(?<![{_INSIDE}])(?=[A-Za-z0-9])"
+)
 
 
-_RUN_BREAK = lazy_regex(r"[\s:：]+")
+def separate_runs(text: str) -> str:
+    """Return a text with spaces between values and the characters of languages that have no spaces."""
+    return text if text.isascii() else _EDGE_OF_RUN.sub(" ", text)
+
 
 # --- An explanation after an answer ---
 

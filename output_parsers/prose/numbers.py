@@ -34,13 +34,12 @@ from . import (
     TextParseError,
     TextReading,
     bare_word,
-    find_hedging,
     join_rules,
     strip_wrapping,
     word_set,
 )
 from .announcements import after_announcement
-from .harmless import asks_or_relates, find_unknown_word, is_harmless_run
+from .harmless import find_objection, separate_runs, takes_back
 
 
 class NumberStyle(Enum):
@@ -85,11 +84,6 @@ _ANSWER = lazy_regex(
     r"\s{0,9}(.{1,80})",
     re.IGNORECASE,
 )
-# A starting price, or the price of a part, is a number but not the answer.
-_START_BEFORE = lazy_regex(
-    r"(?:\bfrom|\b(?:start|begin)(?:s|ing)?(?: off)? at|\bas (?:low|high|few|little|much) as) \Z"
-)
-_OF_A_PART = frozenset({"off", "each", "apiece", "discount"})
 # In "Answer:42", "答案：42" and "x=42" the number is a separate word.
 _LABEL_WITHOUT_SPACE = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
@@ -115,10 +109,8 @@ def find_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decima
     except TextParseError as error:
         reading = (
             _computed(text, rules)
-            or _among_runs(text, rules)
             or _stated_answer(text, rules)
             or _announced(text, rules)
-            or _labelled(text, rules)
             or _only_number(text, rules)
         )
         if reading is None:
@@ -152,41 +144,6 @@ def _computed(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
 
 
 _MOST_COMPUTED = 12  # digits; the numbers are exact in a computation
-_IN_RUNS = lazy_regex(
-    r"([^\W\d_\x00-\x7f]*\s?[:：]?\s?)([0-9０-９][0-9０-９.,]*)([^\W\d_\x00-\x7f]*)[。.！]?"
-)
-
-
-def _among_runs(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
-    """Parse a number among harmless characters of a script without spaces, as in "答えは42です。"."""
-    parts = _IN_RUNS.fullmatch(text.strip(" *_`"))
-    if parts is None or not (parts[1] or parts[3]) or not is_harmless_run(f"{parts[1]}{parts[3]}"):
-        return None
-    number = read_number_token(parts[2].rstrip("."), rules)
-    return TextReading(number.value, join_rules(number.rule, "number in a sentence"))
-
-
-_LABELLED = lazy_regex(
-    r"[\s*_]{0,4}([^\W\d][^\n:：=]{0,60}?)[*_]{0,2}\s?[:：=][*_]{0,2}[ \t]{1,4}([^\n]{1,40})"
-)
-
-
-def _labelled(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
-    """Parse a number, perhaps with its unit, after the name of what is measured: "Height: 1.75 m"."""
-    parts = _LABELLED.fullmatch(text.strip())
-    if parts is None:
-        return None
-    label = parts[1].casefold().split()
-    if label[-1] not in _MEASURES or find_limit(label, ()) or find_hedging(label, ()):
-        return None
-    if find_unknown_word(" ".join(label), NEUTRAL | _MEASURES | (_COUNTED - {"old"}) | rules.words):
-        return None
-    try:
-        reading = read_number(parts[2], rules)
-        _refuse_label(f"{parts[1]}:", rules, reading.value)
-    except TextParseError:
-        return None
-    return TextReading(reading.value, "number in a sentence")
 
 
 def _read_bare(text: str, rules: NumberRules) -> TextReading[Decimal]:
@@ -310,7 +267,7 @@ def _announced(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
 def _without_introduction(sentence: str) -> str:
     """Return a sentence without a first part such as "From the data,", unless that part may change the answer."""
     introduction, comma, rest = sentence.rpartition(", ")
-    is_harmless = comma and find_hedging(introduction.split(), ()) is None and _ANSWER.fullmatch(rest)
+    is_harmless = comma and takes_back(introduction) is None and _ANSWER.fullmatch(rest)
     return rest if is_harmless else sentence
 
 
@@ -323,7 +280,7 @@ def _only_number(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
 
 
 def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal]:
-    text = _SPACE_OF_MONEY.sub("", _LABEL_WITHOUT_SPACE.sub(r"\1 ", text.strip()))
+    text = separate_runs(_SPACE_OF_MONEY.sub("", _LABEL_WITHOUT_SPACE.sub(r"\1 ", text.strip())))
     sentences = _SENTENCE_END.split(text)
     words: list[str] = []
     sentence_of: list[int] = []  # the number of the sentence of each word
@@ -343,7 +300,7 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
         after = words[position + 1 :]
         if after and bare_word(after[0]) in _SCALES:
             after = after[1:]
-        _refuse_hedged(words[:position], after, rules, value)
+        _refuse_unclear(words[:position], after, rules, value)
     return TextReading(value, join_rules(readings[0].rule, "number in a sentence"))
 
 
@@ -378,7 +335,7 @@ def _only_number_in_words(text: str, rules: NumberRules) -> TextReading[Decimal]
     if bare_word(number) == "one":
         raise TextParseError('"one" may be a number or refer to something')
     reading = read_words(number.strip(".,;:!?()\"'*_`"))
-    _refuse_hedged(words[:start], words[end:], rules, reading.value)
+    _refuse_unclear(words[:start], words[end:], rules, reading.value)
     return reading._replace(rule="number in words, number in a sentence")
 
 
@@ -387,7 +344,7 @@ _VARIABLE = lazy_regex(r"[A-Za-z]=")
 
 def _is_other_number(word: str, value: Decimal) -> bool:
     """Return True for a number word, unless it repeats the number in brackets, as in "5 (five)"."""
-    if not has_number_word(word):
+    if not has_number_word(word) or (not word.isascii() and find_objection(word, "") is None):
         return False
     try:
         return not word.startswith("(") or read_words(bare_word(word)).value != value
@@ -395,37 +352,24 @@ def _is_other_number(word: str, value: Decimal) -> bool:
         return True
 
 
-def _refuse_hedged(before: list[str], after: list[str], rules: NumberRules, value: Decimal) -> None:
-    """Raise TextParseError unless all words around a number are known to be harmless.
-
-    Words such as "more than" or "or" make it uncertain.
-    """
-    _refuse_uncertain(before, after)
+def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, value: Decimal) -> None:
+    """Raise TextParseError unless all words around a number are known to be harmless."""
     other = next((word for word in (*before, *after) if _is_other_number(word, value)), None)
     if other is not None:
         raise TextParseError(f'"{shorten(bare_word(other), 40)}" may be a number too')
-    if before and bare_word(before[-1]) in _TIME_BEFORE:
-        raise TextParseError(f'"{before[-1]}" before the value makes it uncertain')
     before = _without_variable(before)
     if after and not _is_wrong_unit(after[0].strip(".,;:!?()*\"'"), rules):
         after = after[1:]
-    _refuse_unknown(before, after, rules)
-    words_before = " ".join(before)
-    if asks_or_relates(words_before):
-        raise TextParseError("the words before the value do not say that it is the answer")
+    words_before, words_after = (
+        " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
+        for words in (before, after)
+    )
+    words_before = _NUMBER_OF.sub(" ", words_before)
+    named = frozenset(word for word in rules.words if takes_back(word) is None)
+    objection = find_objection(words_before, words_after, NEUTRAL | _MEASURES | named, known_after=_COUNTED)
+    if objection:
+        raise TextParseError(f'"{shorten(objection, 40)}" in the text may change the value')
     _refuse_label(words_before, rules, value)
-
-
-def _refuse_uncertain(before: list[str], after: list[str]) -> None:
-    """Raise TextParseError if words make a number a limit, a beginning, or the price of a part."""
-    reason = find_hedging(before, after) or find_limit(before, after)
-    if reason:
-        raise TextParseError(reason)
-    start = _START_BEFORE.search(" ".join((*before[-4:], "")).casefold())
-    if start:
-        raise TextParseError(f'"{start[0].strip()}" before the value makes it uncertain')
-    if after and bare_word(after[0]) in _OF_A_PART:
-        raise TextParseError(f'"{after[0]}" after the value makes it uncertain')
 
 
 def _without_variable(before: list[str]) -> list[str]:
@@ -435,23 +379,9 @@ def _without_variable(before: list[str]) -> list[str]:
     return before[:-1] if before and _VARIABLE.fullmatch(before[-1]) else before
 
 
-def _refuse_unknown(before: list[str], after: list[str], rules: NumberRules) -> None:
-    """Raise TextParseError if a word around a number is not known to be harmless."""
-    words_before, words_after = (
-        " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
-        for words in (before, after)
-    )
-    words_before = _NUMBER_OF.sub(" ", words_before)
-    known = NEUTRAL | _MEASURES | rules.words
-    unknown = find_unknown_word(words_before, known)
-    unknown = unknown or find_unknown_word(f"{words_before} {words_after}", known | _COUNTED)
-    if unknown:
-        raise TextParseError(f'"{shorten(unknown, 40)}" in the text may change the value')
-
-
 _NUMBER_OF = lazy_regex(
     r"\bnumber of (?:people|persons|items|employees|customers|users|words|files|rows|records|products|orders|results)\b"
-    r"|\A(?:he|she) is\Z",
+    r"|\A(?:(?:he|she) is\Z|i(?: am|['’]m)\b)",
     re.IGNORECASE,
 )
 
@@ -789,10 +719,6 @@ def _and_joins(words: Sequence[str], position: int) -> bool:
     return after_scale and position + 1 < len(words) and has_number_word(words[position + 1])
 
 
-# Before a number, these words make it a year or a time.
-_TIME_BEFORE = word_set("in im en nel em år")
-
-
 def _families(*families: str) -> tuple[dict[str, str], ...]:
     """Return for each kind of unit a dict from each spelling of a unit to the first one."""
     return tuple(
@@ -839,66 +765,3 @@ _COUNTED = word_set(
     личностей человек раз штук kişi adet orang kali буквы слов
     """
 )
-
-# Right before a value, these words make it a limit or the end of a span: "more", "less", "before", "after",
-# "until", "almost". Many languages are covered, because returning a limit as the value is a silent error.
-_LIMITS_BEFORE = word_set(
-    """
-    minimum maximum upwards north south shy excess short til
-    mehr weniger mindestens wenigstens höchstens maximal minimal über unter vor nach seit ab bis spätestens
-    frühestens knapp fast beinahe kaum
-    plus moins avant après apres depuis jusqu'à jusqu’à jusqu'au jusqu’au jusque dès presque près sous
-    más mas menos antes después despues desde hasta casi mínimo máximo bajo sobre
-    più meno prima dopo fino oltre quasi almeno massimo minimo entro
-    mais depois até quase acima abaixo
-    meer minder voor na tot sinds bijna minstens hoogstens ruim
-    mer mindre före efter innan nästan minst högst
-    ponad mniej więcej przed po do od prawie
-    более больше менее меньше свыше до после перед от почти минимум максимум минус не
-    أكثر أقل قبل بعد حتى منذ
-    至少 最少 最多 至多 超过 超過 不到 不足 少于 少於 多于 多於
-    大于 大於 小于 小於 低于 低於 高于 高於
-    近 负 負 少なくとも 최소 최대 약간
-    """
-)
-# Words that may be between such a word and the value: "plus de 5", "weniger als 5", "vor dem 2024-03-15".
-_LIMIT_JOINTS = word_set(
-    """
-    of to als dem den der die das zu de le la les du des d' que l' el los las del al di il lo gli dan än than
-    a o às من
-    """
-)
-_LIMITS_AFTER = word_set(
-    """
-    fold plus upwards onwards mindestens höchstens 이상 이하 미만 초과 以上 以下 以内 未満 未满
-    以前 以后 以後 之前 之后 之後 まで から より
-    """
-)
-_LIMITS_AFTER_AND = word_set("up above over upwards below under beyond later earlier")
-# Scale words that are not supported. The number without its scale would be wrong by a factor of thousands.
-_OTHER_SCALES = word_set("mill tys тыс hundreds")
-_OTHER_SCALE_STEMS = tuple(
-    """
-    million milliard millier millon millón milion miliard miljo miljard milyon milhõ milhã bilh billion billon
-    trillion trilh thousand tausend hundert duizend tusen tysi crore lakh миллион миллиард тысяч
-    """.split()
-)
-
-
-def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Explain why a number is not exact, as in "more than 5"; return None for an exact number."""
-    for word in reversed(before):
-        bare = bare_word(word)
-        if bare in _LIMITS_BEFORE:
-            return f'"{shorten(bare, 40)}" before the value makes it uncertain'
-        if bare not in _LIMIT_JOINTS:
-            break
-    following = [bare_word(word) for word in after[:2]]
-    scaled = bool(following) and (
-        following[0] in _OTHER_SCALES or following[0].startswith(_OTHER_SCALE_STEMS)
-    )
-    if following and (scaled or following[0] in _LIMITS_AFTER):
-        return f'"{shorten(following[0], 40)}" after the value makes it uncertain'
-    if len(following) == 2 and following[0] == "and" and following[1] in _LIMITS_AFTER_AND:
-        return f'"and {following[1]}" after the value makes it uncertain'
-    return None

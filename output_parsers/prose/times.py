@@ -23,14 +23,13 @@ from . import (
     TextParseError,
     TextReading,
     bare_word,
-    find_hedging,
     join_rules,
     strip_wrapping,
     word_set,
 )
 from .announcements import after_announcement
-from .harmless import asks_or_relates, find_unknown_word
-from .numbers import find_limit, has_number_word, read_number_token, read_words
+from .harmless import find_objection, separate_runs
+from .numbers import has_number_word, read_number_token, read_words
 
 
 class DateOrder(Enum):
@@ -51,18 +50,6 @@ _MAX_MENTIONS = 20  # further mentions of a date are not read, so that the time 
 _CLOCK_WORDS = {"noon": time(12), "midnight": time(0)}
 _TIME_BEFORE_DATE = lazy_regex(r"[\s,]{1,3}(?:on\s{1,2})?")
 _SENTENCE_PART_END = lazy_regex(r"\s*(?:[.!;)\"'”’*`]|\Z)")
-# In the same sentence, these words move a date or a time, or state its half of the day or its zone.
-_CHANGING_WORDS = frozenset(
-    """
-    eve day days week weeks month months year years morning afternoon evening night tonight noon midnight
-    utc gmt zone eastern pacific central mountain by from later earlier yesterday tomorrow bc bce b.c
-    anniversary
-    """.split()
-)
-# Right before a date or a time, these words refer to another one: "the Friday following March 15, 2024".
-_CHANGING_BEFORE = frozenset({"following", "preceding", "succeeding", "past"})
-
-
 _FULL_WIDTH = {
     0xFEE0 + code: code for code in (*range(0x30, 0x3B), 0x2D, 0x2E, 0x2F)
 }  # digits, -, ., / and :
@@ -70,7 +57,7 @@ _FULL_WIDTH = {
 
 def _answer(text: str) -> tuple[str, str | None]:
     """Return the part of a reply with the answer, without quotes and markup, and the rule if they were removed."""
-    return strip_wrapping(after_announcement(text.translate(_FULL_WIDTH)))
+    return strip_wrapping(separate_runs(after_announcement(text.translate(_FULL_WIDTH))))
 
 
 # A time as it is written in German, French, Chinese, Japanese and Korean: 14.30 Uhr, 14h30, 下午2:30, 14時30分.
@@ -208,23 +195,15 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
         return None
     parts = [_MARKUP.sub(" ", part) for part in parts]
     before, after = parts[0].split(), " ".join(parts[1:]).split()
-    _refuse_uncertain(before, after, kind)
-    if before and bare_word(before[-1]) in _CHANGING_BEFORE:
-        raise TextParseError(f'"{before[-1]}" before the {kind} may change it')
+    _refuse_other_numbers(before, after, kind)
     for word in map(bare_word, (*before, *after)):
-        if word in _CHANGING_WORDS and not (kind == "date" and word in ("day", "year", "month")):
-            raise TextParseError(f'"{word}" in the text may change the {kind}')
         if day and word in WEEKDAYS and word != WEEKDAYS[day.weekday()]:
             raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {word.title()}")
     _refuse_unknown(parts, kind)
     return f"{kind} in a sentence"
 
 
-def _refuse_uncertain(before: list[str], after: list[str], kind: str) -> None:
-    """Raise TextParseError if a word around a value makes it uncertain, or is another number."""
-    reason = find_hedging(before, after) or find_limit(before, after)
-    if reason:
-        raise TextParseError(reason)
+def _refuse_other_numbers(before: list[str], after: list[str], kind: str) -> None:
     for word in (*before, *after):
         if has_number_word(word) or any(character.isnumeric() for character in word):
             raise TextParseError(f"the text contains a number besides the {kind}: {word[:40]!r}")
@@ -242,13 +221,15 @@ _OF_A_DATE = word_set(
 )
 
 
+_SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
+
+
 def _refuse_unknown(parts: list[str], kind: str) -> None:
     """Raise TextParseError if a word around a value is not known to be harmless, such as another calendar."""
-    unknown = find_unknown_word(" ".join(parts), NEUTRAL | _OF_A_DATE)
-    if unknown:
-        raise TextParseError(f'"{unknown[:40]}" in the text may change the {kind}')
-    if asks_or_relates(parts[0]):
-        raise TextParseError(f"the words before the {kind} do not say that it is the answer")
+    known = (_OF_A_DATE | NEUTRAL) - {"day"} if kind == "duration" else _OF_A_DATE
+    objection = find_objection(_SCHEDULED.sub("", parts[0]), " ".join(parts[1:]), known, leading=_OF_A_DATE)
+    if objection:
+        raise TextParseError(f'"{objection[:40]}" in the text may change the {kind}')
 
 
 def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
@@ -550,10 +531,6 @@ _NUMBER_IN_WORDS = lazy_regex(
     rf"\b({_NUMBER_WORD}(?:[\s-](?:and\s)?{_NUMBER_WORD})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,
 )
-# A unit without a number is a part of the duration that would be lost, as in "an hour and 15 minutes".
-_UNIT_WITHOUT_NUMBER = lazy_regex(r"\b(?:weeks?|days?|hours?|minutes?|seconds?)\b", re.IGNORECASE)
-# Before these words, a duration applies to each of several things, or is the distance to another time.
-_CHANGING_AFTER = lazy_regex(r"\s+(?:each|apiece|earlier|later)\b", re.IGNORECASE)
 _MAX_WORDS_LENGTH = 1000  # characters; a reply with a duration in words is short
 
 
@@ -663,11 +640,6 @@ def _duration_sentence_rule(before: str, after: str) -> str | None:
     """
     if not before.strip() and not after.strip():
         return None
-    _refuse_uncertain(before.split(), after.split(), "duration")
-    unit = _UNIT_WITHOUT_NUMBER.search(f"{before}\n{after}")
-    if unit:
-        raise TextParseError(f'"{unit[0]}" in the text may be a part of the duration')
-    if _CHANGING_AFTER.match(after):
-        raise TextParseError(f'"{after.split()[0]}" after the duration may change it')
+    _refuse_other_numbers(before.split(), after.split(), "duration")
     _refuse_unknown([before, after], "duration")
     return "duration in a sentence"
