@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -33,7 +34,7 @@ from ...models.messages import (
     Usage,
 )
 from ...models.presets import PRESETS, PROVIDERS
-from ...models.requests import ChatOptions
+from ...models.requests import ChatOptions, ChatRequest
 from ...moderation import ModerationRan
 from ...retrieval import ContentsRetrieved
 
@@ -48,6 +49,7 @@ INVOKE_WORKFLOW: Final = "invoke_workflow"
 AGENT_NAME: Final = "gen_ai.agent.name"
 WORKFLOW_NAME: Final = "gen_ai.workflow.name"
 CONVERSATION: Final = "gen_ai.conversation.id"
+PROMPT_NAME: Final = "gen_ai.prompt.name"
 
 PROVIDER: Final = "gen_ai.provider.name"
 SERVER_ADDRESS: Final = "server.address"
@@ -81,6 +83,8 @@ TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 
 # Content is written only if the user asks for it.
+SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
 INPUT_MESSAGES: Final = "gen_ai.input.messages"
 OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
@@ -275,9 +279,29 @@ def replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def messages_json(messages: Sequence[Message]) -> str:
-    """Convert messages to JSON text in OpenTelemetry's format, without the data of media."""
-    return _json([_message(message) for message in messages])
+def request_content(request: ChatRequest) -> Attributes:
+    """Return the span attributes for the content of a request, without the data of media.
+
+    They are its system messages at the beginning, the other messages and the tools, in JSON.
+    """
+    system = list(takewhile(lambda message: isinstance(message, SystemMessage), request.messages))
+    others = request.messages[len(system) :]
+    attributes: Attributes = {INPUT_MESSAGES: _json([_message(message) for message in others])}
+    if system:
+        attributes[SYSTEM_INSTRUCTIONS] = _json([_text_part(message.text) for message in system])
+    if request.tooling is not None:
+        attributes[TOOL_DEFINITIONS] = _json(
+            [
+                {
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                }
+                for tool in request.tooling.tools
+            ]
+        )
+    return attributes
 
 
 def reply_json(reply: ChatReply) -> str:
@@ -287,8 +311,8 @@ def reply_json(reply: ChatReply) -> str:
     return _json([{**_message(reply.message), "finish_reason": finish}])
 
 
-def _json(messages: list[dict[str, object]]) -> str:
-    return replace_surrogates(json.dumps(messages, ensure_ascii=False, separators=(",", ":")))
+def _json(parts: list[dict[str, object]]) -> str:
+    return replace_surrogates(json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
 
 
 def _message(message: Message) -> dict[str, object]:

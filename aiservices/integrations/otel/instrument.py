@@ -203,10 +203,12 @@ class TracedCall:
         self._is_agent = plan.toolbox is not None
         operation = names.INVOKE_AGENT if self._is_agent else names.INVOKE_WORKFLOW
         self._call_name = {names.AGENT_NAME if self._is_agent else names.WORKFLOW_NAME: plan.qualname}
-        self._conversation: Attributes = (
+        conversation: Attributes = (
             {} if invocation.memory_id is None else {names.CONVERSATION: memory_id_text(invocation.memory_id)}
         )
-        attributes: Attributes = {names.OPERATION: operation, **self._call_name, **self._conversation}
+        attributes: Attributes = {names.OPERATION: operation, **self._call_name, **conversation}
+        # Requests belong to the conversation, and their prompt is the one that the method declares.
+        self._request_attributes: Attributes = {names.PROMPT_NAME: plan.qualname, **conversation}
         if self._is_agent:
             attributes[names.PROVIDER] = names.provider_and_model(plan.model.name)[0]
         parent = otel_context.get_current()
@@ -268,7 +270,7 @@ class TracedCall:
                 model.end(failure)
 
     def _traced_model(self, effect: CallModel) -> TracedModel:
-        return TracedModel(effect.model, self._signals, self._context, self._conversation)
+        return TracedModel(effect.model, self._signals, self._context, self._request_attributes)
 
     def _with_model(self, effect: CallModel, model: TracedModel) -> CallModel:
         return effect._replace(model=model, checks=tuple(map(self._in_call_context, effect.checks)))
@@ -450,11 +452,11 @@ class TracedModel(WrappingChatModel):
     request, and ``end`` ends it when the request's outcome is known.
     """
 
-    def __init__(self, model: ChatModel, signals: Signals, parent: Context, conversation: Attributes) -> None:
+    def __init__(self, model: ChatModel, signals: Signals, parent: Context, attributes: Attributes) -> None:
         super().__init__(model)
         self._signals = signals
         self._parent = parent
-        self._conversation = conversation
+        self._attributes = attributes
         self._span: Span | None = None
         self._request_name = model.name
         self._metric_attributes: dict[str, str | int] = {}
@@ -493,7 +495,7 @@ class TracedModel(WrappingChatModel):
         }
         attributes: Attributes = {
             **self._metric_attributes,
-            **self._conversation,
+            **self._attributes,
             **names.options_attributes(request.options),
         }
         if request.response_format is not None:
@@ -505,7 +507,7 @@ class TracedModel(WrappingChatModel):
         )
         if self._signals.content and span.is_recording():
             with log_errors():
-                span.set_attribute(names.INPUT_MESSAGES, names.messages_json(request.messages))
+                span.set_attributes(names.request_content(request))
         self._span, self._start_time = span, time.perf_counter()
         return set_span_in_context(span, self._parent)
 

@@ -12,6 +12,7 @@ from aiservices import (
     AiMessage,
     Audio,
     ChatReply,
+    ChatRequest,
     Image,
     ScriptedChatModel,
     ServiceOutputError,
@@ -23,7 +24,7 @@ from aiservices import (
     system_message,
 )
 from aiservices.integrations.otel import OpenTelemetry
-from aiservices.integrations.otel.attributes import messages_json
+from aiservices.integrations.otel.attributes import request_content
 from aiservices.models.messages import FinishReason
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -50,6 +51,8 @@ def counted(recorded: Recorded, **settings: Any) -> None:
 
 def content_of(recorded: Recorded) -> set[str]:
     names = {
+        "gen_ai.system_instructions",
+        "gen_ai.tool.definitions",
         "gen_ai.input.messages",
         "gen_ai.output.messages",
         "gen_ai.tool.call.arguments",
@@ -70,7 +73,7 @@ def test_the_standard_variable_enables_content(
 ) -> None:
     monkeypatch.setenv(VARIABLE, setting)
     counted(recorded)
-    assert len(content_of(recorded)) == 4
+    assert len(content_of(recorded)) == 6
 
 
 @pytest.mark.parametrize("setting", ["", "no_content", "event_only", "false"])
@@ -101,7 +104,6 @@ def test_content_follows_the_conventions(recorded: Recorded) -> None:
     counted(recorded, content=True)
     call, first, run, second = (dict(span.attributes or {}) for span in recorded.spans)
     setting = [
-        {"role": "system", "parts": [{"type": "text", "content": "You count."}]},
         {"role": "user", "parts": [{"type": "text", "content": "the secret"}]},
     ]
     thought = {"type": "reasoning", "content": "hm"}
@@ -111,6 +113,16 @@ def test_content_follows_the_conventions(recorded: Recorded) -> None:
     assert json.loads(first["gen_ai.output.messages"]) == [
         {"role": "assistant", "parts": [thought, called], "finish_reason": "tool_call"}
     ]
+    for request in (first, second):
+        instructions = json.loads(request["gen_ai.system_instructions"])
+        assert instructions == [{"type": "text", "content": "You count."}]
+        (tool,) = json.loads(request["gen_ai.tool.definitions"])
+        assert (tool["type"], tool["name"], list(tool["parameters"]["properties"])) == (
+            "function",
+            "half",
+            ["of"],
+        )
+        assert request["gen_ai.prompt.name"] == "Counter.count"
     assert (run["gen_ai.tool.call.arguments"], run["gen_ai.tool.call.result"]) == ('{"of": 2}', "[1]")
     assert json.loads(second["gen_ai.input.messages"]) == [
         *setting,
@@ -132,7 +144,7 @@ def test_media_are_described_and_not_copied() -> None:
     picture = Image.from_bytes(PNG + b"secret", name="a.png")
     there = Audio.from_url("https://example.com/a.mp3")
     message = UserMessage("Look: ", "ann", (picture, there))
-    assert json.loads(messages_json([message])) == [
+    assert json.loads(str(request_content(ChatRequest((message,)))["gen_ai.input.messages"])) == [
         {
             "role": "user",
             "parts": [
@@ -159,7 +171,8 @@ def test_media_are_described_and_not_copied() -> None:
 def test_arguments_that_are_not_json_are_written_as_text() -> None:
     wrong = AiMessage("", (ToolCall("c", "half", "{of"),))
     messages = (SystemMessage("s"), wrong, ToolMessage("c", "half", "t"))
-    assert json.loads(messages_json(messages))[1]["parts"] == [
+    content = request_content(ChatRequest(messages))
+    assert json.loads(str(content["gen_ai.input.messages"]))[0]["parts"] == [
         {"type": "tool_call", "id": "c", "name": "half", "arguments": "{of"}
     ]
 

@@ -144,6 +144,7 @@ def test_spans_have_the_attributes_of_the_conventions(recorded: Recorded, kind: 
     }
     request_values = {
         "gen_ai.operation.name": "chat",
+        "gen_ai.prompt.name": f"Counter.{kind}",
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "scripted",
         "gen_ai.output.type": "json",
@@ -295,6 +296,7 @@ def test_a_request_has_its_options_and_its_server(recorded: Recorded, loopback: 
         create(Asked, model, interceptors=[recorded.telemetry()]).chat("Hello")
     assert attributes(recorded.named("chat test-model")) == {
         "gen_ai.operation.name": "chat",
+        "gen_ai.prompt.name": "Asked.chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "test-model",
         "server.address": "127.0.0.1",
@@ -403,6 +405,7 @@ def test_spans_of_native_providers_have_their_name_and_all_kinds_of_tokens(
     answered = {"gen_ai.response.model": "m"} if provider == "aws.bedrock" else ANSWERED
     assert attributes(recorded.named("chat m")) == {
         "gen_ai.operation.name": "chat",
+        "gen_ai.prompt.name": "Teller.tell",
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": "m",
         "gen_ai.response.finish_reasons": ("stop",),
