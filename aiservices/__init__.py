@@ -35,6 +35,7 @@ _NAMES = {
     ".documents.document": "Document",
     ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",
     ".engine.budget": "Budget Price SharedBudget",
+    ".engine.durable": "Durable",
     ".engine.pipeline": "InnerCalls Listener",
     ".decisions.calibration": "Calibration CalibrationEntry Calibrator",
     ".engine.response_cache": "ResponseCache",
@@ -45,7 +46,11 @@ _NAMES = {
         "FieldCompleted ReplyFailed ReplyReceived Stream ToolFinished ToolStarted ToolUndone"
     ),
     ".interface.decorators": (
-        "History MemoryId ToolContext Tools UserName example structured_prompt system_message user_message"
+        "CallId History MemoryId ToolContext Tools UserName example structured_prompt system_message "
+        "user_message"
+    ),
+    ".journal": (
+        "CallCancelledError CallChangedError CallInProgressError Journal JournalError JournalStore StoredCall"
     ),
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (

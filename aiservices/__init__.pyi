@@ -35,6 +35,7 @@ from .engine.budget import (
     Price as Price,
     SharedBudget as SharedBudget,
 )
+from .engine.durable import Durable as Durable
 from .engine.pipeline import InnerCalls as InnerCalls, Listener as Listener
 from .engine.response_cache import ResponseCache as ResponseCache
 from .engine.results import Result as Result
@@ -57,6 +58,7 @@ from .engine.streams import (
     ToolUndone as ToolUndone,
 )
 from .interface.decorators import (
+    CallId as CallId,
     History as History,
     MemoryId as MemoryId,
     ToolContext as ToolContext,
@@ -66,6 +68,15 @@ from .interface.decorators import (
     structured_prompt as structured_prompt,
     system_message as system_message,
     user_message as user_message,
+)
+from .journal import (
+    CallCancelledError as CallCancelledError,
+    CallChangedError as CallChangedError,
+    CallInProgressError as CallInProgressError,
+    Journal as Journal,
+    JournalError as JournalError,
+    JournalStore as JournalStore,
+    StoredCall as StoredCall,
 )
 from .models.base import (
     Capabilities as Capabilities,

@@ -24,7 +24,7 @@ from aiservices.models.requests import ChatRequest
 from aiservices.models.scripted import ScriptedChatModel
 from aiservices.rows import map_rows
 from aiservices.rows.engines.workers import PartFolder
-from aiservices.rows.journal import decode_line
+from aiservices.rows.run_journal import decode_line
 
 
 class Desk(Protocol):

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from aiservices.engine.budget import SharedBudget
 from aiservices.rows import Progress, Row
 from aiservices.rows.engines.workers import PartFolder, answer_chunk, run_on_workers
-from aiservices.rows.journal import Journal
+from aiservices.rows.run_journal import RunJournal
 from aiservices.rows.runner import Job, RunTrace
 
 _LENGTH = struct.Struct(">Q")
@@ -46,7 +46,7 @@ class ProcessEngine:
         return iter(())
 
     def run(
-        self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
+        self, job: Job, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
         async def start(spec: bytes) -> _Pool:
             return _Pool(spec, self.workers, self.folder)

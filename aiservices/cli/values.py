@@ -380,7 +380,7 @@ def _placeholder_for(parameter: Parameter) -> Any:
             return UserMessage(text)
         case Role.OPTIONS | Role.TOOL_CONTEXT | Role.TOOLS:
             return None
-        case Role.USER_MESSAGE | Role.USER_NAME | Role.MEMORY_ID:
+        case Role.USER_MESSAGE | Role.USER_NAME | Role.MEMORY_ID | Role.CALL_ID:
             return text
         case Role.MEDIA:
             types = [_MEDIA_PLACEHOLDERS[tp] for tp in parameter.types if tp in _MEDIA_PLACEHOLDERS]

@@ -181,6 +181,8 @@ class ApprovalRequiredError(AiServiceError):
     Attributes:
         calls: The calls that must be approved.
         external_calls: The calls of external tools, whose results are wanted.
+        in_doubt: Those of ``calls`` that a process began which was killed, so that they may have run. True
+            runs such a call again; if it has run, pass its result in ``results`` instead.
         state: The call so far. ``resume(method, state, approvals, results={id: value})`` continues it, in
             another process too.
     """
@@ -191,17 +193,27 @@ class ApprovalRequiredError(AiServiceError):
         calls: tuple[ToolCall, ...],
         state: SuspendedCall,
         external_calls: tuple[ToolCall, ...] = (),
+        in_doubt: tuple[ToolCall, ...] = (),
     ) -> None:
-        wanted = (("approval required for", calls), ("result required of", external_calls))
+        pending = tuple([call for call in calls if call not in in_doubt])
+        wanted = (
+            ("approval required for", pending),
+            ("result required of", external_calls),
+            ("not known whether it ran:", in_doubt),
+        )
         texts = [f"{text} {', '.join(map(_call_text, some))}" for text, some in wanted if some]
         super().__init__(f"{qualname}: {'; '.join(texts)}; continue with resume")
         self.calls = calls
         self.external_calls = external_calls
+        self.in_doubt = in_doubt
         self.state = state
 
 
 def _call_text(call: ToolCall) -> str:
     return f"{call.name}({call.arguments})"
+
+
+DOUBT_KEY = "tools.in_doubt"  # in the stored data: the ids of the calls that may have run already
 
 
 def suspend(
@@ -627,10 +639,12 @@ class WaitingCalls(NamedTuple):
     Attributes:
         approvals: The calls that must be approved.
         results: The calls of external tools.
+        in_doubt: Those of ``approvals`` that may have run already.
     """
 
     approvals: tuple[ToolCall, ...]
     results: tuple[ToolCall, ...]
+    in_doubt: tuple[ToolCall, ...] = ()
 
 
 def waiting_calls(suspended: SuspendedCall) -> WaitingCalls:
@@ -655,14 +669,17 @@ def waiting_calls(suspended: SuspendedCall) -> WaitingCalls:
         raise SuspendedCallError(
             f"{suspended.qualname}: the state is damaged: the pending calls are not those of its last message"
         )
+    doubts = suspended.interceptor_data.get(DOUBT_KEY, [])
+    in_doubt = [call for call in approvals if call.id in doubts]
     for call_id, inner in suspended.inner.items():
-        nested, prefix = waiting_calls(inner), _prefix(call_id)
+        nested, prefix = waiting_calls(inner), call_id_prefix(call_id)
+        in_doubt += [replace(call, id=f"{prefix}{call.id}") for call in nested.in_doubt]
         approvals += [replace(call, id=f"{prefix}{call.id}") for call in nested.approvals]
         results += [replace(call, id=f"{prefix}{call.id}") for call in nested.results]
-    return WaitingCalls(tuple(approvals), tuple(results))
+    return WaitingCalls(tuple(approvals), tuple(results), tuple(in_doubt))
 
 
-def _prefix(call_id: str) -> str:
+def call_id_prefix(call_id: str) -> str:
     """Return the prefix for the ids of tool calls inside an inner service call: the outer id and "/"."""
     return call_id.replace("%", "%25").replace("/", "%2F") + "/"
 
@@ -673,7 +690,7 @@ def _decisions_by_call(
     """Map each tool call in the last message of a suspended service call to its decision or result."""
     by_call: dict[str, WaitingCallDecision] = {message.call_id: message for message in suspended.finished}
     for call_id, inner in suspended.inner.items():
-        prefix = _prefix(call_id)
+        prefix = call_id_prefix(call_id)
         own = {key[len(prefix) :]: value for key, value in decisions.items() if key.startswith(prefix)}
         by_call[call_id] = InnerDecisions(inner, own)
     return by_call or dict(decisions)
@@ -693,7 +710,8 @@ def check_external_call(call: ToolCall, toolbox: Toolbox | None, decision: objec
     ExternalResultError for the value.
     """
     tool = None if toolbox is None else toolbox.tools.get(call.name)
-    if tool is None or not tool.external:
+    is_of_doubt = isinstance(decision, ExternalResult) and decision.is_of_doubt
+    if tool is None or not (tool.external or is_of_doubt):
         problem = "has no tool" if tool is None else "runs the tool"
         raise SuspendedCallError(
             f"{qualname}: the call {call.id} waits for a result of the external tool {call.name}, but the "
@@ -733,6 +751,7 @@ def decisions_for(
     if suspended.qualname != qualname:
         raise SuspendedCallError(f"the suspended call belongs to {suspended.qualname}, not to {qualname}")
     calls = waiting_calls(suspended)
+    in_doubt = [call.id for call in calls.in_doubt]
     waiting, external = [call.id for call in calls.approvals], [call.id for call in calls.results]
     pending = [*waiting, *external]
     if not isinstance(results, Mapping):
@@ -740,8 +759,9 @@ def decisions_for(
             f"{qualname}: results is {shorten(repr(results), 60)}; pass a dict with the result for each id: "
             f"{', '.join(external)}"
         )
+    waiting = [call_id for call_id in waiting if not (call_id in in_doubt and call_id in results)]
     for call_id in results:
-        if call_id not in external:
+        if call_id not in external and call_id not in in_doubt:
             raise ExternalResultError(
                 f"{qualname}: results has a value for {call_id!r}, which does not wait for a result; "
                 f"the calls that do: {', '.join(external) or 'none'}"
@@ -760,7 +780,7 @@ def decisions_for(
             f"{qualname}: approvals is {shorten(repr(approvals), 60)}; pass True or False for all calls, "
             f"or a dict with a decision for each id: {', '.join(pending)}"
         )
-    decisions |= {call_id: ExternalResult(value) for call_id, value in results.items()}
+    decisions |= {call_id: ExternalResult(value, call_id in in_doubt) for call_id, value in results.items()}
     missing = [call_id for call_id in external if call_id not in decisions]
     if missing:
         raise ExternalResultError(f"{qualname}: results has no value for {', '.join(missing)}")

@@ -35,6 +35,7 @@ class Run:
         tool_call: The tool call of the model that the function runs; None for other functions. The outcome
             is a ToolRun then.
         waiting: Moves the deadline by the time that requests of the function wait for their turn.
+        tool: The ToolInvocation if the function of a tool runs; None also for a tool call that cannot run.
     """
 
     function: Callable[[], Any | Awaitable[Any]]
@@ -43,6 +44,7 @@ class Run:
     deadline: float | None = None
     tool_call: ToolCall | None = None
     waiting: WaitingTime | None = None
+    tool: Any = None
 
 
 class StreamPolicy(NamedTuple):
@@ -139,11 +141,13 @@ class Emit:
     Attributes:
         event: The event.
         streamed: False to pass it only to listeners, because streams report the same in another way.
+        replayed: True for an event of an earlier run of a durable call, which listeners know already.
     """
 
     event: Any
     _: KW_ONLY
     streamed: bool = True
+    replayed: bool = False
 
 
 class Sleep(NamedTuple):

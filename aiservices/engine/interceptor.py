@@ -59,6 +59,7 @@ class InterceptorKind(StrEnum):
         return kind
 
     CACHE = "cache", 0
+    DURABLE = "durable", 1
     INPUT_GUARD = "input guard", 1
     MODERATION = "moderation", 2
     MEMORY = "memory", 3
@@ -100,6 +101,7 @@ _BY_NAME: dict[str, InterceptorKind] = {kind.value: kind for kind in Interceptor
 
 _BEFORE_MEMORY = "memory stores an answer before it was accepted"
 _AS_USER_MESSAGE = "memory stores the problems of an answer as if the user had written them"
+_BEFORE_DURABLE = "it does its work again when a durable call continues"
 # Why an interceptor of the first kind must not be around one of the second.
 _WRONG_ORDERS = {
     (InterceptorKind.MEMORY, InterceptorKind.INPUT_GUARD): (
@@ -120,6 +122,19 @@ _WRONG_ORDERS = {
     (InterceptorKind.ANSWER_CHECK, InterceptorKind.MEMORY_AS_SENT): _BEFORE_MEMORY,
     (InterceptorKind.RETRY, InterceptorKind.MEMORY): _AS_USER_MESSAGE,
     (InterceptorKind.RETRY, InterceptorKind.MEMORY_AS_SENT): _AS_USER_MESSAGE,
+    **{
+        (kind, InterceptorKind.DURABLE): _BEFORE_DURABLE
+        for kind in (
+            InterceptorKind.MODERATION,
+            InterceptorKind.MEMORY,
+            InterceptorKind.MEMORY_AS_SENT,
+            InterceptorKind.RETRIEVAL,
+            InterceptorKind.OUTPUT_GUARD,
+            InterceptorKind.ANSWER_CHECK,
+            InterceptorKind.VOTES,
+            InterceptorKind.RETRY,
+        )
+    },
 }
 
 

@@ -118,6 +118,7 @@ class Pipeline:
         if self._inner_listeners:
             state.inner_listeners = self._inner_listeners
         if state.enclosing:
+            flow = _with_recording(flow, invocation)
             if state.inner is None:  # else a side question, whose events the call that asks it reports
                 for account in state.enclosing:
                     listeners += account.listeners
@@ -182,6 +183,17 @@ def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
         raise
     finally:
         record.seconds = state.seconds
+
+
+def _with_recording(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
+    """Let the durable call whose tool makes this call record it, too."""
+    state, enclosing = invocation.state, invocation.state.enclosing_call
+    recording = None if enclosing is None else enclosing.invocation.state.recording
+    if enclosing is None or recording is None or state.recording is not None:
+        return flow
+    inner = recording.inner(invocation, enclosing.tool_call)
+    state.recording = inner
+    return map_effects(flow, inner.perform)
 
 
 def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[Answer]:
@@ -321,7 +333,7 @@ def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Liste
     yield from _notify_all(events[0], listeners)
 
     def perform(effect: Effect) -> Flow[object]:
-        if isinstance(effect, Emit):
+        if isinstance(effect, Emit) and not effect.replayed:
             event = effect.event
             if getattr(event, "invocation", event) is None:
                 event = replace(event, invocation=invocation)

@@ -116,8 +116,8 @@ class CallPlan(NamedTuple):
         tool_errors: Functions that choose the text for the model when a tool call fails.
         tool_interceptors: The ToolInterceptor and ToolCheck objects around each tool call.
         transform: A function that changes each request just before it is sent.
-        role_names: The names of the parameters that are the memory id and the name of the user, by their
-            markers ``MemoryId`` and ``UserName``.
+        role_names: The names of the parameters that are the memory id, the name of the user and the id of the
+            call, by their markers ``MemoryId``, ``UserName`` and ``CallId``.
         decisions: What the method needs of the probabilities of its answers.
         media: Which images, sounds and files callers may pass; None for all.
         user_template: The template of the user message; None if an argument is the message.
@@ -210,6 +210,8 @@ class CallState:
             it, so that validators run once; None if there is no stream.
         waiting: Measures how long its requests wait for their turn, which is not time of the call; None if
             nothing limits its time.
+        call_id: The id of a durable call that has no ``CallId`` parameter; None for other calls.
+        recording: Of a durable call: a DurableCall, which records what it does; None for other calls.
     """
 
     budget: Budget
@@ -239,6 +241,8 @@ class CallState:
     is_abandoned: bool = False
     streamed_reading: Callable[[str], Reading[Any] | None] | None = None
     waiting: WaitingTime | None = None
+    call_id: str | None = None
+    recording: Any = None
     _id: str = ""
 
     @property

@@ -27,11 +27,11 @@ from ..models.http.model import HttpChatModel
 from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
 from ..models.requests import ChatRequest, request_hash
 from ..models.sqlite_file import SqliteFile
-from ..models.wrapper import FlowChatModel, RequestFlow
 from .effects import CallModel, Effect, Flow, Gather, Outcome, Run
 from .flows import map_effects
 from .interceptor import BaseInterceptor, InterceptorKind, Proceed
 from .plan import Invocation
+from .recorder import RecordedReply
 from .results import Answer
 
 _LOGGER = logging.getLogger("aiservices")
@@ -167,19 +167,6 @@ class _Request(NamedTuple):
     digest: str
 
 
-class _CachedReply(FlowChatModel):
-    """Stands in for a model whose reply to a request is in the cache."""
-
-    def __init__(self, model: ChatModel, reply: ChatReply) -> None:
-        self.name = model.name
-        self.capabilities = model.capabilities
-        self._reply = reply
-
-    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
-        yield from ()  # nothing is sent
-        return self._reply
-
-
 class _CachedCall:
     """Answers the requests of one service call from the cache, and stores replies of accepted answers."""
 
@@ -225,7 +212,7 @@ class _CachedCall:
         for account in self._invocation.state.enclosing:
             account.add_request(-1)  # the request was counted, but is not sent
         reply = replace(reply, usage=Usage(), cached=True)
-        return effect._replace(model=_CachedReply(effect.model, reply)), None
+        return effect._replace(model=RecordedReply(effect.model, reply)), None
 
     def _remember(self, request: _Request | None, reply: ChatReply) -> None:
         if request is not None and not reply.server_tool_runs:

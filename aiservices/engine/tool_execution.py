@@ -16,6 +16,7 @@ from collections.abc import AsyncIterable, Callable, Collection, Iterable, Itera
 from contextvars import copy_context
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from types import NoneType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -197,7 +198,7 @@ def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict
         if role is CallContext:
             context[name] = invocation
         elif role is ToolCall:
-            context[name] = call
+            context[name] = replace(call, idempotency_key=_idempotency_key(call, invocation))
         else:
             # The memory id and the user name may have another name in the method.
             source = name if role is ToolContext else invocation.plan.role_names.get(role, "")
@@ -208,10 +209,17 @@ def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict
     return context
 
 
+def _idempotency_key(call: ToolCall, invocation: Invocation) -> str:
+    recording = invocation.state.recording
+    call_id = invocation.id if recording is None else recording.path
+    parts = json.dumps([call_id, call.id, call.name, call.arguments])
+    return blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def with_result(tool: Tool, result: ExternalResult) -> Tool:
-    """Return a copy of an external tool whose result is the one that was passed to ``resume``."""
+    """Return a copy of a tool whose result is the one that was passed to ``resume``."""
     value = tool.read_result(result.value)
-    return replace(tool, function=lambda **arguments: value)
+    return replace(tool, function=lambda **arguments: value, asynchronous=False, idempotent=True)
 
 
 def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
@@ -262,13 +270,13 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
     def call_tool() -> object:
         result = _collect(function(**arguments, **context), tool)
         if tool.compensate is not None:
-            _record(UndoableCall(prepared, result))
+            record_undoable(UndoableCall(prepared, result))
         return result
 
     async def acall_tool() -> object:
         result = await _acollect(function(**arguments, **context), tool)
         if tool.compensate is not None:
-            _record(UndoableCall(prepared, result))
+            record_undoable(UndoableCall(prepared, result))
         return result
 
     def failed(error: Exception, started_at: float) -> ToolRun:
@@ -313,10 +321,13 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
         finally:
             active_accounts.reset(token)
 
-    return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous, tool_call=call)
+    function_in_thread = not tool.asynchronous
+    return Run(
+        awork if tool.asynchronous else work, in_thread=function_in_thread, tool_call=call, tool=prepared
+    )
 
 
-def _record(done: UndoableCall) -> None:
+def record_undoable(done: UndoableCall) -> None:
     """Record a tool call that can be undone; undo the call at once if the service call has already ended."""
     state = done.call.invocation.state
     if state.undoable is None:
@@ -843,18 +854,25 @@ def _stored(done: UndoableCall) -> dict[str, object]:
         assert tool.compensate is not None
         if "result" in inspect.signature(tool.compensate).parameters:
             result = done.result.data if isinstance(done.result, ToolAnswer) else done.result
-            stored["result"] = _written_result(result, tool)
+            stored["result"] = written_result(result, tool)
     except (TypeError, ValueError) as error:
         stored["problem"] = f"its data could not be stored while the call waited: {error}"
     return stored
 
 
-def _written_result(result: object, tool: Tool) -> str:
+def written_result(result: object, tool: Tool) -> str:
+    """Return the result of a tool as JSON text; raise TypeError or ValueError if it has no such form."""
     parser = _result_parser(tool)
     text = json.dumps(result) if parser is None else parser.write(result)
     if parser is None and not strict_equal(json.loads(text), result):
         raise TypeError(f"the result of {tool.name} is not JSON; annotate its return type")
     return text
+
+
+def read_result(text: str, tool: Tool) -> object:
+    """Restore the result of a tool from the text of ``written_result``."""
+    parser = _result_parser(tool)
+    return json.loads(text) if parser is None else parser.parse(text)
 
 
 def _result_parser(tool: Tool) -> TypeParser[object] | None:
@@ -873,7 +891,6 @@ def _restored(stored: Mapping[str, Any], call: ToolCall, invocation: Invocation)
     arguments = tool.arguments.parse(stored["arguments"])
     result = None
     if "result" in stored:
-        parser = _result_parser(tool)
-        result = json.loads(stored["result"]) if parser is None else parser.parse(stored["result"])
+        result = read_result(stored["result"], tool)
     hidden = hidden_arguments(call, tool, invocation)
     return UndoableCall(ToolInvocation(call, tool, arguments, invocation, tool.arguments, hidden), result)

@@ -46,6 +46,7 @@ from ..tools.toolbox import (
     tool_problems,
 )
 from .approval import (
+    DOUBT_KEY,
     AlreadyResumedError,
     ApprovalRequiredError,
     ExternalResultError,
@@ -309,7 +310,7 @@ def _run_round(
     for index, call in enumerate(calls):
         if call.id not in finished and call.id not in started:
             prepared.append(_prepare(index, calls, toolbox, invocation))
-    if toolbox.may_wait:
+    if toolbox.may_wait or state.recording is not None:
         yield from _check_waiting(prepared, invocation, messages_sent)
     flows = tuple([_run_tool(one, toolbox, invocation) for one in prepared])
     running = early.running if early is not None and started else None
@@ -432,7 +433,7 @@ def _messages_of(runs: Sequence[ToolRun], invocation: Invocation, messages_sent:
         state = suspend(invocation, messages_sent, inner=inner, finished=finished)
         waiting = waiting_calls(state)
         qualname = invocation.plan.qualname
-        raise ApprovalRequiredError(qualname, waiting.approvals, state, waiting.results)
+        raise ApprovalRequiredError(qualname, waiting.approvals, state, waiting.results, waiting.in_doubt)
     return finished
 
 
@@ -505,10 +506,13 @@ def _check_waiting(
     asked about a call that cannot run. The messages and ``prepared`` then contain the checked arguments.
     """
     pending, external = list[ToolCall](), list[ToolCall]()
+    in_doubt = _calls_in_doubt(prepared, invocation)
     for index, one in enumerate(prepared):
-        if isinstance(one, ToolRun) or one.call.id in invocation.approvals:
+        if isinstance(one, ToolRun) or one.call in in_doubt or one.call.id in invocation.approvals:
             continue
         if not (one.tool.needs_approval or one.tool.external):
+            continue
+        if invocation.state.recording is not None and invocation.state.recording.is_done(one.call):
             continue
         checked = yield from check_before_waiting(one)
         if isinstance(checked, ToolInvocation):
@@ -518,11 +522,26 @@ def _check_waiting(
             (external if one.tool.external else pending).append(checked.call)
         prepared[index] = checked
     # No tool of the round has run, so that none runs twice when the call is resumed.
-    if pending or external:
+    if pending or external or in_doubt:
         store_undoable(invocation.state)
-        state = suspend(invocation, messages_sent, pending, external)
-        qualname = invocation.plan.qualname
-        raise ApprovalRequiredError(qualname, tuple(pending), state, tuple(external))
+        if in_doubt:
+            invocation.state.interceptor_data[DOUBT_KEY] = [call.id for call in in_doubt]
+        state = suspend(invocation, messages_sent, [*pending, *in_doubt], external)
+        qualname, calls = invocation.plan.qualname, (*pending, *in_doubt)
+        raise ApprovalRequiredError(qualname, calls, state, tuple(external), in_doubt)
+
+
+def _calls_in_doubt(
+    prepared: Sequence[ToolInvocation | ToolRun], invocation: Invocation
+) -> tuple[ToolCall, ...]:
+    """Return the tool calls of a durable call that began in a process that was killed."""
+    recording = invocation.state.recording
+    invocation.state.interceptor_data.pop(DOUBT_KEY, None)
+    if recording is None:
+        return ()
+    approvals = invocation.approvals
+    calls = [one.call for one in prepared if isinstance(one, ToolInvocation) and not one.tool.idempotent]
+    return tuple([one for one in calls if recording.is_in_doubt(one, is_decided=one.id in approvals)])
 
 
 def _with_checked_arguments(one: ToolInvocation, checked: ToolInvocation, state: CallState) -> ToolInvocation:

@@ -49,6 +49,14 @@ class UserName:
     """Marks the parameter of a method that contains the user's name: ``Annotated[str, UserName]``."""
 
 
+class CallId:
+    """Marks the parameter of a method that is the id of a durable call: ``Annotated[str, CallId]``.
+
+    The model does not see it. A call with the same id continues, or returns the stored answer; see
+    ``Durable``.
+    """
+
+
 class History:
     """Marks a method parameter that receives earlier messages: ``Annotated[list[Message], History]``."""
 

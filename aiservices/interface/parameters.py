@@ -25,7 +25,7 @@ from ..models.errors import DefinitionProblem, MemoryIdError
 from ..models.media import Audio, File, Image
 from ..models.messages import ToolCall, UserMessage
 from ..models.requests import ChatOptions
-from .decorators import CallContext, History, MemoryId, ToolContext, Tools, UserName
+from .decorators import CallContext, CallId, History, MemoryId, ToolContext, Tools, UserName
 
 # --- The ids of conversations ---
 
@@ -201,6 +201,7 @@ class Role(Enum):
 
     MEMORY_ID = "MemoryId"
     USER_NAME = "UserName"
+    CALL_ID = "CallId"
     HISTORY = "History"
     TOOL_CONTEXT = "ToolContext"
     TOOLS = "Tools"
@@ -212,6 +213,7 @@ class Role(Enum):
 _MARKERS: dict[Any, Role] = {
     MemoryId: Role.MEMORY_ID,
     UserName: Role.USER_NAME,
+    CallId: Role.CALL_ID,
     History: Role.HISTORY,
     ToolContext: Role.TOOL_CONTEXT,
     Tools: Role.TOOLS,

@@ -205,10 +205,11 @@ def _store_problems(store: object) -> Iterator[str]:
 
 
 class _Recalled(NamedTuple):
-    """A service call with earlier messages in its request, and the function that stores the new messages."""
+    """A service call with earlier messages in its request, and how the new messages are stored."""
 
     invocation: Invocation
     write: Callable[[Exchange], int]
+    version: int
 
 
 class ChatMemory(BaseInterceptor):
@@ -366,11 +367,12 @@ class ChatMemory(BaseInterceptor):
             yield from self._wait(ticket, invocation)
             ticket.mark_held()
             conversation = ticket.conversation
-            if invocation.is_resumed and invocation.state.suspended_id:
+            is_claimed = invocation.state.recording is not None  # a durable call resumes once by itself
+            if invocation.is_resumed and invocation.state.suspended_id and not is_claimed:
                 with self._store_errors("write", conversation):
                     claim = partial(self._claim_state, invocation)
                     yield Run(claim, in_thread=self._in_thread, deadline=math.inf)
-            invocation, write = yield from self._recall(conversation, invocation)
+            invocation, write, version = yield from self._recall(conversation, invocation)
             user_message, recorder = _recorded_user_message(invocation), SentMessageRecorder()
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
             # the recorder is empty if an interceptor answered and no request was sent
@@ -378,6 +380,8 @@ class ChatMemory(BaseInterceptor):
             if not exchange or ticket.is_forgotten:  # an empty answer is not stored
                 return answer
             try:
+                if (yield from self._is_stored(conversation, exchange, version, invocation)):
+                    return answer
                 with self._store_errors("write", conversation):
                     save = ticket.release_after(partial(self._save, ticket, write, exchange))
                     yield Run(save, in_thread=self._in_thread, deadline=math.inf)
@@ -389,6 +393,19 @@ class ChatMemory(BaseInterceptor):
             return answer
         finally:
             ticket.release()
+
+    def _is_stored(
+        self, conversation: str, exchange: Exchange, version: int, invocation: Invocation
+    ) -> Flow[bool]:
+        """Return True if a durable call has stored its exchange before its process was killed."""
+        recording = invocation.state.recording
+        if recording is None:
+            return False
+        begun = yield from recording.begin("memory", {"version": version})
+        if begun is None or begun["version"] == version:
+            return False
+        stored = yield from self._loaded(conversation, None, invocation)
+        return tuple(exchange) in split_exchanges(stored.messages)
 
     def _save(
         self, ticket: Ticket, write: Callable[[Exchange], int], exchange: Exchange
@@ -477,7 +494,9 @@ class ChatMemory(BaseInterceptor):
         """Load a conversation, and add the messages that the window selects to the chat request."""
         if invocation.is_resumed:  # the earlier messages were added before the call waited for approval
             stored = yield from self._loaded(conversation, 1, invocation)
-            return _Recalled(invocation, partial(self.store.append, conversation, expected=stored.version))
+            return _Recalled(
+                invocation, partial(self.store.append, conversation, expected=stored.version), stored.version
+            )
         messages = invocation.request.messages
         rest = tuple(message for message in messages if not isinstance(message, SystemMessage))
         own_system_message = last_system_message(messages)
@@ -499,7 +518,9 @@ class ChatMemory(BaseInterceptor):
             _log_left_out(invocation.qualname, past, view.exchanges)
         evicted = self._forget_evicted and has_evicted
         if not (evicted if view.replaces_past is None else view.replaces_past):
-            return _Recalled(recalled, partial(self.store.append, conversation, expected=stored.version))
+            return _Recalled(
+                recalled, partial(self.store.append, conversation, expected=stored.version), stored.version
+            )
         # the system message of the method is not written to the store, but one that is there stays
         stored_system = last_system_message(stored.messages)
         start = () if stored_system is None else (stored_system,)
@@ -508,7 +529,7 @@ class ChatMemory(BaseInterceptor):
         def rewrite(exchange: Exchange) -> int:
             return self.store.replace(conversation, (*new_past, *exchange), expected=stored.version)
 
-        return _Recalled(recalled, rewrite)
+        return _Recalled(recalled, rewrite, stored.version)
 
 
 def _log_left_out(qualname: str, past: Sequence[Exchange], sent: Sequence[Exchange]) -> None:

@@ -87,11 +87,15 @@ class ToolCall:
         id: The id by which the ``ToolMessage`` with the result refers to the call.
         name: The name of the tool.
         arguments: The arguments as the JSON text that the model wrote; it may be invalid.
+        idempotency_key: For a tool with a ToolCall parameter: a text that is the same if a durable call runs
+            the same tool call again, and that no other tool call has. Pass it to the service that the tool
+            calls. "" elsewhere.
     """
 
     id: str
     name: str
     arguments: str
+    idempotency_key: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +321,7 @@ class ChatReply:
         probabilities: The probabilities that a decision endpoint gave, by the JSON path of the answer; None
             if it is none.
         cached: True if the reply comes from a response cache and not from the model.
+        replayed: True if an earlier run of the durable call has received it.
     """
 
     message: AiMessage
@@ -333,6 +338,7 @@ class ChatReply:
     logprobs: tuple[TokenLogprob, ...] = ()
     probabilities: Mapping[str, Distribution] | None = None
     cached: bool = field(default=False, compare=False)
+    replayed: bool = field(default=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -432,7 +438,9 @@ def message_to_dict(message: Message) -> dict[str, Any]:
         ]
     if isinstance(message, AiMessage):
         if message.tool_calls:
-            data["tool_calls"] = tuple(asdict(call) for call in message.tool_calls)
+            data["tool_calls"] = tuple(
+                {"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls
+            )
         if message.state is not None:
             data["state"] = _state_to_dict(message.state)
     return {"type": _TYPE_NAMES[type(message)], **data, **dict(message.other)}

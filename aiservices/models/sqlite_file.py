@@ -23,10 +23,14 @@ class SqliteFile:
         path: The path of the file.
         schema: SQL statements that create the tables if they do not exist.
         timeout: Seconds to wait for another thread or process that is writing.
+        synchronous: "NORMAL" if a power failure may lose the last writes, "FULL" if not.
     """
 
-    def __init__(self, path: str | Path, schema: str, timeout: float = 30.0) -> None:
+    def __init__(
+        self, path: str | Path, schema: str, timeout: float = 30.0, *, synchronous: str = "NORMAL"
+    ) -> None:
         self._path = str(path)
+        self._synchronous = synchronous
         self._timeout = timeout
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
@@ -96,7 +100,7 @@ class SqliteFile:
             )
             try:
                 self._use_write_ahead_log(connection)
-                connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute(f"PRAGMA synchronous = {self._synchronous}")
                 connection.execute("PRAGMA secure_delete = ON")
             except BaseException:
                 connection.close()

@@ -64,12 +64,13 @@ from .problems import Problem
 # them.
 _SERVER_ROLES = (Role.TOOL_CONTEXT, Role.OPTIONS, Role.TOOLS)
 # These arguments say who the caller is.
-CALLER_ROLES = (Role.MEMORY_ID, Role.USER_NAME)
+CALLER_ROLES = (Role.MEMORY_ID, Role.USER_NAME, Role.CALL_ID)
 MAX_ID_LENGTH = 256  # characters
 RESUME_PATH = "/resume"  # after the path of a method: continue a call that waits for approval
 _DANGERS: dict[Role | None, str] = {
     Role.MEMORY_ID: "any memory id as {name}, and so continue the conversations of others",
     Role.USER_NAME: "the name of another user as {name}",
+    Role.CALL_ID: "any call id as {name}, and so read the answers of others",
 }
 _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
@@ -508,8 +509,8 @@ def caller_problems(
 ) -> list[DefinitionProblem]:
     """Return an error for each service method through which a caller could pose as another user.
 
-    Callers can do so if they can choose a MemoryId or UserName, or if all share one conversation. ``served``
-    are the contracts with their services.
+    Callers can do so if they can choose a MemoryId, UserName or CallId, or if all share one conversation.
+    ``served`` are the contracts with their services.
     """
     problems = []
     names: set[str] = set()
@@ -536,7 +537,7 @@ def caller_problems(
     problems += [
         DefinitionProblem(
             services,
-            f"caller_arguments names {name}, which is not a MemoryId or UserName that callers pass",
+            f"caller_arguments names {name}, which is not a MemoryId, UserName or CallId that callers pass",
         )
         for name in caller_arguments
         if name not in names

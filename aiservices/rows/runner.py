@@ -21,11 +21,12 @@ from typing import Any, NamedTuple, Protocol
 
 from ..engine.budget import Budget, SharedBudget, active_accounts, using_accounts
 from ..engine.drivers import arun
-from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Outcome, ReplyBlocked, Run, Sleep
+from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Outcome, Sleep
 from ..engine.flows import map_effects
 from ..engine.interceptor import attributes_of
 from ..engine.pipeline import GLOBAL_INTERCEPTORS
 from ..engine.plan import Invocation
+from ..engine.recorder import RequestRecorder
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Answer, Result
 from ..engine.time_limit import TimeLimit
@@ -52,16 +53,6 @@ from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
 from ..models.requests import WaitingTime, request_hash
 from ..service.methods import result_of
 from .fields import Fields
-from .journal import (
-    Journal,
-    Origin,
-    RowResult,
-    RowResults,
-    StoredEntry,
-    open_entries,
-    temporary_file,
-    temporary_folder,
-)
 from .outputs import open_output
 from .review import Review, compare
 from .row import (
@@ -79,6 +70,16 @@ from .row import (
     error_entry,
     is_permanent,
     work_of,
+)
+from .run_journal import (
+    Origin,
+    RowResult,
+    RowResults,
+    RunJournal,
+    StoredEntry,
+    open_entries,
+    temporary_file,
+    temporary_folder,
 )
 from .tables import Table, open_table
 
@@ -287,7 +288,7 @@ class Runner:
     def __init__(
         self,
         job: Job,
-        journal: Journal,
+        journal: RunJournal,
         spent: SharedBudget,
         progress: Progress,
         settings: RunSettings,
@@ -647,8 +648,10 @@ def _cost_of(
     return None if costs[0] is None or costs[1] is None else costs[0] + costs[1] * settings.discount
 
 
-class _RecordedCalls:
+class _RecordedCalls(RequestRecorder[tuple[int, str]]):
     """Executes the steps of a row's call, using replies from the journal and storing new replies there.
+
+    A request is recorded under its number in the row and its hash, which is only made if it is compared.
 
     Attributes:
         batch_replies: The ``id()`` of each reply that came from a batch.
@@ -678,59 +681,32 @@ class _RecordedCalls:
         if self._unstored and type(effect) is not Emit:
             self.store_replies()
         if isinstance(effect, CallModel):
-            number, digest = self._identify(effect)
-            reply = self._stored(number, digest, effect)
-            if reply is None:
-                if self._collect is not None:
-                    self._collect(self._row_id, number, digest, effect)
-                    raise _Suspended
-                self._sent += 1
-                reply = yield self._with_model(effect)
-                self._unstored.append((number, effect, reply))
-            elif effect.checks and not all((yield Gather(effect.checks))):
-                raise ReplyBlocked(reply)
-            return reply
+            return (yield from self.request(effect))
         if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
-            return (yield from self._gather(effect))
+            return (yield from self.gather(effect))
         if self._collect is not None and isinstance(effect, Sleep):
             return None
         return (yield effect)
 
-    def _gather(self, effect: Gather) -> Flow[Outcome]:
-        """Perform several steps at the same time; only the requests without a recorded reply are sent."""
-        requests = {
-            place: (*self._identify(one), one)
-            for place, one in enumerate(effect.effects)
-            if isinstance(one, CallModel)
-        }
-        outcomes: list[Any] = [None] * len(effect.effects)
-        for place, request in requests.items():
-            outcomes[place] = self._stored(*request)
-        unanswered = {place: request for place, request in requests.items() if outcomes[place] is None}
-        if self._collect is not None and unanswered:
-            for request in unanswered.values():
-                self._collect(self._row_id, *request)
-            raise _Suspended
-        missing = [place for place, outcome in enumerate(outcomes) if outcome is None]
-        if missing:
-            self._sent += len(missing)
-            sent = tuple([self._with_model(effect.effects[place]) for place in missing])
-            for place, outcome in zip(missing, (yield effect._replace(effects=sent)), strict=True):
-                outcomes[place] = outcome
-            for place, (number, _, one) in unanswered.items():
-                self._unstored.append((number, one, outcomes[place]))
-        return outcomes
-
-    def _identify(self, effect: CallModel) -> tuple[int, str]:
-        """Return the number of a request in its row, and its hash if that is compared with anything."""
+    def identify(self, effect: CallModel) -> tuple[int, str]:
         number, self._count = self._count, self._count + 1
         return number, _digest(effect) if self._replies or self._collect is not None else ""
 
-    def _stored(self, number: int, digest: str, effect: CallModel) -> ChatReply | None:
-        """Return the stored reply to a model request, or None if there is no stored reply.
+    def before_sending(self, requests: Mapping[tuple[int, str], CallModel]) -> None:
+        if self._collect is not None:
+            for (number, digest), effect in requests.items():
+                self._collect(self._row_id, number, digest, effect)
+            raise _Suspended
+        self._sent += len(requests)
 
-        Raises the provider's error if a batch returned an error for the request.
-        """
+    def to_send(self, effect: CallModel) -> CallModel:
+        return effect if self._model_for is None else effect._replace(model=self._model_for(effect.model))
+
+    def record(self, key: tuple[int, str], effect: CallModel, reply: ChatReply) -> None:
+        self._unstored.append((key[0], effect, reply))
+
+    def recall(self, key: tuple[int, str], effect: CallModel) -> ChatReply | None:
+        number, digest = key
         entry = self._replies.get(number)
         if entry is None or entry["request"] != digest:
             return None
@@ -753,12 +729,6 @@ class _RecordedCalls:
         for number, effect, reply in self._unstored:
             self._reply_store.add_reply(self._row_id, number, _digest(effect), reply_to_json(reply))
         self._unstored = []
-
-    def _with_model(self, effect: CallModel | Run) -> CallModel | Run:
-        """Return a model request with the model to ask instead; other effects are unchanged."""
-        if self._model_for is None or not isinstance(effect, CallModel):
-            return effect
-        return effect._replace(model=self._model_for(effect.model))
 
 
 def _digest(effect: CallModel) -> str:
@@ -786,7 +756,7 @@ class Engine(Protocol):
         ...
 
     def run(
-        self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
+        self, job: Job, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
         """Process all rows of a table, and yield each row when it is finished."""
         ...
@@ -846,10 +816,10 @@ class Job:
                     pickle.dump(row, file, pickle.HIGHEST_PROTOCOL)
         return _unpickled(self._spool)
 
-    def open_journal(self) -> Journal:
+    def open_journal(self) -> RunJournal:
         """Open and return the journal, from which later runs can reuse this run's answers."""
         restart, self.restart = self.restart, False
-        return Journal(self._journal_path(), work_of(self.method), restart=restart)
+        return RunJournal(self._journal_path(), work_of(self.method), restart=restart)
 
     def _journal_path(self) -> Path:
         if self.journal is not None:
@@ -908,7 +878,7 @@ class Job:
         finally:
             journal.close()
 
-    def _take_over_reviews(self, journal: Journal) -> None:
+    def _take_over_reviews(self, journal: RunJournal) -> None:
         """Store the answers of people in the journal, and use those that earlier runs have stored."""
         codec = self.method.codec
         for row, answer in self.reviewed.items():
@@ -918,7 +888,7 @@ class Job:
             self.review.check_unread(journal.people)
 
     def _run(
-        self, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
+        self, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
         if self.engine is not None:
             return self.engine.run(self, journal, spent, progress, trace)
@@ -929,7 +899,7 @@ class Job:
         count, limit = self.table.count, self.settings.limit
         return count if limit is None or count is None else min(count, limit)
 
-    def _check_keys(self, journal: Journal) -> None:
+    def _check_keys(self, journal: RunJournal) -> None:
         """Raise RowsError if a row has no key, or if two rows have the same key."""
         key = self.settings.key
         if key is None:

@@ -29,8 +29,8 @@ from pydantic import BaseModel
 
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from .csv_files import USUAL, CsvDialect, csv_dialect, open_text, read_records
-from .journal import temporary_folder
 from .row import JsonNumber, RowsError
+from .run_journal import temporary_folder
 
 # --- Reading files ---
 

@@ -313,7 +313,7 @@ def plan_prompt(
             DefinitionProblem(
                 qualname,
                 f"the parameter {name} is not used; write {{{{{name}}}}} in the prompt, or give it a role "
-                "(MemoryId, UserName, History, ToolContext, Tools)",
+                "(MemoryId, UserName, CallId, History, ToolContext, Tools)",
             )
             for name in data
             if name not in used

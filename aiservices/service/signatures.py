@@ -17,7 +17,7 @@ from output_parsers.types.target import TypeExpression, substitute, type_name
 
 from ..engine.results import Result
 from ..engine.streams import AsyncStream, Stream
-from ..interface.decorators import MemoryId, UserName
+from ..interface.decorators import CallId, MemoryId, UserName
 from ..interface.parameters import Parameter, Role, RoleError, memory_id_type_problems, method_parameters
 from ..models.errors import DefinitionProblem
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
@@ -87,8 +87,12 @@ class MethodSignature(NamedTuple):
 
     @property
     def role_names(self) -> dict[type, str]:
-        """The names of the parameters that are the memory id and the user name, by their markers."""
-        markers: dict[Role, type] = {Role.MEMORY_ID: MemoryId, Role.USER_NAME: UserName}
+        """The names of the parameters that are ids or the name of the user, by their markers."""
+        markers: dict[Role, type] = {
+            Role.MEMORY_ID: MemoryId,
+            Role.USER_NAME: UserName,
+            Role.CALL_ID: CallId,
+        }
         return {markers[one.role]: one.name for one in self.parameters or () if one.role in markers}
 
     def has_role(self, role: Role) -> bool:

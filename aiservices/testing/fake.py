@@ -318,7 +318,7 @@ def _sample(parameter: Parameter, hints: dict[str, Any], qualname: str) -> Any:
     if role is Role.USER_MESSAGE:
         return UserMessage(f"<{name}>")
     is_text_id = role is Role.MEMORY_ID and issubclass(parameter.types[0], (str, int, UUID))
-    if is_text_id or role is Role.USER_NAME or str in parameter.types:
+    if is_text_id or role in (Role.USER_NAME, Role.CALL_ID) or str in parameter.types:
         return f"<{name}>"
     try:
         if role is Role.MEDIA or name not in hints:

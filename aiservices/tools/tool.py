@@ -87,9 +87,15 @@ class Denied:
 
 
 class ExternalResult(NamedTuple):
-    """A tool result that the program determined itself and passed to ``resume``."""
+    """A tool result that the program determined itself and passed to ``resume``.
+
+    Attributes:
+        value: The result.
+        is_of_doubt: True if the tool is not external, but began in a process that was killed.
+    """
 
     value: object
+    is_of_doubt: bool = False
 
 
 # What is known about a call that waited: the decision about it, its result if it has run already, or an
@@ -134,6 +140,7 @@ class ToolDeclaration(NamedTuple):
     max_calls: int | None = None
     compensate: Callable[..., Any] | None = None
     start_early: bool = False
+    idempotent: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +167,7 @@ class Tool:
         max_calls: How many times the model may call it in one call of a method; None sets no limit.
         compensate: Undoes a call that succeeded; None if nothing can be undone.
         start_early: True if a call may run before the reply that contains it is complete.
+        idempotent: True if a call that a durable call has begun may run again.
     """
 
     name: str
@@ -180,6 +188,7 @@ class Tool:
     max_calls: int | None = None
     compensate: Callable[..., Any] | None = None
     start_early: bool = False
+    idempotent: bool = False
 
     @staticmethod
     def from_schema(
@@ -254,6 +263,7 @@ class ToolRun(NamedTuple):
         contents: The images, audio and files that the model receives after the text.
         undone: True if the call was undone by the ``compensate`` function of the tool.
         undo_error: Why the call could not be undone.
+        replayed: True if an earlier run of the durable call has executed it.
     """
 
     call: ToolCall
@@ -266,6 +276,7 @@ class ToolRun(NamedTuple):
     contents: tuple[Media, ...] = ()
     undone: bool = False
     undo_error: Exception | None = None
+    replayed: bool = False
 
     @property
     def name(self) -> str:
@@ -348,6 +359,7 @@ def tool(
     max_calls: int | None = ...,
     compensate: Callable[..., Any] | None = ...,
     start_early: bool = ...,
+    idempotent: bool = ...,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -364,6 +376,7 @@ def tool(
     max_calls: int | None = None,
     compensate: Callable[..., Any] | None = None,
     start_early: bool = False,
+    idempotent: bool = False,
 ) -> Any:
     """Decorator that marks a function or method as a tool, which a language model may call.
 
@@ -394,6 +407,8 @@ def tool(
             after the tool succeeded, and, with ``ToolErrors(compensate=True)``, when a later tool fails. It
             gets those of the tool's arguments that it has parameters for, and the result in a parameter
             ``result``. In a class, name a method that is defined above.
+        idempotent: True for a tool that may run again if a durable call was killed while it ran, for example
+            because it passes on the ``idempotency_key`` of its ToolCall parameter.
         start_early: True for a tool that only reads. A call of it starts as soon as its arguments are
             complete, while the rest of the reply is still streamed. If the reply is not used after that, for
             example because it was cut off, the result is discarded.
@@ -411,6 +426,7 @@ def tool(
         max_calls,
         compensate,
         start_early,
+        idempotent,
     )
 
     def decorate(decorated: Any) -> Any:
@@ -562,6 +578,7 @@ def _make_tool(function: Any, name: str, description: str, signature: ParsedSign
         max_calls=declaration.max_calls,
         compensate=compensate,
         start_early=declaration.start_early,
+        idempotent=declaration.idempotent,
     )
 
 

@@ -26,6 +26,7 @@ from ...engine.flows import map_effects
 from ...engine.interceptor import BaseInterceptor, Interceptor, Proceed
 from ...engine.pipeline import GLOBAL_INTERCEPTORS
 from ...engine.plan import Invocation
+from ...engine.recorder import RecordedReply
 from ...engine.results import Answer
 from ...interface.parameters import memory_id_text
 from ...models.base import ChatModel
@@ -221,6 +222,8 @@ class TracedCall:
     def trace_effect(self, effect: Effect) -> Flow[Any]:
         """Execute one effect of a service call; model requests and tool calls get a span."""
         match effect:
+            case CallModel(model=RecordedReply(reply=ChatReply(replayed=True))):
+                return (yield effect)  # the run that received the reply has traced it
             case CallModel():
                 return (yield from self._trace_request(effect))
             case Gather():

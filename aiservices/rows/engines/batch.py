@@ -34,8 +34,8 @@ from ...models.errors import (
 from ...models.http.model import HttpChatModel
 from ...models.messages import CHARACTERS_PER_TOKEN, Usage
 from ...models.requests import ChatRequest
-from ..journal import Journal
 from ..row import Progress, Row, RowsError
+from ..run_journal import RunJournal
 from ..runner import Job, RowFailure, Runner, RunTrace
 from .batch_services import (
     BATCH_PROVIDERS,
@@ -124,7 +124,7 @@ class BatchEngine:
             yield "BatchEngine needs a journal to go on after an interruption; pass to= or journal="
 
     async def run(
-        self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
+        self, job: Job, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
         """Process all rows of a table in batches, and yield each row when it is finished."""
         batches = BatchFolder(batch_folder(journal.path), self, job, journal, spent, progress)
@@ -312,7 +312,7 @@ class BatchFolder:
         folder: Path,
         engine: BatchEngine,
         job: Job,
-        journal: Journal,
+        journal: RunJournal,
         spent: SharedBudget,
         progress: Progress,
     ) -> None:

@@ -23,11 +23,11 @@ from ...models.errors import (
     import_extra,
     is_positive,
 )
-from ..journal import Journal
 from ..row import (
     Progress,
     Row,
 )
+from ..run_journal import RunJournal
 from ..runner import Job, RunTrace
 from ..tables import pyarrow
 from .workers import (
@@ -95,7 +95,7 @@ class SparkEngine:
         return iter(())
 
     async def run(
-        self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
+        self, job: Job, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
         """Process all rows of a table in workers, and yield each row when it is finished."""
         spark = self.spark or await asyncio.to_thread(spark_session)
@@ -268,7 +268,7 @@ class RayEngine:
         return iter(())
 
     async def run(
-        self, job: Job, journal: Journal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
+        self, job: Job, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
         """Process all rows of a table in workers, and yield each row when it is finished."""
         ray = import_extra("ray", "ray", "RayEngine")

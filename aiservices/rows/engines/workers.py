@@ -36,8 +36,8 @@ from ...models.base import ChatModel
 from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least
 from ...models.limits import Limits
 from ...models.messages import Usage
-from ..journal import Journal, decode_line, done_line, encode_line, reply_line
 from ..row import MappedMethod, Progress, Row, RowError, RowsError, map_method, work_of
+from ..run_journal import RunJournal, decode_line, done_line, encode_line, reply_line
 from ..runner import Job, RowFailure, RowOutcome, Runner, RunSettings, RunTrace, answer_row
 from .permissions import PermissionAddress, PermissionClient, PermissionServer, PermittedChatModel
 
@@ -284,7 +284,7 @@ class Pool(Protocol):
 
 async def run_on_workers(
     job: Job,
-    journal: Journal,
+    journal: RunJournal,
     spent: SharedBudget,
     progress: Progress,
     trace: RunTrace | None,
@@ -577,7 +577,7 @@ class PartFolder(NamedTuple):
                 f"the folder {self.path} for parts of the journal cannot be made: {error}"
             ) from error
 
-    def merge_into(self, journal: Journal) -> None:
+    def merge_into(self, journal: RunJournal) -> None:
         """Move the replies and finished rows from the folder's files to the journal."""
         replies: dict[tuple[str, int], dict[str, object]] = {}
         for entry in self.read():

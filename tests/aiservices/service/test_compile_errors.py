@@ -177,7 +177,7 @@ def test_an_unused_parameter_is_reported() -> None:
 
     assert problems(Greeter) == (
         "Greeter.greet: the parameter language is not used; write {{language}} in the prompt, or give it a "
-        "role (MemoryId, UserName, History, ToolContext, Tools)"
+        "role (MemoryId, UserName, CallId, History, ToolContext, Tools)"
     )
 
 

@@ -74,7 +74,7 @@ def test_its_variables_are_parameters_of_each_method() -> None:
         create(Two, ScriptedChatModel([]), user_message="Say {{text}}.")
     assert [str(problem) for problem in caught.value.problems] == [
         "Two.second: the parameter language is not used; write {{language}} in the prompt, or give it a role "
-        "(MemoryId, UserName, History, ToolContext, Tools)",
+        "(MemoryId, UserName, CallId, History, ToolContext, Tools)",
         "Two.third: the user message of the service uses {{text}}, but the parameters are: other",
     ]
 

@@ -76,7 +76,7 @@ def test_an_unknown_caller_argument_is_refused(serve: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         serve(chat, caller_arguments=["user", "text"])
     assert str(caught.value) == (
-        "Chat: caller_arguments names text, which is not a MemoryId or UserName that callers pass"
+        "Chat: caller_arguments names text, which is not a MemoryId, UserName or CallId that callers pass"
     )
 
 

@@ -961,7 +961,7 @@ def test_parameters_that_nobody_sets_are_reported_with_unknown_names() -> None:
     ) == [
         "Tools.answer: callers cannot pass the parameter shop; name a dependency for it in server_arguments",
         "Tools: server_arguments names user, which is not a parameter of any method",
-        "Tools: caller_arguments names id, which is not a MemoryId or UserName that callers pass",
+        "Tools: caller_arguments names id, which is not a MemoryId, UserName or CallId that callers pass",
         "Tools: threads is 0; it must be at least 1",
     ]
 

@@ -8,7 +8,7 @@ import pytest
 
 from aiservices.rows import RowsError
 from aiservices.rows.engines.workers import Part, PartFolder
-from aiservices.rows.journal import Journal
+from aiservices.rows.run_journal import RunJournal
 
 WORK = {"method": "Desk.team"}
 DONE = {"value": "1", "attempts": 1}
@@ -85,7 +85,7 @@ def test_a_chunk_is_deleted_without_the_others(folder: PartFolder) -> None:
 
 
 def test_a_journal_takes_what_the_parts_have(folder: PartFolder, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", WORK)
+    journal = RunJournal(tmp_path / "journal", WORK)
     journal.add_done("row 1", "key 1", {"value": "old", "attempts": 1})
     with Part(folder, "chunk") as part:
         part.add_done("row 1", DONE)

@@ -33,7 +33,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.rows import RowsError, map_rows
-from aiservices.rows.journal import Journal
+from aiservices.rows.run_journal import RunJournal
 
 WORK = {"prompt": "p"}
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -50,12 +50,12 @@ def entry(value: str) -> dict[str, Any]:
 
 def test_finished_rows_and_replies_are_found_again(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    journal = Journal(path, WORK)
+    journal = RunJournal(path, WORK)
     journal.add_reply("a", 0, "hash", {"text": "x"})
     journal.add_reply("b", 0, "hash", {"text": "y"})
     journal.add_done("a", 7, entry("one"))
     journal.close()
-    journal = Journal(path, WORK)
+    journal = RunJournal(path, WORK)
     found = journal.find("a")
     assert found is not None
     assert (found.entry["value"], found.entry["key"], journal.find("b")) == ('"one"', 7, None)
@@ -72,42 +72,42 @@ def test_finished_rows_and_replies_are_found_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 3, 40])
 def test_an_incomplete_last_line_is_cut_off(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "j"
-    journal = Journal(path, WORK)
+    journal = RunJournal(path, WORK)
     journal.add_done("a", None, entry("one"))
     journal.add_done("b", None, entry("two"))
     journal.close()
     path.write_bytes(path.read_bytes()[:-cut])
-    journal = Journal(path, WORK)
+    journal = RunJournal(path, WORK)
     assert journal.find("a") is not None
     assert (journal.find("b"), journal.damaged_lines) == (None, 0)
     journal.add_done("b", None, entry("two"))
     journal.close()
-    journal = Journal(path, WORK)
+    journal = RunJournal(path, WORK)
     assert journal.find("b") is not None
     journal.close()
 
 
 def test_a_damaged_line_is_asked_again_and_the_others_are_not(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    journal = Journal(path, WORK)
+    journal = RunJournal(path, WORK)
     for name in "abc":
         journal.add_done(name, None, entry("10"))
     journal.close()
     lines = path.read_bytes().splitlines(keepends=True)
     lines[2] = lines[2].replace(b"10", b"90")  # still valid JSON
     path.write_bytes(b"".join(lines))
-    journal = Journal(path, WORK)
+    journal = RunJournal(path, WORK)
     assert [journal.find(name) is not None for name in "abc"] == [True, False, True]
     assert journal.damaged_lines == 1
     journal.close()
 
 
 def test_two_runs_cannot_write_to_one_journal(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j", WORK)
+    journal = RunJournal(tmp_path / "j", WORK)
     with pytest.raises(RowsError, match="another run uses the journal"):
-        Journal(tmp_path / "j", WORK)
+        RunJournal(tmp_path / "j", WORK)
     journal.close()
-    Journal(tmp_path / "j", WORK).close()
+    RunJournal(tmp_path / "j", WORK).close()
 
 
 @pytest.mark.parametrize("content", [b"id,text\n1,a\n", b'{"a": 1}\n', bytes(range(1, 200)) + b"\n"])
@@ -115,7 +115,7 @@ def test_another_file_is_not_overwritten(tmp_path: Path, content: bytes) -> None
     path = tmp_path / "j"
     path.write_bytes(content)
     with pytest.raises(RowsError, match=r"is not a journal of map_rows; choose another output"):
-        Journal(path, WORK)
+        RunJournal(path, WORK)
     assert path.read_bytes() == content
 
 

@@ -61,7 +61,7 @@ class StoredEntry(NamedTuple):
     entry: Mapping[str, Any]
 
 
-class Journal:
+class RunJournal:
     """The file that stores a run's replies and finished rows, with a temporary index for fast lookups.
 
     Args:

@@ -1,0 +1,686 @@
+"""Durable calls: what a call has done is recorded, so that it continues after its process was killed.
+
+``Durable`` opens the journal of a call. Its ``DurableCall`` performs the effects of the call: those with a
+recorded outcome are not performed again. Records have stable keys and not numbers in a sequence: requests are
+counted by method, and tool calls have the round and the id of the call, so that tools may run in any order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from pydantic_core import to_jsonable_python
+
+from ..interface.decorators import CallId
+from ..journal import (
+    CONTINUABLE,
+    CallCancelledError,
+    CallChangedError,
+    Entry,
+    Journal,
+    JournalError,
+    Loaded,
+    Status,
+    StoredCall,
+)
+from ..models.base import PickledByArguments
+from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_positive
+from ..models.messages import (
+    ChatReply,
+    ToolCall,
+    ToolMessage,
+    message_to_dict,
+    reply_to_json,
+    whole_reply_deltas,
+)
+from ..models.requests import request_hash
+from ..tools.tool import Denied, ExternalResult, ToolRun
+from ..tools.toolbox import Toolbox
+from .approval import (
+    AlreadyResumedError,
+    ApprovalRequiredError,
+    InnerDecisions,
+    SuspendedCall,
+    call_id_prefix,
+    resumed_invocation,
+    suspendable_method,
+    waiting_calls,
+)
+from .budget import active_accounts
+from .effects import CallModel, Effect, Emit, Flow, Gather, GatherFlows, Outcome, Run
+from .flows import map_effects
+from .interceptor import BaseInterceptor, InterceptorKind, Proceed
+from .outcomes import (
+    answer_from_json,
+    answer_to_json,
+    failed_request_to_json,
+    reply_of,
+    to_text,
+    tool_run_from_json,
+    tool_run_to_json,
+)
+from .output_format import INSTRUCTIONS_MARK
+from .plan import CallPlan, Invocation
+from .recorder import RequestRecorder
+from .results import Answer
+from .streams import AttemptStarted, ReplyReceived, ToolFinished, ToolStarted
+from .tool_execution import FINAL_ERRORS, UndoableCall, record_undoable
+
+T = TypeVar("T")
+_DATA = "durable"  # the key in the stored data of a suspended call
+_MARK = "\ue000\ue001"  # stands for the mark of the instructions, which each process chooses
+_MAX_ID = 256  # characters
+_START, _ANSWER = "start", "answer"
+
+
+class Durable(PickledByArguments, BaseInterceptor):
+    """Middleware that records what a call does, so that it can continue after its process was killed.
+
+    The id of a call is the argument of its ``Annotated[str, CallId]`` parameter::
+
+        class Desk(Protocol):
+            @user_message("Refund the order {{order}}.")
+            def refund(self, order: str, call_id: Annotated[str, CallId]) -> Receipt: ...
+
+        desk = create(Desk, model, tools=[pay], interceptors=[Durable(Journal("calls.db"))])
+        desk.refund("17", call_id="refund-17")
+
+    The same call with the same id continues after a kill: requests with a recorded reply are not sent again,
+    and tools with a recorded result do not run again. After the end, it returns the stored answer. A call
+    that failed is tried again from its last tool on. Calls without an id (None) are not recorded.
+
+    A tool that began and has no recorded result may have run. One with ``@tool(idempotent=True)`` runs again;
+    for others, the call raises an ApprovalRequiredError that has them in ``in_doubt``. ``resume`` continues
+    it: with the result of each tool that ran, and True for each that did not.
+
+    Place it first, or after InputGuardrails, so that it does not store what they remove.
+
+    Args:
+        journal: Where the calls are recorded.
+        on_change: "raise" a CallChangedError if the prompt, the model, the options, the tools or the schema
+            are not those with which the call was begun; or "continue" with what was recorded.
+        expires_after: The seconds after its beginning when an unfinished call cannot be continued any more.
+    """
+
+    position_name = InterceptorKind.DURABLE
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        on_change: Literal["raise", "continue"] = "raise",
+        expires_after: float | None = None,
+    ) -> None:
+        advice = 'pass a Journal, such as Journal("calls.db")'
+        check_settings(
+            "Durable",
+            ("journal", journal, isinstance(journal, Journal), advice),
+            ("on_change", on_change, on_change in ("raise", "continue"), "it must be raise or continue"),
+            (
+                "expires_after",
+                expires_after,
+                expires_after is None or is_positive(expires_after),
+                "it must be greater than 0",
+            ),
+        )
+        self.journal = journal
+        self.on_change = on_change
+        self.expires_after = expires_after
+        self._digests: dict[int, tuple[object, Mapping[str, Any]]] = {}
+
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        call_id = _call_id(invocation)
+        if call_id is None or (invocation.state.recording is not None and not _has_own_id(invocation)):
+            return (yield from proceed(invocation))
+        start = _start_of(invocation, self._digests)
+        now = time.time()
+        user = "" if invocation.user_name is None else str(invocation.user_name)
+        new = StoredCall(call_id, "running", invocation.qualname, user, now, now)
+        statuses = ("suspended", *CONTINUABLE) if invocation.is_resumed else CONTINUABLE
+        entries = (Entry(_START, to_text(start), now),)
+        loaded: Loaded = yield from self._do(partial(self.journal.lease, new, entries, statuses))
+        try:
+            self._check(loaded, new, start, invocation)
+            answer = self._stored_answer(loaded, invocation)
+            call = DurableCall.open(self.journal, loaded, invocation) if answer is None else None
+        except BaseException:
+            if loaded.call.status == "running":  # then this process owns it
+                yield from self._do(partial(self.journal.release, loaded.call))
+            raise
+        if answer is not None:
+            yield from _show(answer, invocation)
+            return answer
+        assert call is not None
+        return (yield from self._run(call, call.invocation, proceed))
+
+    def _do(self, function: Any) -> Flow[Any]:
+        """Call the journal, in a thread if it may take long."""
+        if not self.journal.store.blocks:
+            return function()
+        return (yield Run(function, in_thread=True, deadline=math.inf))
+
+    def _run(self, call: DurableCall, invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        invocation.state.recording = call
+        try:
+            yield from call.flush()
+            answer: Answer = yield from map_effects(proceed(invocation), call.perform)
+        except ApprovalRequiredError as error:
+            yield from call.suspend(error)
+            raise
+        except JournalError:
+            self.journal.release(call.stored)
+            raise
+        except Exception as error:
+            yield from call.fail(error)
+            raise
+        except BaseException:  # cancelled, or the reader of a stream is gone: nothing can be awaited
+            self.journal.release(call.stored)
+            raise
+        yield from call.finish(answer)
+        return answer
+
+    def _check(
+        self, loaded: Loaded, new: StoredCall, start: Mapping[str, Any], invocation: Invocation
+    ) -> None:
+        """Raise an error if a stored call is another call, was changed, is cancelled or is too old."""
+        call = loaded.call
+        name = f"{invocation.qualname}: the call id {call.id!r}"
+        if call.format != new.format:
+            raise JournalError(
+                f"{name} was recorded in the format {call.format}; this version has {new.format}"
+            )
+        if call.method != new.method:
+            raise CallChangedError(
+                f"{name} belongs to a call of {call.method}; use another id", ["the method"]
+            )
+        if call.user != new.user:
+            raise CallChangedError(f"{name} belongs to another user; use another id", ["the user"])
+        if call.status == "cancelled":
+            raise CallCancelledError(f"{name} belongs to a call that was cancelled")
+        age = time.time() - call.created_at
+        if call.status != "completed" and self.expires_after is not None and age > self.expires_after:
+            raise CallCancelledError(
+                f"{name} belongs to a call that was begun {age:.0f} s ago and has expired"
+            )
+        if self.on_change == "continue" or invocation.is_resumed:
+            return
+        stored: dict[str, Any] = next(
+            (json.loads(one.data) for one in loaded.entries if one.key == _START), {}
+        )
+        changes = list(_changes(stored, start))
+        if changes:
+            raise CallChangedError(
+                f"{name} was begun with other values: {', '.join(changes)} changed. Use another id, delete "
+                'the call from the journal, or pass Durable(on_change="continue")',
+                changes,
+            )
+
+    def _stored_answer(self, loaded: Loaded, invocation: Invocation) -> Answer | None:
+        call = loaded.call
+        if call.status == "suspended":
+            raise suspension_of(loaded)
+        if call.status != "completed":
+            return None
+        if invocation.is_resumed:
+            entries = {one.key: json.loads(one.data) for one in loaded.entries}
+            _check_decisions(invocation, entries)
+        data = next(json.loads(one.data) for one in loaded.entries if one.key == _ANSWER)
+        name = f"{invocation.qualname}: the answer of the call {call.id!r}"
+        if "problem" in data:
+            raise JournalError(f"{name} was returned before and is not stored: {data['problem']}")
+        try:
+            return answer_from_json(data, invocation)
+        except (ValueError, TypeError, KeyError) as error:
+            raise JournalError(f"{name} cannot be read: {error}") from error
+
+
+def _call_id(invocation: Invocation) -> str | None:
+    state = invocation.state
+    data = state.interceptor_data.get(_DATA)
+    if data is not None and invocation.is_resumed and not state.call_id:
+        return str(data["call"]) if "call" in data else None
+    call_id: object = state.call_id
+    if call_id is None:
+        call_id = invocation.arguments.get(invocation.plan.role_names.get(CallId, ""))
+    if call_id is None:
+        return None
+    problem = None
+    if not isinstance(call_id, str):
+        problem = f"is {type(call_id).__name__}; it must be a str"
+    elif not call_id.strip():
+        problem = f"is {call_id!r}; pass one that no other call has"
+    elif len(call_id) > _MAX_ID:
+        problem = f"has {len(call_id)} characters; it may have at most {_MAX_ID}"
+    if problem:
+        raise DefinitionError([DefinitionProblem(invocation.qualname, f"the call id {problem}")])
+    return str(call_id)
+
+
+def _has_own_id(invocation: Invocation) -> bool:
+    """Return True if a call inside of a durable call has an id of its own."""
+    return _DATA not in invocation.state.interceptor_data and _call_id(invocation) is not None
+
+
+# --- The identity of a call ---
+
+
+def _start_of(invocation: Invocation, digests: dict[int, tuple[object, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return what determines a call. The part that is the same for all calls of a method is cached."""
+    plan, request, toolbox = invocation.plan, invocation.request, invocation.toolbox
+    cached = digests.get(id(plan.routes))
+    if cached is None or cached[0] is not plan.routes:
+        digests[id(plan.routes)] = cached = (plan.routes, _fixed_part(plan, plan.toolbox))
+    fixed = cached[1] if toolbox is plan.toolbox else _fixed_part(plan, toolbox)
+    messages = [message_to_dict(message) for message in request.messages]
+    options = request.options
+    own_options = {
+        name: getattr(options, name)
+        for name in options.__dataclass_fields__
+        if name not in ("timeout", "extra_headers") and getattr(options, name) is not None
+    }
+    values = {"messages": messages, "options": own_options, "memory_id": invocation.memory_id}
+    text = json.dumps(values, ensure_ascii=False, default=str)
+    return {**fixed, **json.loads(text.replace(INSTRUCTIONS_MARK, _MARK))}
+
+
+def _fixed_part(plan: CallPlan, toolbox: Toolbox | None) -> Mapping[str, Any]:
+    parser, tools = plan.output_format.parser, {} if toolbox is None else toolbox.tools
+    return {
+        "models": [route.model.name for route in plan.routes],
+        "schema": _digest(None if parser is None else parser.schema),
+        "tools": {name: _digest([one.description, one.arguments.schema]) for name, one in tools.items()},
+    }
+
+
+def _digest(data: object) -> str:
+    text = json.dumps(data, sort_keys=True, default=repr)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+_MESSAGE_NAMES = {"system": "the system message", "user": "the user message"}
+
+
+def _changes(stored: Mapping[str, Any], current: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the names of what differs between the beginnings of two calls."""
+    before, now = stored.get("messages", []), current["messages"]
+    if len(before) != len(now):
+        yield "the number of messages"
+    for old, new in zip(before, now, strict=False):
+        if old != new:
+            yield _MESSAGE_NAMES.get(new["type"], "a message")
+    names = {"models": "the model", "schema": "the schema", "memory_id": "the memory id"}
+    for key, name in names.items():
+        if stored.get(key) != current[key]:
+            yield name
+    for key, noun in (("tools", "the tool"), ("options", "the option")):
+        old_items, new_items = stored.get(key, {}), current[key]
+        for name in dict.fromkeys((*old_items, *new_items)):
+            if old_items.get(name) != new_items.get(name):
+                yield f"{noun} {name}"
+
+
+# --- Approvals ---
+
+
+def suspension_of(loaded: Loaded) -> ApprovalRequiredError:
+    """Return the error of a suspended call, with its state and what it waits for."""
+    texts = [one.data for one in loaded.entries if one.key.startswith("suspended:")]
+    state = SuspendedCall.from_json(texts[-1])
+    waiting = waiting_calls(state)
+    return ApprovalRequiredError(state.qualname, waiting.approvals, state, waiting.results, waiting.in_doubt)
+
+
+def decisions_to_json(decisions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return decisions about tool calls as JSON data, those of inner calls with their prefix."""
+    data: dict[str, Any] = {}
+    for call_id, one in decisions.items():
+        if isinstance(one, InnerDecisions):
+            prefix = call_id_prefix(call_id)
+            data |= {f"{prefix}{inner}": value for inner, value in decisions_to_json(one.decisions).items()}
+        elif isinstance(one, ExternalResult):
+            data[call_id] = {"result": one.value}
+        elif isinstance(one, Denied):
+            data[call_id] = {"denied": one.reason}
+        elif not isinstance(one, ToolMessage):
+            data[call_id] = one
+    return data
+
+
+class _Decisions(NamedTuple):
+    approvals: dict[str, bool | Denied]
+    results: dict[str, object]
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> _Decisions:
+        approvals: dict[str, bool | Denied] = {}
+        results: dict[str, object] = {}
+        for call_id, one in data.items():
+            if isinstance(one, dict) and "result" in one:
+                results[call_id] = one["result"]
+            else:
+                approvals[call_id] = Denied(one["denied"]) if isinstance(one, dict) else bool(one)
+        return cls(approvals, results)
+
+
+def _check_decisions(invocation: Invocation, entries: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the key and the data of decisions; raise AlreadyResumedError if others were recorded before."""
+    key = f"decided:{invocation.state.interceptor_data[_DATA]['segment']}"
+    data = to_jsonable_python(decisions_to_json(invocation.approvals))
+    if entries.get(key, data) != data:
+        raise AlreadyResumedError(invocation.qualname, invocation.state.suspended_id)
+    return key, data
+
+
+# --- A call that is recorded ---
+
+
+class DurableCall(RequestRecorder[str]):
+    """Records the effects of a service call, and takes those that are recorded from the journal.
+
+    Attributes:
+        stored: The call in the journal.
+        path: The beginning of all keys: the id of the call, and for a call that a tool makes, the tool call.
+        segment: How many times the call was resumed after a suspension. Requests are counted from there.
+        invocation: The call; after a suspension as it continues.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        stored: StoredCall,
+        entries: dict[str, Any],
+        invocation: Invocation,
+        path: str = "",
+        segment: int = 0,
+    ) -> None:
+        self.stored = stored
+        self.path = path or stored.id
+        self.segment = segment
+        self.invocation = invocation
+        self._journal = journal
+        self._entries = entries  # by key; shared with the calls inside
+        self._prefix = path and f"{path}/"
+        self._unstored: list[Entry] = []
+        self._requests: Counter[str] = Counter()
+        self._calls: Counter[str] = Counter()
+        self._nested = 0  # effects during which the order of requests is not fixed
+        self._is_announced = False  # by an AttemptStarted
+        # True until an effect is performed that was not recorded; then events are new
+        self._is_replaying = len(entries) > 1
+
+    @classmethod
+    def open(cls, journal: Journal, loaded: Loaded, invocation: Invocation) -> DurableCall:
+        """Return the record of a call that this process owns, and prepare the call to continue."""
+        entries = {one.key: json.loads(one.data) for one in loaded.entries}
+        call = cls(journal, loaded.call, entries, invocation)
+        if loaded.call.status == "running" and "failed" in entries:
+            call._forget_failure()
+        decided = sum(key.startswith("decided:") for key in entries)
+        data = invocation.state.interceptor_data.get(_DATA, {})
+        if invocation.is_resumed:
+            call._take_decisions(data.get("segment", 0), decided)
+        elif decided:
+            call._continue_resumed(decided)
+        state = call.invocation.state
+        state.interceptor_data[_DATA] = {"call": loaded.call.id, "segment": call.segment}
+        return call
+
+    def _forget_failure(self) -> None:
+        """Remove the requests since the last tool of a call that failed, so that they are sent again."""
+        for key in reversed(list(self._entries)):
+            if key.rpartition("/")[2].startswith("tool:"):
+                break
+            if key == "failed" or "request:" in key:
+                del self._entries[key]
+                self._unstored.append(Entry(key, ""))
+
+    def _take_decisions(self, segment: int, decided: int) -> None:
+        """Record the decisions with which ``resume`` was called, or raise AlreadyResumedError."""
+        if segment < decided - 1:
+            raise AlreadyResumedError(self.invocation.qualname, self.invocation.state.suspended_id)
+        self._add(*_check_decisions(self.invocation, self._entries))
+        self.segment = segment + 1
+
+    def _continue_resumed(self, decided: int) -> None:
+        """Continue after the last suspension, with the decisions that were recorded."""
+        invocation, state = self.invocation, self.invocation.state
+        decisions = _Decisions.of(self._entries[f"decided:{decided - 1}"])
+        suspended = SuspendedCall.from_json(to_text(self._entries[f"suspended:{decided - 1}"]))
+        resumed = resumed_invocation(
+            invocation.plan,
+            suspended._replace(expires_at=None),
+            decisions.approvals,
+            state.budget,
+            decisions.results,
+            invocation.toolbox,
+        )
+        for name in ("route", "tool_messages", "tool_rounds", "tool_calls", "resumed_messages"):
+            setattr(state, name, getattr(resumed.state, name))
+        state.earlier_requests = resumed.state.earlier_requests
+        state.interceptor_data, state.suspended_id = resumed.state.interceptor_data, suspended.id
+        self.segment = decided
+        self.invocation = replace(invocation, request=resumed.request, approvals=resumed.approvals)
+
+    # --- Calls that tools make ---
+
+    def inner(self, invocation: Invocation, tool_call: ToolCall | None) -> DurableCall:
+        """Return the record of a call that a tool of this call makes."""
+        state = invocation.state
+        data = state.interceptor_data.get(_DATA)
+        if data is not None:  # it waited for an approval
+            path, segment = data["path"], data["segment"] + invocation.is_resumed
+        else:
+            messages = [message_to_dict(message) for message in invocation.request.messages]
+            text = json.dumps(messages, ensure_ascii=False, default=str).replace(INSTRUCTIONS_MARK, _MARK)
+            name = f"{invocation.qualname}:{_digest(text)}"
+            tool = "" if tool_call is None else self._tool_key(tool_call.id)
+            number = self._calls[f"{tool}/{name}"]
+            self._calls[f"{tool}/{name}"] += 1
+            path, segment = f"{tool}/{name}:{number}", 0
+        state.interceptor_data[_DATA] = {"path": path, "segment": segment}
+        inner = DurableCall(self._journal, self.stored, self._entries, invocation, path, segment)
+        inner._is_replaying = any(key.startswith(inner._prefix) for key in self._entries)
+        return inner
+
+    # --- Effects ---
+
+    def perform(self, effect: Effect) -> Flow[Outcome]:
+        """Perform one step of the call, or take its outcome from the journal."""
+        if isinstance(effect, Emit):
+            return (yield self._event(effect))
+        if isinstance(effect, GatherFlows):  # its effects write first
+            self._nested += 1
+            try:
+                return (yield effect)
+            finally:
+                self._nested -= 1
+        if isinstance(effect, Run) and effect.tool is not None:
+            return (yield from self._run_tool(effect))
+        yield from self.flush()
+        if isinstance(effect, CallModel):
+            try:
+                return (yield from self.request(effect))
+            finally:
+                self._nested -= bool(effect.policy.filters)
+        if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
+            return (yield from self.gather(effect))
+        return (yield effect)
+
+    def _event(self, effect: Emit) -> Emit:
+        """Mark an event that listeners have received from the run that recorded it."""
+        event = effect.event
+        if isinstance(event, AttemptStarted):
+            self._is_announced = True
+            qualname = "" if event.request is None else event.request.qualname
+            key = self._request_key(qualname, self._requests[qualname])
+            replayed = key in self._entries and not self._nested
+        elif isinstance(event, ToolStarted):
+            replayed = self._tool_key(event.call.id) in self._entries
+        elif isinstance(event, ToolFinished):
+            replayed = event.run.replayed
+        elif isinstance(event, ReplyReceived):
+            replayed = event.reply.replayed
+        else:
+            replayed = self._is_replaying
+        return replace(effect, replayed=True) if replayed else effect
+
+    # --- Requests ---
+
+    def _request_key(self, kind: str, number: object) -> str:
+        return f"{self._prefix}request:{self.segment}:{kind}:{number}"
+
+    def identify(self, effect: CallModel) -> str:
+        kind = effect.request.qualname
+        if self._nested:  # flows that run at the same time have no fixed order
+            kind = request_hash(effect.model.name, "", effect.request)
+        elif not self._is_announced:  # a side question
+            kind += "?"
+        self._is_announced = False
+        number = self._requests[kind]
+        self._requests[kind] += 1
+        self._nested += bool(effect.policy.filters)  # which may send requests, until the reply is complete
+        return self._request_key(kind, number)
+
+    def recall(self, key: str, effect: CallModel) -> ChatReply | None:
+        data = self._entries.get(key)
+        if data is None:
+            return None
+        for account in active_accounts.get():
+            account.add_request(-1)  # the request was counted, but is not sent
+        return reply_of(data)
+
+    def before_sending(self, requests: Mapping[str, CallModel]) -> None:
+        self._is_replaying = False
+
+    def to_send(self, effect: CallModel) -> CallModel:
+        # A tool must not start before the reply that calls it is recorded.
+        return effect if effect.policy.early is None else effect._replace(early=None)
+
+    def record(self, key: str, effect: CallModel, reply: ChatReply) -> None:
+        self._add(key, {"reply": reply_to_json(reply)})
+
+    def record_error(self, key: str, error: Exception) -> None:
+        self._add(key, failed_request_to_json(error))
+
+    def request(self, effect: CallModel) -> Flow[ChatReply]:
+        reply = yield from super().request(effect)
+        if reply.replayed and effect.policy.streamed and not effect.policy.filters:
+            for delta in whole_reply_deltas(reply):
+                yield Emit(delta, replayed=True)
+        return reply
+
+    # --- Tools ---
+
+    def _tool_key(self, call_id: str) -> str:
+        return f"{self._prefix}tool:{self.invocation.state.tool_rounds}:{call_id}"
+
+    def is_done(self, call: ToolCall) -> bool:
+        """Return True if the result of a tool call is recorded, so that nobody must approve it again."""
+        return self._tool_key(call.id) in self._entries
+
+    def is_in_doubt(self, call: ToolCall, *, is_decided: bool) -> bool:
+        """Return True if a tool call began and may have run.
+
+        ``is_decided`` is True if the call was decided after its last suspension.
+        """
+        begun = self._entries.get(self._begun_key(call.id))
+        if begun is None or self.is_done(call):
+            return False
+        return not is_decided or bool(begun["segment"] == self.segment)
+
+    def _begun_key(self, call_id: str) -> str:
+        return f"{self._prefix}begun:{self.invocation.state.tool_rounds}:{call_id}"
+
+    def _run_tool(self, effect: Run) -> Flow[ToolRun]:
+        prepared, call = effect.tool, effect.tool.call
+        key = self._tool_key(call.id)
+        recorded = self._entries.get(key)
+        if recorded is not None:
+            replayed = tool_run_from_json(recorded, prepared)
+            if prepared.tool.compensate is not None and replayed.error is None:
+                record_undoable(UndoableCall(prepared, replayed.result))
+            return replayed
+        self._is_replaying = False
+        is_service = suspendable_method(prepared.tool) is not None  # what it does is recorded itself
+        if not (prepared.tool.idempotent or is_service):
+            self._add(self._begun_key(call.id), {"segment": self.segment, "tool": call.name})
+        yield from self.flush()
+        run: ToolRun = yield effect
+        is_unfinished = is_service and isinstance(run.error, FINAL_ERRORS)
+        if is_unfinished or isinstance(run.error, ApprovalRequiredError):
+            return run  # it has no result yet
+        self._add(key, tool_run_to_json(run, prepared))
+        yield from self.flush()
+        return run
+
+    # --- Other work that must be done once ---
+
+    def begin(self, name: str, data: Any) -> Flow[Any]:
+        """Record that work begins, with JSON data about it.
+
+        Returns the data of an earlier run that began the work and was killed, or None.
+        """
+        key = f"{self._prefix}{name}:{self.segment}"
+        earlier = self._entries.get(key)
+        if earlier is None:
+            self._add(key, data)
+            yield from self.flush()
+        return earlier
+
+    # --- Writing ---
+
+    def _add(self, key: str, data: Any) -> None:
+        self._entries[key] = data
+        self._unstored.append(Entry(key, to_text(data), time.time()))
+
+    def flush(self) -> Flow[None]:
+        """Write what was recorded since the last step."""
+        if self._unstored:
+            yield from self._write()
+
+    def _write(self, status: Status | None = None) -> Flow[None]:
+        entries, self._unstored = tuple(self._unstored), []
+        write = partial(self._journal.append, self.stored, entries, status=status)
+        if self._journal.store.blocks:
+            yield Run(write, in_thread=True, deadline=math.inf)
+        else:
+            write()
+
+    def suspend(self, error: ApprovalRequiredError) -> Flow[None]:
+        """Record that the call waits for approvals or results."""
+        self._add(f"suspended:{self.segment}", json.loads(error.state.to_json()))
+        yield from self._write("suspended")
+
+    def fail(self, error: Exception) -> Flow[None]:
+        """Record that the call failed. If its tools were undone, it begins anew the next time."""
+        if getattr(error, "undone_runs", ()) or any(run.undone for run in self.invocation.state.tool_runs):
+            self._unstored = [Entry(key, "") for key in self._entries if key != _START]
+        self._add("failed", {"error": f"{type(error).__name__}: {error}"})
+        yield from self._write("failed")
+
+    def finish(self, answer: Answer) -> Flow[None]:
+        """Record the answer."""
+        try:
+            data = answer_to_json(answer, self.invocation)
+        except Exception as error:  # the writer of a type may raise anything, and the caller gets the answer
+            data = {"problem": str(error)}
+        self._add(_ANSWER, data)
+        yield from self._write("completed")
+
+
+def _show(answer: Answer, invocation: Invocation) -> Flow[None]:
+    """Show a stored answer in a stream, as if the model had written it at once."""
+    output_format = invocation.plan.output_format
+    model = invocation.routes[0].model.name
+    if answer.tool_run is None and answer.strategy is output_format.strategy:
+        yield Emit(AttemptStarted(1, model, output_format), replayed=True)
+        for delta in whole_reply_deltas(answer.reply):
+            yield Emit(delta, replayed=True)

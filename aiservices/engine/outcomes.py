@@ -1,0 +1,240 @@
+"""Errors, tool runs and answers as JSON data, as the journals of durable calls store them."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from output_parsers.parser.type_parser import parser_for
+from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
+from output_parsers.result.reading import strict_equal
+
+from ..models import errors as _errors
+from ..models.errors import BudgetExceededError, ModelError, ServiceOutputError, Strategy, ToolError
+from ..models.media import Media
+from ..models.messages import (
+    ChatReply,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    message_from_dict,
+    message_to_dict,
+    reply_from_json,
+    reply_to_json,
+)
+from ..tools.tool import ToolRun
+from .approval import suspendable_method
+from .effects import ReplyBlocked, ReplyStopped
+from .plan import Invocation
+from .results import Answer, Result
+from .tool_execution import ToolInvocation, read_result, written_result
+
+_MODEL_ERRORS = {
+    name: cls for name, cls in vars(_errors).items() if isinstance(cls, type) and issubclass(cls, ModelError)
+}
+_MODEL_ERROR_FIELDS = ("status", "request_id", "retryable", "retry_after", "body", "remedy")
+
+
+# --- Errors of requests and of tools ---
+
+
+def error_to_json(error: Exception) -> dict[str, Any]:
+    """Return JSON data from which an error can be restored, as far as the engine distinguishes errors."""
+    name = next((one.__name__ for one in type(error).__mro__ if one.__name__ in _MODEL_ERRORS), None)
+    data: dict[str, Any] = {"type": name or type(error).__name__, "text": str(error)}
+    if isinstance(error, ModelError):
+        data |= {field: getattr(error, field) for field in _MODEL_ERROR_FIELDS if getattr(error, field)}
+        if error.refused_options:
+            data["refused_options"] = {key: list(one) for key, one in error.refused_options.items()}
+    elif isinstance(error, BudgetExceededError):
+        data["limit"] = error.limit
+    return data
+
+
+def error_from_json(data: Mapping[str, Any]) -> Exception:
+    """Restore an error from the data of ``error_to_json``."""
+    name, text = data["type"], data["text"]
+    if name in _MODEL_ERRORS:
+        error = _MODEL_ERRORS[name](text)
+        for field in _MODEL_ERROR_FIELDS:
+            if field in data:
+                setattr(error, field, data[field])
+        if "refused_options" in data:
+            error.refused_options = {key: tuple(one) for key, one in data["refused_options"].items()}
+        return error
+    if name == "BudgetExceededError":
+        return BudgetExceededError(text, limit=data["limit"])
+    cls = getattr(builtins, name, None)
+    if isinstance(cls, type) and issubclass(cls, Exception):
+        try:
+            return cls(text)
+        except TypeError:  # it needs other arguments
+            pass
+    return Exception(f"{name}: {text}")
+
+
+def failed_request_to_json(error: Exception) -> dict[str, Any]:
+    """Return what is recorded of a request without a reply that can be used.
+
+    A reply that a check or the reader of a stream refused is recorded as a reply: it is refused again.
+    """
+    if isinstance(error, (ReplyBlocked, ReplyStopped, ServiceOutputError)) and error.reply is not None:
+        return {"reply": reply_to_json(error.reply)}
+    if isinstance(error, ReplyBlocked):
+        return {"blocked": True}
+    return {"error": error_to_json(error)}
+
+
+def reply_of(data: Mapping[str, Any]) -> ChatReply:
+    """Return a recorded reply, or raise the error with which its request failed."""
+    if "error" in data:
+        raise error_from_json(data["error"])
+    if "blocked" in data:
+        raise ReplyBlocked(None)
+    # the run that received it has paid for it
+    return replace(reply_from_json(data["reply"]), usage=Usage(), replayed=True)
+
+
+# --- Tool runs ---
+
+
+def tool_run_to_json(run: ToolRun, call: ToolInvocation | None = None) -> dict[str, Any]:
+    """Return JSON data of a tool run. A result without a JSON form is left out."""
+    data: dict[str, Any] = {"message": message_to_dict(run.message), "seconds": run.seconds}
+    if run.cut:
+        data["cut"] = run.cut
+    if run.error is not None:
+        is_refused = isinstance(run.error, ToolError) and run.error.call is run.call
+        data["error"] = {**error_to_json(run.error), "refused": is_refused}
+    elif call is not None:
+        try:
+            data["result"] = _written_result(run.result, call)
+        except Exception:  # the writer of a type may raise anything; the text for the model is enough
+            pass
+    return data
+
+
+def _written_result(result: object, call: ToolInvocation) -> str:
+    value = result.value if isinstance(result, Result) else result
+    output_type = _type_of_service(call)
+    if output_type is None:
+        return written_result(value, call.tool)
+    text: str = parser_for(output_type).write(value)
+    return text
+
+
+def _type_of_service(call: ToolInvocation) -> Any:
+    """Return the type of the answers of a service method that is a tool; None for other tools."""
+    method = suspendable_method(call.tool)
+    plan = None if method is None else method.call_plan
+    return None if plan is None else plan.output_type
+
+
+def tool_run_from_json(data: Mapping[str, Any], call: ToolInvocation) -> ToolRun:
+    """Restore a tool run from the data of ``tool_run_to_json``."""
+    message = message_from_dict(data["message"])
+    if not isinstance(message, ToolMessage):
+        raise ValueError("the message of a tool run must be a ToolMessage")
+    error: Exception | None = None
+    if "error" in data:
+        is_refused = data["error"]["refused"]
+        error = ToolError(data["error"]["text"], call=call.call) if is_refused else None
+        error = error or error_from_json(data["error"])
+    return ToolRun(
+        call.call,
+        call.arguments,
+        None if error is not None else _result_of(data, message, call),
+        message.text,
+        error,
+        data["seconds"],
+        data.get("cut", 0),
+        tuple(part for part in message.contents if isinstance(part, Media)),
+        replayed=True,
+    )
+
+
+def _result_of(data: Mapping[str, Any], message: ToolMessage, call: ToolInvocation) -> object:
+    if "result" not in data:
+        return message.text
+    output_type = _type_of_service(call)
+    try:
+        if output_type is not None:
+            return parser_for(output_type).parse(data["result"])
+        return read_result(data["result"], call.tool)
+    except (OutputParsingError, UnsupportedTypeError, ValueError):  # the return type has changed
+        return message.text
+
+
+# --- Answers ---
+
+
+def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, Any]:
+    """Return JSON data of the answer of a call.
+
+    Raises TypeError if the value has no JSON form from which it can be read again.
+    """
+    return {
+        "value": _written_value(answer, invocation),
+        "reply": reply_to_json(answer.reply),
+        "strategy": str(answer.strategy),
+        "reasons": list(answer.reasons),
+        "messages": [message_to_dict(message) for message in answer.messages],
+        "tools": [
+            {"call": [run.call.id, run.call.name, run.call.arguments], **tool_run_to_json(run)}
+            for run in answer.tool_runs
+        ],
+        "by_tool": answer.tool_run is not None,
+    }
+
+
+def _written_value(answer: Answer, invocation: Invocation) -> Any:
+    value, parser = answer.value, invocation.plan.output_format.parser
+    if value is None or type(value) in (str, int, bool):
+        return {"plain": value}
+    if value is answer.reply or value is answer.reply.message:
+        return {"part": "reply" if value is answer.reply else "message"}
+    text = None if parser is None else parser.write(value)
+    if parser is None or text is None or not strict_equal(parser.parse(text), value):
+        raise TypeError(f"a value of the type {type(value).__name__} cannot be stored")
+    return {"text": text}
+
+
+def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
+    """Restore the answer of a call, whose reply is marked as replayed and has no usage."""
+    reply = reply_of(data)
+    value, parser = data["value"], invocation.plan.output_format.parser
+    if "plain" in value:
+        value = value["plain"]
+    elif "part" in value:
+        value = reply if value["part"] == "reply" else reply.message
+    elif parser is None:
+        raise TypeError("the stored answer is a value, and the method returns the reply of the model")
+    else:
+        value = parser.parse(value["text"])
+    runs = []
+    for one in data["tools"]:
+        message, call = message_from_dict(one["message"]), ToolCall(*one["call"])
+        text = message.text if isinstance(message, ToolMessage) else ""
+        error = error_from_json(one["error"]) if "error" in one else None
+        result = text if error is None else None
+        runs.append(
+            ToolRun(call, None, result, text, error, one["seconds"], one.get("cut", 0), replayed=True)
+        )
+    return Answer(
+        value,
+        reply,
+        (),
+        Strategy(data["strategy"]),
+        tuple(data["reasons"]),
+        tuple([message_from_dict(message) for message in data["messages"]]),
+        tuple(runs),
+        tool_run=runs[-1] if data["by_tool"] and runs else None,
+    )
+
+
+def to_text(data: object) -> str:
+    """Return JSON text for the journal."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,110 @@
+"""Record the replies of models, and use the recorded replies when a call runs again.
+
+``map_rows`` records the requests of each row, and ``Durable`` the requests and tools of a call.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from ..models.base import ChatModel
+from ..models.messages import ChatReply
+from ..models.requests import ChatRequest
+from ..models.wrapper import FlowChatModel, RequestFlow
+from .effects import CallModel, Flow, Gather, ReplyBlocked
+
+K = TypeVar("K")
+
+
+class RecordedReply(FlowChatModel):
+    """Stands in for a model whose reply to a request is known, so that nothing is sent."""
+
+    def __init__(self, model: ChatModel, reply: ChatReply) -> None:
+        self.name = model.name
+        self.capabilities = model.capabilities
+        self.reply = reply
+
+    def request_flow(self, request: ChatRequest, *, streamed: bool) -> RequestFlow:
+        yield from ()  # nothing is sent
+        return self.reply
+
+
+class RequestRecorder(ABC, Generic[K]):
+    """Performs requests to models: those with a recorded reply are not sent, and new replies are recorded.
+
+    A subclass says under which key a request is recorded, and where.
+    """
+
+    @abstractmethod
+    def identify(self, effect: CallModel) -> K:
+        """Return the key of the next request. It is called once for each request, in their order."""
+
+    @abstractmethod
+    def recall(self, key: K, effect: CallModel) -> ChatReply | None:
+        """Return the recorded reply to a request, or None. Raises the error with which the request failed."""
+
+    @abstractmethod
+    def before_sending(self, requests: Mapping[K, CallModel]) -> None:
+        """Prepare for requests without a recorded reply; may raise an error to send none of them."""
+
+    @abstractmethod
+    def record(self, key: K, effect: CallModel, reply: ChatReply) -> None:
+        """Record the reply to a request."""
+
+    def record_error(self, key: K, error: Exception) -> None:
+        """Record that a request failed. By default, failures are not recorded."""
+
+    def to_send(self, effect: CallModel) -> CallModel:
+        """Return the effect that sends a request."""
+        return effect
+
+    def request(self, effect: CallModel) -> Flow[ChatReply]:
+        """Return the recorded reply to a request, or send the request."""
+        key = self.identify(effect)
+        reply = self.recall(key, effect)
+        if reply is not None:
+            if effect.policy.filters:  # of which only the driver knows whether they are used
+                shown: ChatReply = yield effect._replace(model=RecordedReply(effect.model, reply))
+                return shown
+            if effect.checks and not all((yield Gather(effect.checks))):
+                raise ReplyBlocked(reply)
+            return reply
+        self.before_sending({key: effect})
+        try:
+            received: ChatReply = yield self.to_send(effect)
+        except Exception as error:
+            self.record_error(key, error)
+            raise
+        self.record(key, effect, received)
+        return received
+
+    def gather(self, effect: Gather) -> Flow[list[Any]]:
+        """Perform several effects at the same time; only the requests without a recorded reply are sent."""
+        requests = {
+            place: (self.identify(one), one)
+            for place, one in enumerate(effect.effects)
+            if isinstance(one, CallModel)
+        }
+        outcomes: list[Any] = [None] * len(effect.effects)
+        for place, request in requests.items():
+            outcomes[place] = self.recall(*request)
+        missing = [place for place, outcome in enumerate(outcomes) if outcome is None]
+        unanswered = {place: requests[place] for place in missing if place in requests}
+        if unanswered:
+            self.before_sending(dict(unanswered.values()))
+        if missing:
+            effects = [effect.effects[place] for place in missing]
+            sent = tuple([self.to_send(one) if isinstance(one, CallModel) else one for one in effects])
+            try:
+                received = yield effect._replace(effects=sent)
+            except Exception as error:
+                if unanswered:
+                    self.record_error(next(iter(unanswered.values()))[0], error)
+                raise
+            for place, outcome in zip(missing, received, strict=True):
+                outcomes[place] = outcome
+            for place, (key, one) in unanswered.items():
+                self.record(key, one, outcomes[place])
+        return outcomes

@@ -1,0 +1,260 @@
+"""The journal of durable calls: what a call has done, in a database, so that any process can continue it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+from weakref import ref
+
+from ..models.base import PickledByArguments
+from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_positive
+from .store import (
+    CONTINUABLE,
+    FORMAT,
+    STATUSES,
+    CallCancelledError,
+    CallChangedError,
+    CallInProgressError,
+    Entry,
+    JournalError,
+    JournalStore,
+    Loaded,
+    Status,
+    StoredCall,
+)
+
+__all__ = [
+    "CONTINUABLE",
+    "FORMAT",
+    "CallCancelledError",
+    "CallChangedError",
+    "CallInProgressError",
+    "Entry",
+    "Journal",
+    "JournalError",
+    "JournalStore",
+    "Loaded",
+    "Status",
+    "StoredCall",
+]
+
+
+class Journal(PickledByArguments):
+    """What durable calls have done, so that any process can continue them. Used by ``Durable``.
+
+    A call belongs to one process at a time: that process has a lease, which it renews while it works. If the
+    process is killed, another one on the same machine can take the call at once, and those on other machines
+    when the lease has ended.
+
+    Prompts, replies and the results of tools are stored as they are, in a file that only its owner can read.
+
+    Args:
+        store: The path of an SQLite file, which is created if it does not exist; or a JournalStore.
+        synchronous: For SQLite: "NORMAL" survives a killed process; "FULL" also survives a power failure, and
+            waits for the disk at each step of a call.
+        lease: The seconds after which other machines may continue the calls of a process that was killed.
+    """
+
+    def __init__(
+        self,
+        store: str | Path | JournalStore,
+        *,
+        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+        lease: float = 60.0,
+    ) -> None:
+        check_settings(
+            "Journal",
+            ("synchronous", synchronous, synchronous in ("NORMAL", "FULL"), "it must be NORMAL or FULL"),
+            ("lease", lease, is_positive(lease), "it must be greater than 0"),
+        )
+        self.store: JournalStore = _store(store, synchronous)
+        self.lease_seconds = lease
+        self._leases: dict[tuple[str, int], float] = {}
+        self._lock = threading.Lock()
+        self._renewer: threading.Thread | None = None
+        self._process = os.getpid()
+
+    def load(self, call: str) -> Loaded | None:
+        """Return a call with its entries; None if there is no such call."""
+        return self.store.load(call)
+
+    def list(self, *statuses: Status) -> Sequence[StoredCall]:
+        """Return the calls with one of these statuses, or all calls, those that were begun first."""
+        return self.store.list(statuses or STATUSES)
+
+    def delete(self, call: str) -> None:
+        """Delete a call with all that it has recorded. Its id then stands for a new call."""
+        self.store.delete(call)
+
+    def cancel(self, call: str) -> None:
+        """End a call: what it still records is refused, and it cannot be continued.
+
+        A tool that runs at the moment is not stopped. Raises JournalError if there is no such call, or if it
+        is completed.
+        """
+        loaded = self.store.load(call)
+        if loaded is None or loaded.call.status == "completed":
+            problem = "is completed" if loaded else "does not exist"
+            raise JournalError(f"the call {call!r} {problem}, so it cannot be cancelled")
+        self.store.append(call, None, (), status="cancelled", leased_until=0.0)
+
+    def lease(
+        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str] = CONTINUABLE
+    ) -> Loaded:
+        """Become the owner of a call, which is created if it does not exist; see ``JournalStore.lease``.
+
+        Raises CallInProgressError if another process or thread owns it.
+        """
+        owner = f"{_process_name()}#{uuid4().hex[:12]}"
+        until = time.time() + self.lease_seconds
+        new = new._replace(owner=owner, leased_until=until)
+        loaded = self.store.lease(new, start, statuses, self._takes)
+        call = loaded.call
+        if call.owner == owner:
+            self._keep(call.id, call.fence)
+        elif call.status in statuses:
+            raise CallInProgressError(
+                f"the call {call.id!r} of {call.method} is in progress in {call.owner.partition('#')[0]}"
+            )
+        return loaded
+
+    def append(self, call: StoredCall, entries: Sequence[Entry], *, status: Status | None = None) -> None:
+        """Record entries of a call that this process owns; a status other than "running" ends the lease.
+
+        Raises JournalError if another process has taken the call, and CallCancelledError if it was cancelled.
+        """
+        until = None if status in (None, "running") else 0.0
+        if until is not None:
+            self._forget(call)
+        if not self.store.append(call.id, call.fence, entries, status=status, leased_until=until):
+            self._forget(call)
+            loaded = self.store.load(call.id)
+            if loaded is not None and loaded.call.status == "cancelled":
+                raise CallCancelledError(f"the call {call.id!r} of {call.method} was cancelled")
+            raise JournalError(
+                f"the call {call.id!r} of {call.method} was taken over by another process, which continues it"
+            )
+
+    def release(self, call: StoredCall) -> None:
+        """Give up a call that is not finished, so that another process or thread can continue it."""
+        self._forget(call)
+        self.store.append(call.id, call.fence, (), leased_until=0.0)
+
+    def close(self) -> None:
+        """Close the connections; the next access opens new ones."""
+        self.store.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- Leases ---
+
+    def _takes(self, call: StoredCall) -> bool:
+        """Return True if a call has no owner, or one that does not work on it any more."""
+        return not call.owner or call.leased_until < time.time() or _is_dead(call.owner)
+
+    def _keep(self, call: str, fence: int) -> None:
+        """Renew a lease until it is given up."""
+        with self._lock:
+            if self._process != os.getpid():  # after a fork
+                self._leases, self._renewer, self._process = {}, None, os.getpid()
+            self._leases[call, fence] = time.time()
+            if self._renewer is None:
+                # with a weak reference, so that the thread ends with the journal
+                self._renewer = threading.Thread(
+                    target=_renew_leases, args=(ref(self), self.lease_seconds / 3), daemon=True
+                )
+                self._renewer.start()
+
+    def _forget(self, call: StoredCall) -> None:
+        with self._lock:
+            self._leases.pop((call.id, call.fence), None)
+
+    def _renew(self) -> bool:
+        """Renew the leases that were taken some time ago; return False if there are none at all."""
+        now = time.time()
+        with self._lock:
+            if not self._leases:
+                self._renewer = None
+                return False
+            old = [one for one, at in self._leases.items() if abs(now - at) > self.lease_seconds / 4]
+        for call, fence in old:
+            kept = self.store.append(call, fence, (), leased_until=now + self.lease_seconds)
+            with self._lock:
+                if not kept:
+                    self._leases.pop((call, fence), None)
+                elif (call, fence) in self._leases:
+                    self._leases[call, fence] = now
+        return True
+
+
+def _renew_leases(journal: ref[Journal], interval: float) -> None:
+    import logging
+
+    while True:
+        time.sleep(interval)
+        present = journal()
+        try:
+            if present is None or not present._renew():
+                return
+        except Exception as error:  # the store may raise anything; the next round tries again
+            logging.getLogger("aiservices").warning("the leases of durable calls were not renewed: %s", error)
+        del present
+
+
+_PROCESS = uuid4().hex[:8]
+
+
+def _machine() -> str:
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino  # containers may have the same name
+    except OSError:
+        namespace = 0
+    return f"{socket.gethostname()}/{namespace}"
+
+
+_MACHINE = _machine()
+
+
+def _process_name() -> str:
+    return f"{_MACHINE}/{os.getpid()}/{_PROCESS}"
+
+
+def _is_dead(owner: str) -> bool:
+    """Return True if the process of an owner was on this machine and does not exist any more."""
+    machine, _, rest = owner.partition("#")[0].rpartition("/")[0].rpartition("/")
+    if machine != _MACHINE or not rest.isdigit():
+        return False
+    process = int(rest)
+    if process == os.getpid():
+        return owner.partition("#")[0].rpartition("/")[2] != _PROCESS  # an earlier process had the number
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _store(store: str | Path | JournalStore, synchronous: str) -> JournalStore:
+    if isinstance(store, (str, Path)):
+        if "://" in str(store):
+            message = "URLs are not supported yet; pass the path of an SQLite file"
+            raise DefinitionError([DefinitionProblem("Journal", message)])
+        from .sqlite import SqliteJournalStore
+
+        return SqliteJournalStore(store, synchronous=synchronous)
+    if not callable(getattr(store, "lease", None)):
+        message = f"store is {type(store).__name__}; pass the path of a file, or a JournalStore"
+        raise DefinitionError([DefinitionProblem("Journal", message)])
+    return store

@@ -1,0 +1,148 @@
+"""The interface of stores for journals of durable calls, what they store, and the errors of such calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from ..models.errors import AiServiceError
+
+FORMAT = 1  # of what is stored
+Status: TypeAlias = Literal["running", "suspended", "completed", "failed", "cancelled"]
+STATUSES: tuple[Status, ...] = ("running", "suspended", "completed", "failed", "cancelled")
+# A call with one of these can be continued without anything else.
+CONTINUABLE: tuple[Status, ...] = ("running", "failed")
+
+
+class JournalError(AiServiceError):
+    """Raised if a durable call cannot be recorded or continued; what was recorded before is kept."""
+
+
+class CallInProgressError(JournalError):
+    """Raised if another process or thread works on a durable call at the moment."""
+
+
+class CallChangedError(JournalError):
+    """Raised if a call id is used again with another call, or if the program has changed since.
+
+    Attributes:
+        changes: What differs, such as "the user message" or "the tool pay".
+    """
+
+    def __init__(self, message: str, changes: Sequence[str]) -> None:
+        super().__init__(message)
+        self.changes = tuple(changes)
+
+
+class CallCancelledError(JournalError):
+    """Raised if a durable call was cancelled, or if it is too old to be continued."""
+
+
+class StoredCall(NamedTuple):
+    """A durable call in a journal.
+
+    Attributes:
+        id: The id of the call.
+        status: "running" if it was begun (a process works on it, or was killed), "suspended" if it waits for
+            an approval or another answer, "completed", "failed" (it can be tried again), or "cancelled".
+        method: The method, as ``Service.method``.
+        user: The name of the user; "" if the method has no ``UserName``.
+        created_at: When it was begun, in seconds since 1970.
+        updated_at: When something was last recorded.
+        owner: The process that works on it; "" if there is none.
+        leased_until: The time after which other processes may continue it.
+        fence: A number that each new owner increments. An owner with an old number cannot write.
+        format: The version of the format of its entries.
+    """
+
+    id: str
+    status: Status
+    method: str
+    user: str
+    created_at: float
+    updated_at: float
+    owner: str = ""
+    leased_until: float = 0.0
+    fence: int = 0
+    format: int = FORMAT
+
+
+class Entry(NamedTuple):
+    """Something that a durable call has recorded.
+
+    Attributes:
+        key: What it is, such as "start" or "tool:1:call_7". A later entry with the same key replaces it.
+        data: JSON text; "" removes the entry.
+        at: When it was recorded, in seconds since 1970.
+    """
+
+    key: str
+    data: str
+    at: float = 0.0
+
+
+class Loaded(NamedTuple):
+    """A durable call with its entries, in the order in which they were recorded."""
+
+    call: StoredCall
+    entries: list[Entry]
+
+
+class JournalStore(Protocol):
+    """The interface of stores for journals. The methods must be safe to call from several threads.
+
+    Attributes:
+        blocks: True if an access may take long, so that an event loop must not wait for it.
+    """
+
+    blocks: bool
+
+    def load(self, call: str, /) -> Loaded | None:
+        """Return a call with its entries; None if there is no such call."""
+        ...
+
+    def lease(
+        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str], takes: TakesLease, /
+    ) -> Loaded:
+        """Make an owner the only one that may work on a call, and return the call, in one transaction.
+
+        If there is no call with the id of ``new``, it is created with the entries ``start``. Otherwise, if
+        its status is in ``statuses`` and ``takes(call)`` is True, it gets the owner and ``leased_until`` of
+        ``new``, and its fence is incremented. Otherwise it is returned unchanged.
+        """
+        ...
+
+    def append(
+        self,
+        call: str,
+        fence: int | None,
+        entries: Sequence[Entry],
+        /,
+        *,
+        status: Status | None = None,
+        leased_until: float | None = None,
+    ) -> bool:
+        """Store entries and the status of a call in one transaction; return False if the fence has changed.
+
+        With the fence None, the fence is not checked but incremented, so that the present owner loses the
+        call. ``leased_until`` 0.0 also removes the owner. None leaves the status and the lease as they are.
+        """
+        ...
+
+    def list(self, statuses: Collection[str], /) -> Sequence[StoredCall]:
+        """Return the calls with one of these statuses, those that were begun first."""
+        ...
+
+    def delete(self, call: str, /) -> None:
+        """Delete a call with its entries."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections of the store; the next access opens new ones."""
+        ...
+
+
+class TakesLease(Protocol):
+    """Decides whether a call may get a new owner. Called in the transaction of the store."""
+
+    def __call__(self, call: StoredCall, /) -> bool: ...

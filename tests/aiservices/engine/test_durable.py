@@ -1,0 +1,483 @@
+"""Durable calls: what is done is not done again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    AlreadyResumedError,
+    ApprovalRequiredError,
+    CallCancelledError,
+    CallChangedError,
+    CallId,
+    CallInProgressError,
+    ChatReply,
+    DefinitionError,
+    Durable,
+    Journal,
+    ModelConnectionError,
+    ReplyReceived,
+    Result,
+    ScriptedChatModel,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    UserName,
+    create,
+    resume,
+    tool,
+    user_message,
+)
+from aiservices.journal.sqlite import SqliteJournalStore
+from aiservices.memory import ChatMemory
+from tests.killed_calls import Killed, Machine, journal_of
+
+
+class Desk(Protocol):
+    @user_message("Refund {{order}}.")
+    def refund(self, order: str, call_id: Annotated[str | None, CallId] = None) -> Result[str]: ...
+
+
+class AsyncDesk(Protocol):
+    @user_message("Refund {{order}}.")
+    async def refund(self, order: str, call_id: Annotated[str, CallId]) -> Result[str]: ...
+
+
+class StreamDesk(Protocol):
+    @user_message("Refund {{order}}.")
+    def refund(self, order: str, call_id: Annotated[str, CallId]) -> Iterator[str]: ...
+
+
+def calls(*names: str) -> ChatReply:
+    tool_calls = [ToolCall(f"c{number}", name, '{"euros": 3}') for number, name in enumerate(names)]
+    return ChatReply(AiMessage("", tuple(tool_calls)))
+
+
+class Bank:
+    """The outside world: what it did stays done."""
+
+    def __init__(self, machine: Machine | None = None) -> None:
+        self.machine = machine or Machine()
+        self.paid: list[int] = []
+
+    def pay(self, euros: int) -> str:
+        """Pay."""
+        self.machine.do(lambda: self.paid.append(euros))
+        return f"paid {euros}"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(tmp_path / "calls.db") as made:
+        yield made
+
+
+def test_a_completed_call_returns_its_stored_answer(journal: Journal) -> None:
+    bank, model = Bank(), ScriptedChatModel([calls("pay"), "done"])
+    desk = create(Desk, model, tools=[bank.pay], interceptors=[Durable(journal)])
+    first = desk.refund("17", call_id="a")
+    again = desk.refund("17", call_id="a")
+    assert (first.value, again.value, len(model.requests), bank.paid) == ("done", "done", 2, [3])
+    assert (first.reply.replayed, again.reply.replayed) == (False, True)
+    assert [run.replayed for run in first.tool_runs] == [False]
+    assert [(run.text, run.replayed) for run in again.tool_runs] == [("paid 3", True)]
+    assert again.usage.total_tokens == 0
+
+
+def test_calls_without_an_id_are_not_recorded(journal: Journal) -> None:
+    desk = create(Desk, ScriptedChatModel(["a", "b"]), interceptors=[Durable(journal)])
+    assert [desk.refund("17").value, desk.refund("17").value] == ["a", "b"]
+    assert journal.list() == []
+
+
+def test_the_model_does_not_see_the_id(journal: Journal) -> None:
+    model = ScriptedChatModel(["a"])
+    create(Desk, model, interceptors=[Durable(journal)]).refund("17", call_id="secret id")
+    assert "secret id" not in repr(model.requests)
+
+
+def test_an_id_of_another_call_is_an_error(journal: Journal) -> None:
+    model = ScriptedChatModel(["a", "b"])
+    desk = create(Desk, model, interceptors=[Durable(journal)])
+    desk.refund("17", call_id="a")
+    with pytest.raises(CallChangedError) as caught:
+        desk.refund("18", call_id="a")
+    assert caught.value.changes == ("the user message",)
+    assert str(caught.value) == (
+        "Desk.refund: the call id 'a' was begun with other values: the user message changed. Use another id, "
+        'delete the call from the journal, or pass Durable(on_change="continue")'
+    )
+
+
+def test_a_changed_program_is_named_or_continues(tmp_path: Path) -> None:
+    store, machine = SqliteJournalStore(tmp_path / "calls.db"), Machine()
+    bank = Bank(machine)
+    first = create(
+        Desk,
+        ScriptedChatModel(_replies),
+        tools=[bank.pay],
+        interceptors=[Durable(journal_of(store, machine))],
+    )
+    machine.kill_at = 8
+    with pytest.raises(Killed):
+        first.refund("17", call_id="a")
+
+    class Changed(Protocol):
+        @user_message("Please refund {{order}}.")
+        def refund(self, order: str, call_id: Annotated[str | None, CallId] = None) -> Result[str]: ...
+
+    Changed.__name__ = "Desk"
+    Changed.refund.__qualname__ = "Desk.refund"
+
+    def pay(euros: int, reason: str = "") -> str:
+        """Pay more."""
+        raise AssertionError
+
+    model = ScriptedChatModel(["done"])
+    changed = create(Changed, model, tools=[pay], interceptors=[Durable(journal_of(store, Machine()))])
+    with pytest.raises(CallChangedError) as caught:
+        changed.refund("17", call_id="a")
+    assert caught.value.changes == ("the user message", "the tool pay")
+    journal = journal_of(store, Machine())
+    changed = create(Changed, model, tools=[pay], interceptors=[Durable(journal, on_change="continue")])
+    assert changed.refund("17", call_id="a").value == "done"
+    assert bank.paid == [3]
+
+
+@pytest.mark.parametrize("kill_at", range(12))
+def test_a_kill_at_any_step_repeats_no_tool_and_at_most_one_request(tmp_path: Path, kill_at: int) -> None:
+    store, machine = SqliteJournalStore(tmp_path / "calls.db"), Machine(kill_at)
+    bank, requests = Bank(machine), 0
+    results = []
+    for _ in range(3):
+        bank.machine = machine
+        model = ScriptedChatModel(_replies)
+        desk = create(Desk, model, tools=[bank.pay], interceptors=[Durable(journal_of(store, machine))])
+        try:
+            results.append(desk.refund("17", call_id="a").value)
+        except Killed:
+            pass
+        except ApprovalRequiredError as error:
+            (doubt,) = error.in_doubt
+            answers: dict[str, Any] = {"results": {doubt.id: "paid 3"}} if bank.paid else {}
+            approvals: Any = {} if bank.paid else {doubt.id: True}
+            results.append(resume(desk.refund, error.state, approvals, **answers).value)
+        requests += len(model.requests)
+        machine = Machine()
+    assert set(results) == {"done after paid 3"}
+    assert bank.paid == [3]
+    assert requests <= 3
+
+
+def _replies(request: Any) -> ChatReply | str:
+    last = request.messages[-1]
+    return f"done after {last.text}" if type(last).__name__ == "ToolMessage" else calls("pay")
+
+
+def test_an_idempotent_tool_runs_again_with_the_same_key(tmp_path: Path) -> None:
+    store, machine, keys = SqliteJournalStore(tmp_path / "calls.db"), Machine(), list[str]()
+
+    @tool(idempotent=True)
+    def pay(euros: int, call: ToolCall) -> str:
+        keys.append(call.idempotency_key)
+        machine.step()
+        return "ok"
+
+    def refund() -> str:
+        durable = Durable(journal_of(store, machine))
+        return (
+            create(Desk, ScriptedChatModel(_replies), tools=[pay], interceptors=[durable])
+            .refund("17", call_id="a")
+            .value
+        )
+
+    machine.kill_at = 4  # after the request was recorded, within the tool
+    with pytest.raises(Killed):
+        refund()
+    machine = Machine()
+    assert refund() == "done after ok"
+    assert keys == [keys[0], keys[0]] != ["", ""]
+
+
+def test_a_suspended_call_waits_in_the_journal_and_resumes_once(journal: Journal) -> None:
+    bank = Bank()
+
+    @tool(needs_approval=True)
+    def pay(euros: int) -> str:
+        return bank.pay(euros)
+
+    model = ScriptedChatModel(_replies)
+    desk = create(Desk, model, tools=[pay], interceptors=[Durable(journal)])
+    with pytest.raises(ApprovalRequiredError) as first:
+        desk.refund("17", call_id="a")
+    with pytest.raises(ApprovalRequiredError) as second:
+        desk.refund("17", call_id="a")
+    assert first.value.state == second.value.state
+    assert len(model.requests) == 1
+    assert resume(desk.refund, second.value.state, True).value == "done after paid 3"
+    assert desk.refund("17", call_id="a").value == "done after paid 3"
+    assert resume(desk.refund, second.value.state, True).value == "done after paid 3"
+    with pytest.raises(AlreadyResumedError):
+        resume(desk.refund, second.value.state, False)
+    assert (bank.paid, len(model.requests)) == ([3], 2)
+
+
+def test_a_failed_call_is_tried_again_from_its_last_tool(journal: Journal) -> None:
+    bank, failing = Bank(), [True]
+
+    def reply(request: Any) -> Any:
+        answer = _replies(request)
+        if isinstance(answer, str) and failing:
+            raise ModelConnectionError("no connection")
+        return answer
+
+    model = ScriptedChatModel(reply)
+    desk = create(Desk, model, tools=[bank.pay], interceptors=[Durable(journal)])
+    with pytest.raises(ModelConnectionError):
+        desk.refund("17", call_id="a")
+    assert [call.status for call in journal.list()] == ["failed"]
+    failing.clear()
+    assert desk.refund("17", call_id="a").value == "done after paid 3"
+    assert bank.paid == [3]
+
+
+def test_listeners_get_no_event_of_what_is_replayed(tmp_path: Path) -> None:
+    store, machine, events = SqliteJournalStore(tmp_path / "calls.db"), Machine(), list[object]()
+    bank = Bank()
+    kinds = (ReplyReceived, ToolStarted, ToolFinished)
+
+    def refund() -> None:
+        create(
+            Desk,
+            ScriptedChatModel(_replies),
+            tools=[bank.pay],
+            interceptors=[Durable(journal_of(store, machine))],
+            listeners=[lambda event: events.append(type(event)) if isinstance(event, kinds) else None],
+        ).refund("17", call_id="a")
+
+    machine.kill_at = 6  # the answer was received and is not recorded
+    with pytest.raises(Killed):
+        refund()
+    before = len(events)
+    machine = Machine()
+    refund()
+    assert events[:before] == [ReplyReceived, ToolStarted, ToolFinished, ReplyReceived]
+    assert events[before:] == [ReplyReceived]
+
+
+def test_parallel_tools_are_replayed_by_their_ids(tmp_path: Path) -> None:
+    store = SqliteJournalStore(tmp_path / "calls.db")
+    runs: list[str] = []
+    machine = Machine()
+
+    async def one(euros: int) -> str:
+        await asyncio.sleep(0.02)
+        runs.append("one")
+        return "1"
+
+    async def two(euros: int) -> str:
+        runs.append("two")
+        return "2"
+
+    def reply(request: Any) -> Any:
+        results = [message.text for message in request.messages if type(message).__name__ == "ToolMessage"]
+        if results:
+            machine.step()
+        return f"{results}" if results else calls("one", "two")
+
+    def refund() -> str:
+        desk = create(
+            AsyncDesk,
+            ScriptedChatModel(reply),
+            tools=[one, two],
+            interceptors=[Durable(journal_of(store, machine))],
+        )
+        return asyncio.run(desk.refund("17", call_id="a")).value
+
+    machine.kill_at = 10
+    with pytest.raises(Killed):
+        refund()
+    machine = Machine()
+    assert refund() == "['1', '2']"
+    assert runs == ["two", "one"]
+
+
+def test_services_that_are_tools_are_recorded_inside(tmp_path: Path) -> None:
+    store, machine, asked = SqliteJournalStore(tmp_path / "calls.db"), Machine(), list[str]()
+
+    class Lawyer(Protocol):
+        @user_message("Is {{question}} legal?")
+        def ask(self, question: str) -> str:
+            """Ask a lawyer."""
+            ...
+
+    def lawyer_reply(request: Any) -> str:
+        asked.append(request.messages[-1].text)
+        return "yes"
+
+    def reply(request: Any) -> Any:
+        last = request.messages[-1]
+        if type(last).__name__ == "ToolMessage":
+            return last.text
+        return ChatReply(AiMessage("", (ToolCall("c", "ask", '{"question": "it"}'),)))
+
+    def refund() -> str:
+        lawyer = create(Lawyer, ScriptedChatModel(lawyer_reply))
+        durable = Durable(journal_of(store, machine))
+        desk = create(Desk, ScriptedChatModel(reply), tools=[lawyer.ask], interceptors=[durable])
+        return desk.refund("17", call_id="a").value
+
+    for kill_at in range(12):
+        store.delete("a")
+        asked.clear()
+        machine = Machine(kill_at)
+        try:
+            answer = refund()
+        except Killed:
+            machine = Machine()
+            answer = refund()
+        assert (answer, len(asked) <= 2) == ("yes", True)
+    assert len(asked) == 1
+
+
+def test_memory_has_one_exchange_after_any_kill(tmp_path: Path) -> None:
+    for kill_at in range(14):
+        store, memory = SqliteJournalStore(tmp_path / f"{kill_at}.db"), ChatMemory()
+        machine = Machine(kill_at)
+
+        def refund(machine: Machine, memory: ChatMemory, store: Any) -> str:
+            append = type(memory.store).append
+
+            class Store:
+                blocks = False
+
+                def load(self, *args: Any) -> Any:
+                    return memory.store.load(*args)
+
+                def append(self, *args: Any, **kwargs: Any) -> Any:
+                    return machine.do(lambda: append(memory.store, *args, **kwargs))  # type: ignore[arg-type]
+
+                def replace(self, *args: Any, **kwargs: Any) -> Any:
+                    raise AssertionError
+
+                def delete(self, *args: Any) -> None:
+                    raise AssertionError
+
+            durable = Durable(journal_of(store, machine))
+            own = ChatMemory(store=Store())
+            desk = create(Desk, ScriptedChatModel(["hi"]), interceptors=[durable, own])
+            return desk.refund("17", call_id="a").value
+
+        try:
+            answer = refund(machine, memory, store)
+        except Killed:
+            answer = refund(Machine(), memory, store)
+        texts = [message.text for message in memory.store.load("Desk").messages]
+        assert (kill_at, answer, texts) == (kill_at, "hi", ["Refund 17.", "hi"])
+
+
+def test_streams_show_replayed_replies(tmp_path: Path) -> None:
+    store, machine, bank = SqliteJournalStore(tmp_path / "calls.db"), Machine(), Bank()
+
+    def refund() -> str:
+        durable = Durable(journal_of(store, machine))
+        desk = create(StreamDesk, ScriptedChatModel(_replies), tools=[bank.pay], interceptors=[durable])
+        return "".join(desk.refund("17", call_id="a"))
+
+    machine.kill_at = 6
+    with pytest.raises(Killed):
+        refund()
+    machine = Machine()
+    assert [refund(), refund()] == ["done after paid 3"] * 2
+    assert bank.paid == [3]
+
+
+def test_async_calls_continue(tmp_path: Path) -> None:
+    for kill_at in range(12):
+        store, bank = SqliteJournalStore(tmp_path / f"{kill_at}.db"), Bank(Machine(kill_at))
+
+        def desk(machine: Machine, store: Any, bank: Bank) -> Any:
+            durable = Durable(journal_of(store, machine))
+            return create(AsyncDesk, ScriptedChatModel(_replies), tools=[bank.pay], interceptors=[durable])
+
+        async def again(store: Any, bank: Bank) -> str:
+            bank.machine = Machine()
+            second = desk(bank.machine, store, bank)
+            try:
+                return (await second.refund("17", call_id="a")).value
+            except ApprovalRequiredError as error:
+                (doubt,) = error.in_doubt
+                if bank.paid:
+                    result = await resume(second.refund, error.state, results={doubt.id: "paid 3"})
+                else:
+                    result = await resume(second.refund, error.state, True)
+                return result.value
+
+        try:
+            answer = asyncio.run(desk(bank.machine, store, bank).refund("17", call_id="a")).value
+        except Killed:
+            answer = asyncio.run(again(store, bank))
+        assert (kill_at, answer, bank.paid) == (kill_at, "done after paid 3", [3])
+
+
+def test_a_call_in_progress_is_not_started_a_second_time(journal: Journal) -> None:
+    errors: list[Exception] = []
+
+    def reply(request: Any) -> str:
+        with pytest.raises(CallInProgressError) as caught:
+            desk.refund("17", call_id="a")
+        errors.append(caught.value)
+        return "done"
+
+    desk = create(Desk, ScriptedChatModel(reply), interceptors=[Durable(journal)])
+    assert desk.refund("17", call_id="a").value == "done"
+    assert len(errors) == 1
+
+
+def test_a_cancelled_call_stops_at_its_next_step(journal: Journal) -> None:
+    def pay(euros: int) -> str:
+        journal.cancel("a")
+        return "paid"
+
+    desk = create(Desk, ScriptedChatModel(_replies), tools=[pay], interceptors=[Durable(journal)])
+    for _ in range(2):
+        with pytest.raises(CallCancelledError):
+            desk.refund("17", call_id="a")
+    assert [call.status for call in journal.list()] == ["cancelled"]
+
+
+def test_an_expired_call_does_not_continue(journal: Journal) -> None:
+    def reply(request: Any) -> str:
+        raise ModelConnectionError("no connection")
+
+    model = ScriptedChatModel(reply)
+    with pytest.raises(ModelConnectionError):
+        create(Desk, model, interceptors=[Durable(journal)]).refund("17", call_id="a")
+    desk = create(Desk, model, interceptors=[Durable(journal, expires_after=1e-9)])
+    with pytest.raises(CallCancelledError, match="has expired"):
+        desk.refund("17", call_id="a")
+
+
+@pytest.mark.parametrize("call_id", ["", " ", "x" * 257, 3])
+def test_wrong_ids_are_refused(journal: Journal, call_id: Any) -> None:
+    desk = create(Desk, ScriptedChatModel(["a"]), interceptors=[Durable(journal)])
+    with pytest.raises(DefinitionError, match="the call id "):
+        desk.refund("17", call_id=call_id)
+
+
+def test_the_id_of_another_user_is_refused(journal: Journal) -> None:
+    class Named(Protocol):
+        @user_message("Hello.")
+        def hello(self, user: Annotated[str, UserName], call_id: Annotated[str, CallId]) -> str: ...
+
+    named = create(Named, ScriptedChatModel(["a"]), interceptors=[Durable(journal)])
+    named.hello("Ann", call_id="a")
+    with pytest.raises(CallChangedError) as caught:
+        named.hello("Bob", call_id="a")
+    assert caught.value.changes == ("the user",)
