@@ -29,7 +29,7 @@ _BUILT_IN |= {
 # does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
 _NAMES = {
     "output_parsers": (
-        "Coercion Decision Description Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError "
+        "Cited Coercion Decision Description Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError "
         "ParserFactory ParserRegistry Problem Reading Scale Target UnsupportedTypeError ValidatorError"
     ),
     ".documents.document": "Document",

@@ -1,4 +1,5 @@
 from output_parsers import (
+    Cited as Cited,
     Coercion as Coercion,
     Decision as Decision,
     Description as Description,

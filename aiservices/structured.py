@@ -12,6 +12,7 @@ from typing_extensions import TypeForm
 
 from output_parsers.prose.numbers import NumberStyle
 from output_parsers.result.reading import Leniency
+from output_parsers.types.evidence import Check
 from output_parsers.types.node import OutputParser
 
 from .engine.approval import Approvals, SuspendedCall, resumed_invocation
@@ -234,6 +235,7 @@ class StructuredSettings(TypedDict, total=False):
         tool_interceptors: Run around each tool call of the model, the first one outermost.
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
         number_style: Whether numbers in text have a decimal point or a decimal comma.
+        check: What is verified of Cited values: "value" (the default), "quote" or "off".
         examples: Few-shot examples: messages of the user, each with its answer, as a value or as JSON data.
         strict_keywords: True to refuse a JSON Schema with a misspelt keyword, instead of a warning.
     """
@@ -249,6 +251,7 @@ class StructuredSettings(TypedDict, total=False):
     tool_interceptors: Sequence[ToolInterceptor | ToolCheck]
     leniency: Leniency | None
     number_style: NumberStyle | None
+    check: Check | None
     examples: Sequence[tuple[str, object]]
     strict_keywords: bool
 

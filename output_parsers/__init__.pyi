@@ -28,6 +28,7 @@ from .streaming import (
     PartialReader as PartialReader,
     Snapshot as Snapshot,
 )
+from .types.cited import Cited as Cited
 from .types.decisions import Decision as Decision, Scale as Scale
 from .types.node import OutputParser as OutputParser
 from .types.target import (

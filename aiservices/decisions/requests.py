@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from output_parsers.result.reading import Reading
+from output_parsers.types.cited import cited_from
 
 from ..engine.effects import Flow
 from ..engine.interceptor import Proceed
@@ -120,9 +121,13 @@ class _ProbableAnswer:
             state = self._invocation.state
             reply = yield from continue_shared_tokens(output_format, reply, self._request, state)
         adjustments = self._invocation.plan.decisions.adjustments
-        self.reading = read_with_probabilities(
-            output_format, reply, required=self.is_required, adjustments=adjustments
-        )
+        verifier = self._invocation.state.verifier
+        with cited_from(verifier):
+            self.reading = read_with_probabilities(
+                output_format, reply, required=self.is_required, adjustments=adjustments
+            )
+        if verifier is not None:
+            verifier.resolve()
         return self.reading.reading
 
     @property

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import Reading, strict_equal
+from output_parsers.types.cited import cited_from
 from output_parsers.types.target import type_name
 
 from ..models.errors import (
@@ -247,6 +248,10 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
     if reader is None and (decisions.is_wanted or invocation.request.options.probabilities):
         assert decisions.interceptor is not None, "plan_call sets it"
         return (yield from decisions.interceptor(invocation, _request_answer))
+    if plan.check is not None:
+        from .citations import sources_of  # few answers are cited
+
+        state.verifier = sources_of(invocation, plan.check)
     reply, output_format, immediate_runs = yield from run_tool_loop(invocation)
     number = len(state.attempts) - 1
     strategy, messages = output_format.strategy, tuple(state.tool_messages)
@@ -259,8 +264,12 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
     try:
         if reader is not None:
             reading = yield from reader.read(output_format, reply)
-        else:
+        elif state.verifier is None:
             reading = _streamed_reading(state, output_format, reply) or output_format.read(reply)
+        else:
+            with cited_from(state.verifier):
+                reading = _streamed_reading(state, output_format, reply) or output_format.read(reply)
+            state.verifier.resolve()
     except OutputParsingError as error:
         state.attempts[number] = state.attempts[number]._replace(error=error)
         failure = ServiceOutputError(invocation.plan.qualname, error.text, error.problems, state.attempts)

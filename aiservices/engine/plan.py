@@ -15,7 +15,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
-from output_parsers.result.reading import Reading
+from output_parsers.result.reading import Reading, Verifier
 
 from ..interface.decorators import CallContext, MemoryId
 from ..interface.parameters import function_name
@@ -42,7 +42,9 @@ from .effects import Flow
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
 
-if TYPE_CHECKING:  # imported late, because few methods have adjustments
+if TYPE_CHECKING:  # imported late, because few methods have adjustments or cite their values
+    from output_parsers.types.evidence import Check
+
     from ..decisions.calibration import Adjustment
     from .results import Answer
 
@@ -119,6 +121,7 @@ class CallPlan(NamedTuple):
         role_names: The names of the parameters that are the memory id, the name of the user and the id of the
             call, by their markers ``MemoryId``, ``UserName`` and ``CallId``.
         decisions: What the method needs of the probabilities of its answers.
+        check: What is verified of the Cited values of the answer; None if it contains none.
         media: Which images, sounds and files callers may pass; None for all.
         user_template: The template of the user message; None if an argument is the message.
         question_names: The names of the parameters that the user message shows, for the search of retrieval.
@@ -136,6 +139,7 @@ class CallPlan(NamedTuple):
     transform: RequestHook | Transform | None = None
     role_names: Mapping[type, str] = {}
     decisions: DecisionPlan = DecisionPlan()
+    check: Check | None = None
     media: MediaPolicy | None = None
     user_template: str | None = None
     question_names: tuple[str, ...] = ()
@@ -208,6 +212,7 @@ class CallState:
         is_abandoned: True if the caller no longer waits for the answer. Then no further request is sent.
         streamed_reading: A function of the text of the reply that returns what a stream has already read of
             it, so that validators run once; None if there is no stream.
+        verifier: Verifies the quotes of the answer that is requested; None if the answer has none.
         waiting: Measures how long its requests wait for their turn, which is not time of the call; None if
             nothing limits its time.
         call_id: The id of a durable call that has no ``CallId`` parameter; None for other calls.
@@ -243,6 +248,7 @@ class CallState:
     waiting: WaitingTime | None = None
     call_id: str | None = None
     recording: Any = None
+    verifier: Verifier | None = None
     _id: str = ""
 
     @property

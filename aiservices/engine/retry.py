@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import Coercion
+from output_parsers.types.cited import cited_from
 
 from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputError, is_at_least
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
@@ -216,7 +217,11 @@ class FieldRepair:
                 qualname, rejected.text, rejected.problems, attempts
             ) from error.__cause__
         try:
-            reading = self._patch.read(answer.value)
+            verifier = invocation.state.verifier
+            with cited_from(verifier):
+                reading = self._patch.read(answer.value)
+            if verifier is not None:
+                verifier.resolve()
         except OutputParsingError as error:
             attempts[-1] = attempts[-1]._replace(error=error)
             raise ServiceOutputError(qualname, error.text, error.problems, attempts) from error.__cause__

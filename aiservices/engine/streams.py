@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, Type
 from output_parsers.parser.reasoning import ReasoningFilter
 from output_parsers.result.errors import OutputParsingError, Problem, ValidatorError
 from output_parsers.result.reading import Reading, strict_equal
+from output_parsers.types.cited import cited_from
 
 from ..models.errors import (
     AiServiceError,
@@ -294,14 +295,19 @@ class StreamState(Generic[T]):
             text = self._text_of(event)
             if not text or self._reader is None:
                 return False
-            self._reader.feed(text)
+            if self._call is None or self._call.verifier is None:
+                self._reader.feed(text)
+            else:
+                with cited_from(self._call.verifier):
+                    self._reader.feed(text)
             return True
         if type(event) is AttemptStarted:
             from output_parsers.streaming import PartialReader
 
             output_format = event.output_format
             parser = output_format.parser if output_format.is_streamed else None
-            self._reader = None if parser is None else PartialReader(parser, validate_early=False)
+            with cited_from(None if self._call is None else self._call.verifier):
+                self._reader = None if parser is None else PartialReader(parser, validate_early=False)
             self._is_completed_later = parser is not None and parser.has_decisions
             self._text_of = output_format.text_extractor()
             if self._call is not None:
@@ -648,7 +654,8 @@ class ItemStream:
         if type(event) is AttemptStarted:
             output_format = event.output_format
             parser = output_format.parser if output_format.is_streamed else None
-            self._reader = None if parser is None else cast("ItemListParser", parser).reader()
+            with cited_from(self._invocation.state.verifier):
+                self._reader = None if parser is None else cast("ItemListParser", parser).reader()
             self._text_of = output_format.text_extractor()
             self._answers_by_tool = output_format.tooling is not None
             self._items = []
@@ -687,7 +694,10 @@ class ItemStream:
 
     def _feed(self, reader: ItemReader[object], text: str) -> list[object]:
         try:
-            return reader.feed(text)
+            if self._invocation.state.verifier is None:
+                return reader.feed(text)
+            with cited_from(self._invocation.state.verifier):
+                return reader.feed(text)
         except OutputParsingError as error:
             item_error = self._error(error.text, error.problems, reader)
             item_error.error.__cause__ = error

@@ -40,7 +40,7 @@ from output_parsers.parser.type_parser import ParserRegistry, TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, ValidatorError
 from output_parsers.result.reading import Coercion, Leniency, dump_json, strict_equal
 from output_parsers.types.constraints import PydanticNode
-from output_parsers.types.decisions import decisions_with_probabilities
+from output_parsers.types.decisions import values_with_details
 from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
 from output_parsers.types.target import Description, type_name
 from output_parsers.types.validation import JsonValidator, json_validator
@@ -99,8 +99,8 @@ class JsonCodec(Generic[T]):
         # The parser of str accepts any text as it is. Inside an object every value must be JSON, strings in
         # quotes.
         self._enveloped = parser.with_envelope(_FIELD)
-        self._context = decisions_with_probabilities if parser.has_decisions else nullcontext
-        self._writes_with_pydantic = not parser.has_decisions
+        self._context = values_with_details if parser.has_details else nullcontext
+        self._writes_with_pydantic = not parser.has_details
 
     @cached_property
     def _validator(self) -> JsonValidator | None:

@@ -18,6 +18,7 @@ Arrow columns have these types:
     dict[str, T]               a map
     records                    a struct with the JSON keys of the fields
     Decision[T]                a struct of value, probability and source
+    Cited[T]                   a struct of value, quote, document, page, start and end
     int | float                double
     other unions, Any          JSON text, and so is a record inside itself
 
@@ -43,9 +44,10 @@ from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY, TypeParser, parser_for
 from output_parsers.result.reading import Json, dump_json, non_finite_name
+from output_parsers.types.cited import PLACE_COLUMNS, Cited, CitedNode
 from output_parsers.types.constraints import ConstrainedNode, unwrapped
 from output_parsers.types.containers import ListNode, UnionNode
-from output_parsers.types.decisions import Decision, DecisionNode, decisions_with_probabilities
+from output_parsers.types.decisions import Decision, DecisionNode, values_with_details
 from output_parsers.types.node import Node, RecursiveNode, Storage, walk
 from output_parsers.types.records import EnvelopeNode, ObjectNode, RawNode, RootModelNode
 from output_parsers.types.scalars import AnyNode, NoneNode
@@ -259,14 +261,14 @@ class AnswerColumn:
     key: str
     shape: Shape = field(repr=False, compare=False)
     _write: Callable[[Any], Json] = field(repr=False, compare=False)
-    _has_decisions: bool = False
+    _has_details: bool = False
     node: Node[Any] | None = field(default=None, repr=False, compare=False)
 
     def to_json(self, value: Any) -> Json:
         """Convert a column value to JSON, or raise ValueError if it has the wrong type."""
         if value is None:
             return None
-        with decisions_with_probabilities() if self._has_decisions else nullcontext():
+        with values_with_details() if self._has_details else nullcontext():
             return self._write(value)
 
 
@@ -362,7 +364,8 @@ def answer_columns(answer_type: Any) -> AnswerColumns:
     """Return the output columns for an answer type, such as one column for each field of a record.
 
     A record has one column for each field, named like its JSON key. A Decision has the columns ``value``,
-    ``probability`` and ``source``. Other answers have one column.
+    ``probability`` and ``source``; a Cited has ``value``, ``quote``, ``document``, ``page``, ``start`` and
+    ``end``. Other answers have one column.
     """
     parser: Any = DEFAULT_REGISTRY.parser_for(answer_type)
     node = (parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)).node
@@ -371,6 +374,9 @@ def answer_columns(answer_type: Any) -> AnswerColumns:
 
 def _columns_of(node: Node[Any]) -> AnswerColumns:
     record = unwrapped(node)
+    if isinstance(record, CitedNode):
+        places = [AnswerColumn(name, name, _SHAPES[kind], _same) for name, kind in PLACE_COLUMNS.items()]
+        return AnswerColumns((_column("value", record.nodes["value"]), *places), Cited.to_dict)
     if isinstance(record, ObjectNode) and record.spec.fields:
         return _record_columns(record)
     if isinstance(record, DecisionNode):
@@ -405,8 +411,8 @@ def _probability(decision: Decision[Any]) -> dict[str, Any]:
 
 
 def _column(key: str, node: Node[object]) -> AnswerColumn:
-    has_decisions = any(isinstance(part, DecisionNode) for part in walk(node))
-    return AnswerColumn(key, key, _shape_of(node.storage()), node.write, has_decisions, node)
+    has_details = any(isinstance(part, (CitedNode, DecisionNode)) for part in walk(node))
+    return AnswerColumn(key, key, _shape_of(node.storage()), node.write, has_details, node)
 
 
 def _record_columns(record: ObjectNode) -> AnswerColumns:

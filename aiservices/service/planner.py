@@ -43,6 +43,8 @@ from .settings import type_problems
 from .signatures import MethodSignature, ReturnShape, ReturnType
 
 if TYPE_CHECKING:
+    from output_parsers.types.evidence import Check
+
     from ..models.limits import Limits
 
 
@@ -66,6 +68,7 @@ class Settings(NamedTuple):
     tool_errors: ToolErrors = ToolErrors()
     tool_interceptors: tuple[Any, ...] = ()
     votes: int = 0
+    check: Check = "value"
     limits: Limits | None = None
     media: MediaPolicy | None = None
     has_thresholds: bool = False
@@ -99,7 +102,7 @@ class Settings(NamedTuple):
             "tools": declared.tools,
         }
         if not wrong_types:
-            changes |= {name: call_settings.get(name) for name in ("tool_limits", "tool_errors")}
+            changes |= {name: call_settings.get(name) for name in ("tool_limits", "tool_errors", "check")}
             # those of a method are inside of those of its service
             added = call_settings.get("tool_interceptors", ())
             changes["tool_interceptors"] = (*self.tool_interceptors, *added)
@@ -254,6 +257,7 @@ def plan_call(
             unsure=call.unsure,
             interceptor=request_with_probabilities,
         ),
+        check=settings.check if isinstance(parser, TypeParser) and parser.has_citations else None,
         media=settings.media,
     )
     return plan, parser

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from output_parsers.parser.type_parser import ParserFactory
     from output_parsers.prose.numbers import NumberStyle
     from output_parsers.result.reading import Leniency
+    from output_parsers.types.evidence import Check
 
     from ..decisions.calibration import Calibration
     from ..engine.budget import Budget
@@ -78,6 +79,8 @@ class ServiceSettings(TypedDict, total=False):
             True, or ``at()`` of a Decision returns the value.
         votes: How often a model that gives no probabilities is asked for the answer of a Decision; the shares
             of the answers are their probabilities.
+        check: What is verified of Cited values: "value" (the default) for the quote and the value in it,
+            "quote" for the quote alone, or "off". What is not found is a problem of the answer.
         localns: Names for string annotations that are not found in the module of the interface.
     """
 
@@ -103,6 +106,7 @@ class ServiceSettings(TypedDict, total=False):
     calibration: str | Path | Calibration | None
     thresholds: Mapping[str, float] | None
     votes: int | None
+    check: Check | None
     localns: Mapping[str, Any] | None
 
 
@@ -239,6 +243,8 @@ def _problems(setting: str, value: object) -> Iterator[str]:
         yield f"calibration has the type {kind}; pass the path of a file, or a Calibration"
     elif setting == "votes" and not (isinstance(value, int) and 2 <= value <= 100):
         yield f"votes is {value!r}; it must be a number from 2 to 100"
+    elif setting == "check" and value not in ("value", "quote", "off"):
+        yield f'check is {value!r}; it must be "value", "quote" or "off"'
     elif setting == "tool_errors":
         errors = cast("ToolErrors", value)
         if not isinstance(errors.compensate, bool):
@@ -318,6 +324,7 @@ def options(
     tool_limits: ToolLimits | None = None,
     tool_errors: ToolErrors | None = None,
     tool_interceptors: Sequence[ToolInterceptor | ToolCheck] | None = None,
+    check: Check | None = None,
     temperature: float | None = None,
     top_p: float | None = None,
     max_tokens: int | None = None,
@@ -357,6 +364,7 @@ def options(
         tool_limits: The limits of tool use in one call, instead of those of the service.
         tool_errors: Functions that choose the text for the model when a tool call fails.
         tool_interceptors: Run around each tool call of the model, inside of those of the service.
+        check: What is verified of Cited values: "value" for the quote and the value in it, "quote", or "off".
         temperature: The randomness of the answer, from 0 to 2.
         top_p: The probability mass from which tokens are sampled, from 0 to 1.
         max_tokens: The largest number of tokens that the model may generate.
@@ -401,6 +409,7 @@ def options(
         "tool_limits": tool_limits,
         "tool_errors": tool_errors,
         "tool_interceptors": tool_interceptors,
+        "check": check,
     }
     call_settings: dict[str, object] = {name: one for name, one in settings.items() if one is not None}
     if retry is not ...:

@@ -32,6 +32,7 @@ from ..result.reading import (
     strict_equal,
 )
 from ..types.choices import ChoiceNode, choice_node
+from ..types.cited import CitedNode, cited_node
 from ..types.constraints import is_read_by_metadata, pydantic_node, unwrapped, with_constraints
 from ..types.containers import ListNode, UnionNode, mapping_node, sequence_node, union_node
 from ..types.decisions import DecisionNode, decision_node
@@ -136,6 +137,16 @@ class TypeParser(Generic[T]):
     def has_decisions(self) -> bool:
         """True if a part of the type is a Decision, which gets its probabilities after it was read."""
         return any(isinstance(node, DecisionNode) for node in walk(self.node))
+
+    @property
+    def has_details(self) -> bool:
+        """True if other programs get more than the JSON of a reply: the details of decisions or quotes."""
+        return self.has_decisions or self.has_citations
+
+    @cached_property
+    def has_citations(self) -> bool:
+        """True if a part of the type is Cited, whose quote is verified in the texts of the call."""
+        return any(isinstance(node, CitedNode) for node in walk(self.node))
 
     @cached_property
     def _choices(self) -> ChoiceNode[Any] | None:
@@ -635,6 +646,7 @@ _BUILT_IN = (
     "dates and times",
     "choices",
     "decisions",
+    "citations",
     "sequences",
     "mappings",
     "unions",
@@ -770,6 +782,7 @@ class _NodeBuilder:
             scalar_node(target, self._registry.number_style)
             or choice_node(target)
             or decision_node(target, self.build)
+            or cited_node(target, self.build)
             or sequence_node(target, self.build)
             or mapping_node(target, self.build)
             or union_node(target, self.build)

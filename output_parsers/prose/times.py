@@ -163,6 +163,71 @@ def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
     return mentions
 
 
+def possible_dates(text: str) -> Iterator[tuple[set[date], int, int]]:
+    """Yield the possible meanings of each date in the text, with its start and end."""
+    for match in _DATE.finditer(text):
+        values = set()
+        for order in (None, DateOrder.DMY, DateOrder.MDY):
+            try:
+                values.add(_to_date(match, order)[0])
+            except ValueError:
+                continue
+        if match["last"] and len(match["last"]) == 2:
+            values |= _with_century(match)
+        if values:
+            yield values, match.start(), match.end()
+
+
+def _with_century(match: re.Match[str]) -> set[date]:
+    """Return the possible meanings of a date with a year of two digits, such as 01/02/24."""
+    first, second, last = int(match["p"]), int(match["q"]), int(match["last"])
+    return {
+        date(century + last, month, day)
+        for century in (1900, 2000)
+        for month, day in ((first, second), (second, first))
+        if _date_exists(century + last, month, day)
+    }
+
+
+def possible_times(text: str) -> Iterator[tuple[set[time], int, int]]:
+    """Yield the possible meanings of each time of day in the text, with its start and end."""
+    for pattern in (_TIME, _TIME_IN_DATETIME):
+        for match in pattern.finditer(text):
+            if not (match["minute"] or match["half"]):
+                continue
+            try:
+                values = {_to_time(match).value}
+            except ValueError:
+                hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
+                if match["half"] or match["zone"] or max(hour, minute // 5, second // 5) > 11:
+                    continue
+                values = {time(hour, minute, second), time((hour + 12) % 24, minute, second)}
+            yield values, match.start(), match.end()
+
+
+def possible_durations(text: str) -> Iterator[tuple[timedelta, int, int]]:
+    """Yield each duration in the text, with its start and end."""
+    text = _NUMBER_IN_WORDS.sub(_same_length, text)
+    for match in _ISO_IN_TEXT.finditer(text):
+        yield _duration_of_match(match), match.start(), match.end()
+    position = 0
+    while parts := _duration_parts(text, position):
+        position = parts[-1].end()
+        try:
+            value = _to_timedelta(_total_seconds(parts, ""))
+        except TextParseError:
+            continue
+        yield value, parts[0].start(), position
+
+
+def _same_length(words: re.Match[str]) -> str:
+    try:
+        digits = f"{read_words(words[0]).value:f}"
+    except TextParseError:
+        return words[0]
+    return digits.rjust(len(words[0]))
+
+
 def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
     """Return the time of day before a date, as in "11:45 PM on July 4"; None if there is none."""
     times = list(islice(_times_in(text[: day.start]), 2))
@@ -266,6 +331,7 @@ _BASIC_PATTERN = (
     r"(?P<bzone>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?(?![\w:+-])"
 )
 _TIME = lazy_regex(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK_PATTERN}", re.IGNORECASE)
+_TIME_IN_DATETIME = lazy_regex(rf"(?<=[0-9])(?=T[0-9]){_CLOCK_PATTERN}", re.IGNORECASE)
 _TIME_AFTER_DATE = lazy_regex(
     rf"(?:\s{{0,2}}(?=T[0-9])|(?:\sг\.)?[\s,]{{1,3}}(?:(?:at|um|à|в|às|alle|om|kl\.?|a las)\s{{1,2}})?)(?:{_CLOCK_PATTERN}|{_BASIC_PATTERN})",
     re.IGNORECASE,
@@ -605,9 +671,9 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
     return value, rule, _duration_sentence_rule(text[:start], text[end:])
 
 
-def _duration_parts(text: str) -> list[re.Match[str]]:
-    """Split the first duration in the text, such as "2 hours 5 minutes", into matches of one unit each."""
-    first = _FIRST_PART.search(text)
+def _duration_parts(text: str, position: int = 0) -> list[re.Match[str]]:
+    """Split the first duration after a position, such as "2 hours 5 minutes", into matches of one unit each."""
+    first = _FIRST_PART.search(text, position)
     parts = [first] if first else []
     while parts and len(parts) <= _MAX_PARTS:
         joint = _PART_JOINT.match(text, parts[-1].end())

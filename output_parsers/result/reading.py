@@ -11,11 +11,12 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..backslashes import with_clear_escapes
 from ..lazy_regex import lazy_regex
@@ -142,6 +143,23 @@ class Ambiguity(ValidationFailure):
     """Raised if text or a JSON value can be parsed in several ways with different results."""
 
 
+class Verifier(Protocol):
+    """Verifies the quotes of an answer while it is read."""
+
+    def verify(self, cited: Any, node: Any, cursor: Cursor) -> None:
+        """Add the place of the quote to a Cited that was read, or raise ValidationFailure.
+
+        ``node`` is the parser of its value.
+        """
+        ...
+
+    def resolve(self) -> None:
+        """Choose among several places of a quote, after the whole answer was read."""
+        ...
+
+
+# Verifies the quotes of the answer that is read; None if they are not verified.
+VERIFIER: ContextVar[Verifier | None] = ContextVar("verifier", default=None)
 MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
 
 
@@ -166,15 +184,17 @@ class Cursor:
         coercions: The conversions and repairs recorded so far, by all cursors of one reading.
         union_cache: The results of unions by value, so that no union reads a value twice.
         declaration: The name of the field that is read and its description, which may name a unit.
+        verifier: Verifies the quotes of the answer; None if they are not verified.
     """
 
-    __slots__ = ("_key", "_parent", "coercions", "declaration", "leniency", "union_cache")
+    __slots__ = ("_key", "_parent", "coercions", "declaration", "leniency", "union_cache", "verifier")
 
     def __init__(self, leniency: Leniency = Leniency.SAFE, path: str = "$", declaration: str = "") -> None:
         self.leniency = leniency
         self.declaration = declaration
         self.coercions: list[Coercion] = []
         self.union_cache: dict[Any, Any] = {}
+        self.verifier = VERIFIER.get()
         self._parent: Cursor | None = None
         self._key: str | int = path
 
@@ -187,6 +207,7 @@ class Cursor:
         child.declaration = self.declaration
         child.coercions = self.coercions
         child.union_cache = self.union_cache
+        child.verifier = self.verifier
         child._parent = self
         child._key = key
         return child

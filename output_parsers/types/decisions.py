@@ -316,18 +316,19 @@ def collect_decisions() -> Iterator[list[Decision[Any]]]:
         _DECISIONS.reset(token)
 
 
-# True while decisions are converted to and from JSON with their probabilities, for another program.
-_WITH_PROBABILITIES: ContextVar[bool] = ContextVar("with_probabilities", default=False)
+# True while decisions are converted to and from JSON with their probabilities, and cited values with their
+# places, for another program.
+WITH_DETAILS: ContextVar[bool] = ContextVar("with_probabilities", default=False)
 
 
 @contextmanager
-def decisions_with_probabilities() -> Iterator[None]:
-    """Context manager in which the JSON of a Decision also contains the probabilities."""
-    token = _WITH_PROBABILITIES.set(True)
+def values_with_details() -> Iterator[None]:
+    """Context manager in which the JSON of a Decision or Cited has its probabilities or places."""
+    token = WITH_DETAILS.set(True)
     try:
         yield
     finally:
-        _WITH_PROBABILITIES.reset(token)
+        WITH_DETAILS.reset(token)
 
 
 class MembersNode(Node[Any]):
@@ -410,7 +411,7 @@ class DecisionNode(WrapperNode[Decision[Any]]):
         self.cls = cls
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        if not _WITH_PROBABILITIES.get():
+        if not WITH_DETAILS.get():
             return super().schema(definitions)
         entry = {
             "value": self.option.schema(definitions),
@@ -429,7 +430,7 @@ class DecisionNode(WrapperNode[Decision[Any]]):
         return Storage("decision", (("value", self.value.storage(enclosing)),))
 
     def read(self, data: Json, cursor: Cursor) -> Decision[Any]:
-        if _WITH_PROBABILITIES.get():
+        if WITH_DETAILS.get():
             return self._read_object(data, cursor)
         return self._decision(self.inner.read(data, cursor), cursor)
 
@@ -456,7 +457,7 @@ class DecisionNode(WrapperNode[Decision[Any]]):
         decisions = _DECISIONS.get()
         if decisions is not None:
             decisions.append(value)
-        if not _WITH_PROBABILITIES.get():
+        if not WITH_DETAILS.get():
             return self.inner.write(value.value)
         entries: list[Json] = [
             {"value": self.option.write(option), "probability": Decimal(repr(share))}

@@ -41,7 +41,7 @@ from aiservices.models.presets import PRESETS
 T = TypeVar("T")
 K = TypeVar("K")
 TRIED = (
-    "tried: scalars, dates and times, choices, decisions, sequences, mappings, unions, records, pydantic. "
+    "tried: scalars, dates and times, choices, decisions, citations, sequences, mappings, unions, records, pydantic. "
     "Use a type that one of them reads, or add a ParserFactory for it"
 )
 

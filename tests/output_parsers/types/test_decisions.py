@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from output_parsers import Decision, OutputParsingError, Scale, UnsupportedTypeError, parser_for
-from output_parsers.types.decisions import collect_decisions, decisions_with_probabilities
+from output_parsers.types.decisions import collect_decisions, values_with_details
 
 
 class Team(Enum):
@@ -196,7 +196,7 @@ def test_the_schema_of_a_list_has_a_boolean_for_each_member() -> None:
 
 def test_another_program_gets_the_probability_of_each_member() -> None:
     parser = parser_for(Decision[list[Team]])
-    with decisions_with_probabilities():
+    with values_with_details():
         text = parser.write(TEAMS)
         other = parser.parse(text)
     assert '"value": ["sales"]' in text
@@ -249,7 +249,7 @@ def test_only_decisions_can_be_written_as_decisions() -> None:
 @pytest.mark.parametrize("decision", [SPAM, Decision(False)])
 def test_another_program_can_get_the_probabilities_too(decision: Decision[bool]) -> None:
     parser = parser_for(Decision[bool])
-    with decisions_with_probabilities():
+    with values_with_details():
         text = parser.write(decision)
         other = parser.parse(text)
     assert (other, repr(other), other.seen) == (decision, repr(decision), decision.seen)
@@ -258,11 +258,11 @@ def test_another_program_can_get_the_probabilities_too(decision: Decision[bool])
 
 @pytest.mark.parametrize("text", ["true", '{"value": true}', '{"value": true, "probabilities": [1]}'])
 def test_the_json_of_another_program_is_checked(text: str) -> None:
-    with decisions_with_probabilities(), pytest.raises(ValueError, match="expected a decision with its"):
+    with values_with_details(), pytest.raises(ValueError, match="expected a decision with its"):
         parser_for(Decision[bool]).parse(text)
 
 
-def test_a_pydantic_model_writes_decisions_with_probabilities() -> None:
+def test_a_pydantic_model_writes_values_with_details() -> None:
     model = Model(team=Decision(Team.SALES, {Team.SALES: 0.7, Team.BILLING: 0.3}), tag=Decision("a"))
     assert model.model_dump(mode="json")["team"] == {
         "value": "sales",

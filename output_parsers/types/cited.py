@@ -1,0 +1,287 @@
+"""The type Cited: a value with the quote that proves it, which is verified in the texts of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
+
+from pydantic_core import core_schema
+
+from ..result.errors import UnsupportedTypeError
+from ..result.reading import VERIFIER, Cursor, Json, Verifier
+from .containers import Build
+from .decisions import WITH_DETAILS
+from .node import Definitions, JsonSchema, Node, Storage
+from .records import FieldSpec, ObjectNode, RecordSpec
+from .target import Target, type_name
+
+T_co = TypeVar("T_co", covariant=True)
+MatchKind: TypeAlias = Literal["exact", "normalized", "aligned"]
+_DETAILS = ("document", "start", "end", "page", "boxes", "match", "score", "value_checked", "places")
+
+
+class Place(NamedTuple):
+    """A place in a document.
+
+    Attributes:
+        document: The name of the document.
+        start: The index of the first character in the text of the document.
+        end: The index after the last character.
+    """
+
+    document: str
+    start: int
+    end: int
+
+
+class Cited(Generic[T_co]):
+    """A value with the quote that proves it.
+
+    Use it as the return type of a method, or as the type of a field, of an item or of a member of a union::
+
+        class Contract(BaseModel):
+            party: Cited[str]
+            amount: Cited[Decimal]
+
+        @user_message("Extract the contract.\\n\\n{{document}}")
+        def contract(self, document: Document) -> Contract: ...
+
+    The model writes the value and the words that state it. These words are searched in the documents of the
+    call, and the value is looked for in them. If one of them is missing, the model is asked again.
+
+    Attributes:
+        value: The value.
+        quote: The words of the document: ``document.text[start:end]``. Without a document, the words that the
+            model wrote.
+        document: The name of the document, or of the parameter if the document has none.
+        start: The index of the first character of the quote in the text; None if it was not searched.
+        end: The index after the last character of the quote; None if it was not searched.
+        page: The number of the page where the quote begins, from 1; None if there are no pages.
+        boxes: Where the quote is on the pages of a PDF: a ``Box`` for each line.
+        match: How the quote was found: "exact"; "normalized", if only the typography differs; "aligned", if
+            the model changed words, but no numbers; "" if it was not searched or not found.
+        score: How similar the words of the model are to the quote, from 0 to 1; 1 unless it is "aligned".
+        value_checked: True if the value is in the quote; False if this could not be checked.
+        places: All places of the quote. There are several if the same words stand in several places, and the
+            other quotes of the answer do not tell which of them is meant. The first one is that of ``start``.
+    """
+
+    __slots__ = ("quote", "value", *_DETAILS)
+
+    value: T_co
+    quote: str
+    document: str
+    start: int | None
+    end: int | None
+    page: int | None
+    boxes: tuple[Any, ...]
+    match: MatchKind | Literal[""]
+    score: float
+    value_checked: bool
+    places: tuple[Place, ...]
+
+    def __init__(
+        self,
+        value: T_co,
+        quote: str = "",
+        *,
+        document: str = "",
+        start: int | None = None,
+        end: int | None = None,
+        page: int | None = None,
+        boxes: Iterable[Any] = (),
+        match: MatchKind | Literal[""] = "",
+        score: float = 1.0,
+        value_checked: bool = False,
+        places: Iterable[tuple[str, int, int]] = (),
+    ) -> None:
+        """Create a value with a quote, for example for a test or as an example for the model."""
+        all_places = tuple(Place(*place) for place in places)
+        if not all_places and start is not None and end is not None:
+            all_places = (Place(document, start, end),)
+        self._set(
+            value=value, quote=quote, document=document, start=start, end=end, page=page, boxes=tuple(boxes),
+            match=match, score=score, value_checked=value_checked, places=all_places,
+        )  # fmt: skip
+
+    def _set(self, **attributes: object) -> None:
+        for name, attribute in attributes.items():
+            object.__setattr__(self, name, attribute)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value, the quote and its place as a dict for JSON; the value is not converted."""
+        details = {name: getattr(self, name) for name in ("value", "quote", *_DETAILS)}
+        return details | {
+            "boxes": [list(box) for box in self.boxes],
+            "places": [place._asdict() for place in self.places],
+        }
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Cited is neither true nor false; use its .value")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Cited cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a Cited cannot be changed")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Cited):
+            return NotImplemented
+        if (
+            type(self.value) is not type(other.value)
+            or self.value != other.value
+            or self.quote != other.quote
+        ):
+            return False
+        # in an example or a text, only the value and the quote are written
+        return not (self.match and other.match) or all(
+            getattr(self, name) == getattr(other, name) for name in _DETAILS
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.quote))
+
+    def __repr__(self) -> str:
+        if self.start is None:
+            return f"Cited({self.value!r}, {self.quote!r})"
+        name = f"{self.document!r}, " if self.document else ""
+        return f"Cited({self.value!r}, {self.quote!r}, {name}{self.start}:{self.end}, {self.match!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        details = {name: getattr(self, name) for name in _DETAILS}
+        return _restore, (type(self), self.value, self.quote, details)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.is_instance_schema(
+            cls,
+            serialization=core_schema.plain_serializer_function_ser_schema(Cited.to_dict, when_used="json"),
+        )
+
+
+def _restore(cls: type[Cited[Any]], value: object, quote: str, details: dict[str, Any]) -> Cited[Any]:
+    return cls(value, quote, **details)
+
+
+@contextmanager
+def cited_from(sources: Verifier | None) -> Iterator[None]:
+    """Context manager in which the quotes of Cited values are verified when the values are read."""
+    token = VERIFIER.set(sources)
+    try:
+        yield
+    finally:
+        VERIFIER.reset(token)
+
+
+# --- Reading and writing ---
+
+
+class CitedNode(ObjectNode):
+    """Reads a Cited from an object with a value and a quote, and verifies both."""
+
+    known_to_pydantic = False
+    named = False
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        value = self.nodes["value"].schema(definitions)
+        properties = {"quote": {"type": "string", "description": _QUOTE}, "value": value}
+        if WITH_DETAILS.get():
+            properties = {"value": value, "quote": {"type": "string"}, **_DETAILS_SCHEMA}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+    def read(self, data: Json, cursor: Cursor) -> Cited[Any]:
+        if not WITH_DETAILS.get():
+            return cast(Cited[Any], super().read(data, cursor))
+        try:
+            details = {name: data[name] for name in _DETAILS}
+            details["places"] = [(one["document"], one["start"], one["end"]) for one in data["places"]]
+            details["boxes"] = [tuple(map(float, box)) for box in data["boxes"]]
+            value = self.nodes["value"].read(data["value"], cursor.child("value"))
+            return Cited(value, data["quote"], **(details | {"score": float(data["score"])}))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise cursor.failure("expected a value with its quote", data) from error
+
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
+        value = self.nodes["value"].hint((*enclosing, self))
+        return f'{{"quote": string (words copied from the text), "value": {value}}}'
+
+    def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> Cited[Any]:
+        cited: Cited[Any] = Cited(values["value"], cast(str, values["quote"]))
+        if cursor.verifier is not None:
+            cursor.verifier.verify(cited, self.nodes["value"], cursor)
+        return cited
+
+    def write(self, value: object) -> Json:
+        if not isinstance(value, Cited):
+            raise ValueError(f"expected a Cited, found {value!r}")
+        data = {"quote": value.quote, "value": self.nodes["value"].write(value.value)}
+        if WITH_DETAILS.get():
+            details = value.to_dict()
+            numbers = {"score": Decimal(repr(value.score))}
+            boxes = [[Decimal(repr(edge)) for edge in box] for box in value.boxes]
+            data |= {name: details[name] for name in _DETAILS} | numbers | {"boxes": boxes}
+        return data
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        columns = {name: Storage(kind) for name, kind in PLACE_COLUMNS.items()}
+        value = self.nodes["value"].storage((*enclosing, self))
+        return Storage("struct", (("value", value), *columns.items()))
+
+
+# What a table has beside the value, with the kinds of storage.
+PLACE_COLUMNS = {"quote": "text", "document": "text", "page": "int", "start": "int", "end": "int"}
+_QUOTE = "The words of the text that state the value, copied exactly."
+_INDEX: JsonSchema = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+_PLACE: dict[str, JsonSchema] = {
+    "document": {"type": "string"},
+    "start": {"type": "integer"},
+    "end": {"type": "integer"},
+}
+_DETAILS_SCHEMA: dict[str, JsonSchema] = {
+    "document": {"type": "string"},
+    "start": _INDEX,
+    "end": _INDEX,
+    "page": _INDEX,
+    "boxes": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+    "match": {"type": "string", "enum": ["exact", "normalized", "aligned", ""]},
+    "score": {"type": "number"},
+    "value_checked": {"type": "boolean"},
+    "places": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": _PLACE,
+            "required": list(_PLACE),
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def cited_node(target: Target, build: Build) -> Node[object] | None:
+    """Return the parser for ``Cited[T]``, or None for other types."""
+    cls = target.origin or target.type
+    if not (isinstance(cls, type) and issubclass(cls, Cited)):
+        return None
+    if len(target.args) != 1:
+        reason = "write what is cited, as in Cited[str]"
+        raise UnsupportedTypeError(type_name(target.type), target.path, ["citations"], reason)
+    # The quote comes first: a model that has written the words writes the value that they state.
+    fields = (
+        FieldSpec("quote", ("quote",), str, required=True, description=_QUOTE),
+        FieldSpec("value", ("value",), target.args[0], required=True),
+    )
+    # shown in a stream when both are complete and verified
+    node = CitedNode(RecordSpec(Cited, fields, dict, sees_whole_object=True), "Cited")
+    for field in fields:
+        node.nodes[field.name] = build(target.child(field.type, field.name))
+        node.descriptions[field.name] = None
+    return node

@@ -1,0 +1,304 @@
+"""Verify cited values: their quotes must stand in the texts of the call, and the values in the quotes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Literal, Protocol, TypeAlias
+
+from ..prose.mentions import Mention, dates_in, durations_in, numbers_in, times_in
+from ..quotes import MatchKind, QuoteMatch, contains_words, find_quote
+from ..result.reading import Cursor
+from .choices import BoolNode, ChoiceNode
+from .cited import Cited, Place
+from .constraints import unwrapped
+from .containers import UnionNode
+from .node import Node, RecursiveNode
+from .records import ObjectNode
+from .scalars import NoneNode
+
+Check: TypeAlias = Literal["value", "quote", "off"]
+
+
+class SourceDocument(Protocol):
+    """A text that may have pages, such as a Document."""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        ...
+
+    def page_at(self, index: int) -> int | None:
+        """Return the number of the page with a character, counted from 1; None if there are no pages."""
+        ...
+
+    def boxes(self, start: int, end: int) -> Sequence[tuple[Any, ...]]:
+        """Return where a part of the text is on the pages."""
+        ...
+
+
+class Sources:
+    """The texts in which the quotes of an answer must stand, and what was found in them.
+
+    Args:
+        documents: The documents by their names.
+        check: "value" to check quotes and values, "quote" to check quotes, "off" to accept what is not found.
+    """
+
+    def __init__(self, documents: Mapping[str, SourceDocument], check: Check = "value") -> None:
+        self._documents = documents
+        self._check = check
+        self._read: dict[str, Cited[Any]] = {}
+
+    def verify(self, cited: Cited[Any], node: Node[Any], cursor: Cursor) -> None:
+        """Add the place of the quote to a value that was read, or raise ValidationFailure."""
+        is_missing = cited.value is None and not cited.quote.strip()
+        kind, score, places = "", 1.0, list[Place]()
+        if not is_missing:
+            kind, score, places = self._find(cited.quote)
+        if places:
+            checked = (
+                self._check_value(cited.value, node, places[0], cursor) if self._check == "value" else False
+            )
+            cited._set(match=kind, score=score, places=tuple(places), value_checked=checked)
+            self._set_place(cited, places[0])
+        elif self._check != "off" and not is_missing:
+            message = "the quote does not stand in the text; copy the words that state the value exactly"
+            raise cursor.failure(message, cited.quote)
+        self._read[cursor.path] = cited
+
+    def _find(self, quote: str) -> tuple[str, float, list[Place]]:
+        """Return how a quote was found, its score and its places in all documents."""
+        order: Sequence[MatchKind] = ("exact", "normalized", "aligned")
+        matches: list[tuple[int, float, str, QuoteMatch]] = []
+        for name, document in self._documents.items():
+            match = find_quote(document.text, quote)
+            if match is not None:
+                matches.append((-order.index(match.kind), match.score, name, match))
+        if not matches:
+            return "", 1.0, []
+        best = max(one[:2] for one in matches)
+        places = [
+            Place(name, *span)
+            for *rank, name, match in matches
+            if tuple(rank) == best
+            for span in match.spans
+        ]
+        return order[-best[0]], best[1], places
+
+    def _set_place(self, cited: Cited[Any], place: Place) -> None:
+        document = self._documents[place.document]
+        cited._set(
+            quote=document.text[place.start : place.end],
+            document=place.document,
+            start=place.start,
+            end=place.end,
+            page=document.page_at(place.start),
+            boxes=tuple(document.boxes(place.start, place.end)),
+        )
+
+    def _check_value(self, value: object, node: Node[Any], place: Place, cursor: Cursor) -> bool:
+        """Return True if each part of a value is in its quote, False if this cannot be checked.
+
+        Raise ValidationFailure if a part is not in the quote.
+        """
+        evidence = Evidence(self._documents[place.document].text, place.start, place.end)
+        results = []
+        for part, options in _parts(unwrapped(node), value):
+            result = evidence.proves(part, options)
+            if result is False:
+                message = "the quote does not contain the value; correct one of them"
+                raise cursor.failure(message, part if part is value else str(part))
+            results.append(result)
+        return bool(results) and None not in results
+
+    def resolve(self) -> None:
+        """Choose among several places of a quote the one that is nearest to the other quotes."""
+        known = {path: one.places[0] for path, one in self._read.items() if len(one.places) == 1}
+        for path, cited in self._read.items():
+            if len(cited.places) > 1 and known:
+                place = _nearest(cited.places, path, known)
+                if place is not None:
+                    cited._set(places=(place,))
+                    self._set_place(cited, place)
+
+
+def _nearest(places: Sequence[Place], path: str, known: Mapping[str, Place]) -> Place | None:
+    """Return the place that is nearest to the quotes of the same record; None if two are equally near."""
+    steps = path.replace("[", ".[").split(".")
+
+    def shared(other: str) -> int:
+        pairs = zip(steps, other.replace("[", ".[").split("."), strict=False)
+        return next((count for count, (one, two) in enumerate(pairs) if one != two), len(steps))
+
+    most = max(map(shared, known))
+    neighbours = [place for other, place in known.items() if shared(other) == most]
+
+    def distance(place: Place) -> float:
+        gaps = [
+            max(other.start - place.end, place.start - other.end, 0)
+            for other in neighbours
+            if other.document == place.document
+        ]
+        return sum(gaps) / len(gaps) if gaps else math.inf
+
+    first, second = sorted(places, key=distance)[:2]
+    return first if distance(first) < distance(second) else None
+
+
+_WINDOW = 60  # characters around a quote that may belong to a number at its border
+_YES_NO = {
+    True: ("yes", "true", "ja", "oui", "sí", "sì", "sim"),
+    False: ("no", "false", "nein", "non", "não", "nee"),
+}
+
+
+class Evidence:
+    """What a quote says: the numbers, dates and words in it.
+
+    Args:
+        text: The text of the document.
+        start: Where the quote begins.
+        end: Where it ends.
+    """
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        offset = max(0, start - _WINDOW)
+        self._window = text[offset : end + _WINDOW]
+        self._start, self._end = start - offset, end - offset
+        self._quote = text[start:end]
+
+    def _mentioned(self, mentions: Iterable[Mention[Any]]) -> Iterator[Any]:
+        # a number that goes on outside of the quote is not what the quote says
+        for mention in mentions:
+            end = mention.end - (self._window[mention.end - 1] == ".")  # of an abbreviation, or the sentence
+            if mention.start >= self._start and end <= self._end:
+                yield from mention.values
+
+    def proves(self, value: object, options: Sequence[object] = ()) -> bool | None:
+        """Return True if the quote contains a value, False if it does not, None if this cannot be checked.
+
+        ``options`` are all values that are possible.
+        """
+        if options:
+            return self._names(value, options)
+        if isinstance(value, (int, float, Decimal, Fraction)):
+            return any(_equal(value, number) for number in self._mentioned(numbers_in(self._window)))
+        if isinstance(value, (date, time)):
+            return self._has_time(value)
+        if isinstance(value, timedelta):
+            return value in set(self._mentioned(durations_in(self._window)))
+        if isinstance(value, str):
+            return contains_words(self._quote, value) or self._has_same(value)
+        return None
+
+    def _has_time(self, value: date | time) -> bool:
+        if isinstance(value, datetime):
+            return self._has_time(value.date()) and self._has_time(value.timetz())
+        if isinstance(value, date):
+            return value in set(self._mentioned(dates_in(self._window)))
+        times = list(self._mentioned(times_in(self._window)))
+        if not times and value.replace(tzinfo=None) == time():  # a date without a time
+            return True
+        # a zone may be stated elsewhere
+        return any(value.replace(tzinfo=None) == one.replace(tzinfo=None) for one in times)
+
+    def _has_same(self, text: str) -> bool:
+        """Return True if a text is a number or a date, and the quote has it in another form."""
+        for mentions in (dates_in, numbers_in):
+            for mention in mentions(text):
+                if text[: mention.start].strip() or text[mention.end :].strip():
+                    continue
+                if not mention.values.isdisjoint(self._mentioned(mentions(self._window))):
+                    return True
+        return False
+
+    def _names(self, value: object, options: Sequence[object]) -> bool | None:
+        """Return True if the quote names an option, False if it names only others, None if it names none."""
+        named = [option for option in options if any(self._has_label(label) for label in _labels(option))]
+        if not named:
+            return None
+        return any(type(option) is type(value) and option == value for option in named)
+
+    def _has_label(self, label: str) -> bool:
+        if label not in _YES_NO[True] + _YES_NO[False] or label in ("true", "false"):
+            return contains_words(self._quote, label)
+        # "no later than" does not say no: the word must be the answer
+        before, _, last = self._quote.rstrip(" .!;").casefold().rpartition(label)
+        return not last and (not before.strip() or before.rstrip()[-1:] in ":=?-–—\t|")
+
+
+def _labels(option: object) -> Iterator[str]:
+    if isinstance(option, bool):
+        yield from _YES_NO[option]
+    elif isinstance(option, Enum):
+        yield option.name.replace("_", " ")
+        if isinstance(option.value, str):
+            yield option.value.replace("_", " ")
+    elif option is not None:
+        yield str(option).replace("_", " ")
+
+
+def _equal(value: float | Decimal | Fraction, number: Decimal) -> bool:
+    if isinstance(value, float):
+        return math.isclose(value, float(number), rel_tol=1e-12)
+    if isinstance(value, Fraction):
+        return value == Fraction(number) or math.isclose(value, number, rel_tol=1e-12)
+    return value == number
+
+
+def _parts(node: Node[Any], value: Any) -> Iterator[tuple[object, Sequence[object]]]:
+    """Yield the parts of a value that a quote must contain, each with its options if it is a choice."""
+    node = unwrapped(node.target if isinstance(node, RecursiveNode) else node)
+    if value is None or isinstance(value, Cited):
+        return
+    if isinstance(node, ChoiceNode):
+        yield (
+            value,
+            (True, False) if isinstance(node, BoolNode) else [one.value for one in node.choices.choices],
+        )
+    elif isinstance(value, bool):
+        yield value, (True, False)
+    elif isinstance(value, Enum):
+        yield value, list(type(value))
+    elif isinstance(node, UnionNode):
+        options = [option for option in node.options if not isinstance(option, NoneNode)]
+        yield from _parts(options[0], value) if len(options) == 1 else _parts(_fitting(options, value), value)
+    elif isinstance(node, ObjectNode):
+        try:
+            values = node.field_values(value)
+        except ValueError:  # of another member of a union
+            return
+        for name, part in node.nodes.items():
+            if values.get(name) is not None:
+                yield from _parts(part, values[name])
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _parts(node.parts[-1] if node.parts else node, one)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        parts = node.parts
+        for index, one in enumerate(value):
+            yield from _parts(parts[min(index, len(parts) - 1)] if parts else node, one)
+    else:
+        yield value, ()
+
+
+def _fitting(options: Sequence[Node[Any]], value: object) -> Node[Any]:
+    """Return the member of a union that a value belongs to."""
+    for option in options:
+        bare = unwrapped(option)
+        if isinstance(bare, ObjectNode) and isinstance(bare.spec.cls, type):
+            try:
+                bare.field_values(value)
+            except (ValueError, TypeError):
+                continue
+            return bare
+        if isinstance(bare, ChoiceNode) and value in [one.value for one in bare.choices.choices]:
+            return bare
+    return next(
+        (one for one in options if not isinstance(unwrapped(one), (ObjectNode, ChoiceNode))), options[0]
+    )

@@ -1,0 +1,131 @@
+"""Quotes are verified in the documents of a call, in all kinds of calls and with all strategies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    Cited,
+    Document,
+    Result,
+    Retry,
+    ServiceOutputError,
+    Strategy,
+    Stream,
+    create,
+    options,
+    user_message,
+)
+from aiservices.models.base import Capabilities
+from aiservices.models.scripted import ScriptedChatModel
+from aiservices.retrieval import Content, KeywordRetriever, RetrievalAugmentor
+from aiservices.structured import structured
+
+DOCUMENT = Document("ACME Corp. pays 1,500 euros. Bob has 7 cars and 8 cats.", "contract.txt")
+
+
+@dataclass
+class Contract:
+    party: Cited[str]
+    amount: Cited[int]
+
+
+GOOD = {
+    "party": {"quote": "ACME  corp. pays", "value": "ACME Corp."},
+    "amount": {"quote": "1,500 euros", "value": 1500},
+}
+BAD = {"party": {"quote": "Acme Inc.", "value": "Acme"}, "amount": {"quote": "1,500 euros", "value": 1600}}
+
+
+class Reader(Protocol):
+    @user_message("Read this.\n\n{{document}}")
+    def contract(self, document: Document) -> Contract: ...
+    @user_message("Read this.\n\n{{document}}")
+    def stream(self, document: Document) -> Stream[Contract]: ...
+    @user_message("Read this.\n\n{{document}}")
+    def items(self, document: Document) -> Iterator[Cited[int]]: ...
+    @user_message("Read this.\n\n{{documents}}")
+    def several(self, documents: list[Document]) -> Cited[int]: ...
+    @user_message("Read this.\n\n{{text}}")
+    def text(self, text: str) -> Result[Cited[int]]: ...
+    @options(check="quote")
+    @user_message("Read this.\n\n{{text}}")
+    def quote_only(self, text: str) -> Cited[int]: ...
+
+
+def model(*replies: object, **settings: Any) -> ScriptedChatModel:
+    return ScriptedChatModel([json.dumps(reply) for reply in replies], **settings)
+
+
+@pytest.mark.parametrize(
+    "strategy", [Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.JSON_MODE, Strategy.PROMPT]
+)
+def test_values_are_verified_with_all_strategies(strategy: Strategy) -> None:
+    capabilities = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
+    contract = create(Reader, model(GOOD, capabilities=capabilities), strategy=strategy).contract(DOCUMENT)
+    assert (contract.party.quote, contract.party.document) == ("ACME Corp. pays", "contract.txt")
+    assert (
+        DOCUMENT.text[contract.amount.start : contract.amount.end] == contract.amount.quote == "1,500 euros"
+    )
+
+
+def test_the_model_is_asked_again_for_what_is_not_in_the_document() -> None:
+    chat = model(BAD, GOOD)
+    assert create(Reader, chat).contract(DOCUMENT).amount.value == 1500
+    assert chat.requests[1].messages[-1].text.splitlines()[1:3] == [
+        "- $.party: the quote does not stand in the text; copy the words that state the value exactly, "
+        'found "Acme Inc."',
+        "- $.amount: the quote does not contain the value; correct one of them, found 1600",
+    ]
+
+
+def test_only_the_wrong_fields_are_asked_again() -> None:
+    wrong = {**GOOD, "amount": {"quote": "1,500 euros", "value": 1600}}
+    chat = model(wrong, {"amount": GOOD["amount"]})
+    contract = create(Reader, chat, retry=Retry(mode="fields")).contract(DOCUMENT)
+    assert (contract.amount.value, contract.amount.value_checked, contract.amount.start) == (1500, True, 16)
+
+
+def test_streams_show_values_that_are_verified() -> None:
+    snapshots = list(create(Reader, model(GOOD)).stream(DOCUMENT))
+    shown = [getattr(snapshot.value, "party", None) for snapshot in snapshots[:-1]]
+    assert {type(party) for party in shown} == {type(None), Cited}
+    assert all(party is None or party.start == 0 for party in shown)
+    assert snapshots[-1].value.amount.start == 16
+    cats = [{"quote": "7 cars", "value": 7}, {"quote": "8 cats", "value": 8}]
+    assert [one.start for one in create(Reader, model(cats)).items(DOCUMENT)] == [37, 48]
+    with pytest.raises(ServiceOutputError, match="quote does not contain the value"):
+        list(create(Reader, model([{"quote": "7 cars", "value": 8}]), retry=None).items(DOCUMENT))
+
+
+def test_streams_do_not_show_values_that_are_not_verified() -> None:
+    stream, shown = create(Reader, model(BAD), retry=None).stream(DOCUMENT), list[Any]()
+    with pytest.raises(ServiceOutputError, match=r"\$\.party: the quote"):
+        shown.extend(snapshot.value for snapshot in stream)
+    assert not any(shown)
+
+
+def test_texts_lists_of_documents_and_passages_are_sources() -> None:
+    cars = {"quote": "7 cars", "value": 7}
+    assert create(Reader, model(cars)).text("He has 7 cars").value.document == "text"
+    documents = [Document("nothing"), Document("7 cars"), DOCUMENT]
+    cited = create(Reader, model(cars)).several(documents)
+    assert [place.document for place in cited.places] == ["documents[1]", "contract.txt"]
+    retriever = KeywordRetriever()
+    retriever.add([Content("Bob has 7 cars", metadata={"source": "cars.txt"})])
+    service = create(Reader, model(cars), interceptors=[RetrievalAugmentor(retriever)])
+    assert service.text("How many cars has Bob?").value.document == "cars.txt"
+    assert structured(model(cars), Cited[int]).invoke("He has 7 cars").document == "prompt"
+
+
+def test_the_check_of_a_method_can_be_chosen() -> None:
+    wrong = {"quote": "7 cars", "value": 8}
+    assert create(Reader, model(wrong)).quote_only("7 cars").value == 8
+    assert create(Reader, model(wrong), check="off").text("none").value.match == ""
+    with pytest.raises(ServiceOutputError):
+        create(Reader, model(wrong), retry=None).text("7 cars")

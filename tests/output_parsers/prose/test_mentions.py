@@ -1,0 +1,63 @@
+"""All meanings of the numbers, dates, times and durations in a text are listed."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, time, timedelta
+from decimal import Decimal
+
+import pytest
+
+from output_parsers.prose.mentions import dates_in, durations_in, numbers_in, times_in
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("The fee is $1,234.50", ["1234.5"]),
+        ("EUR 1.500,00 or 1.500", ["1500", "1.5"]),
+        ("-5 °C, −6 °C and minus 7", ["-5", "-6", "-7"]),
+        ("pages 5-7", ["5", "7"]),
+        ("5 % and 12.5 per cent", ["5", "0.05", "12.5", "0.125"]),
+        ("2.5 million and 3 Mrd.", ["2500000", "3000000000"]),
+        ("$5k and 5 m", ["5", "5000", "5000000"]),
+        ("twenty-five days, two hundred and fifty men", ["25", "250"]),
+        ("fünf Tage, douze jours, двадцать дней", ["5", "12", "20"]),
+        ("one hundred and five thousand two hundred", ["105200"]),
+        ("2½ cups, 1/2 cup", ["2", "2.5", "1", "0.5"]),
+        ("6.02×10^23", ["6.02", "10", "23", "602000000000000000000000"]),
+        ("a loss of (1,200)", ["1200", "-1200", "1.2", "-1.2"]),
+        ("10 000 people", ["10000", "10", "0"]),
+        ("١٢٣ and １２", ["123", "12"]),
+        ("A4, x2, version 1.2.3", []),
+        ("one two three", []),
+        ("CHF 1'200'000.-", ["1200000"]),
+    ],
+)
+def test_numbers(text: str, numbers: list[str]) -> None:
+    found = {value for mention in numbers_in(text) for value in mention.values}
+    assert found == set(map(Decimal, numbers))
+
+
+def test_numbers_have_their_places() -> None:
+    text = "pay 2.5 million now"
+    assert [text[one.start : one.end] for one in numbers_in(text)] == ["2.5 million"]
+
+
+def test_dates_times_and_durations() -> None:
+    text = "On 2024-03-01 and 03/04/2024, 5 May 2024 at 12:30, 9:05 and T10:30:00Z; 2 hours 5 minutes, P3D"
+    assert [set(one.values) for one in dates_in(text)] == [
+        {date(2024, 3, 1)},
+        {date(2024, 3, 4), date(2024, 4, 3)},
+        {date(2024, 5, 5)},
+    ]
+    assert {value for one in times_in(text) for value in one.values} >= {
+        time(12, 30),
+        time(9, 5),
+        time(21, 5),
+    }
+    stamps = [value for one in times_in("2024-03-01T10:30:00Z") for value in one.values]
+    assert stamps == [time(10, 30, tzinfo=UTC)]
+    assert [set(one.values) for one in durations_in(text)] == [
+        {timedelta(days=3)},
+        {timedelta(hours=2, minutes=5)},
+    ]
