@@ -11,6 +11,7 @@ from typing import NamedTuple
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Coercion
+from output_parsers.types.cited import cited_from
 
 from ..engine.effects import CallModel, Flow, Gather
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
@@ -96,9 +97,11 @@ def _elect(
 ) -> Answer:
     """Return the reply that agrees most with the others; the shares of equal votes are its probabilities."""
     ballots: list[_Ballot] = []
+    verifier = invocation.state.verifier
     for reply in (first.reply, *others):
         try:
-            ballots.append(_ballot(reply, output_format, parser))
+            with cited_from(verifier):
+                ballots.append(_ballot(reply, output_format, parser))
         except OutputParsingError:  # a sample that cannot be read has no vote
             continue
     counts: dict[str, Counter[int]] = {}
@@ -107,16 +110,17 @@ def _elect(
             counts.setdefault(path, Counter())[leaf.answer] += 1
     best = max(ballots, key=lambda one: sum(counts[path][leaf.answer] for path, leaf in one.leaves.items()))
     try:
-        probable = complete_reading(
-            parser,
-            best.text,
-            {path: _shares(leaf, counts[path]) for path, leaf in best.leaves.items()},
-            # Read again, so that the paths of the decisions are those of the text.
-            lambda: replace(parser.read(best.text), coercions=best.coercions),
-            invocation.plan.decisions.adjustments,
-            required=True,
-            model=best.reply.model,
-        )
+        with cited_from(verifier):
+            probable = complete_reading(
+                parser,
+                best.text,
+                {path: _shares(leaf, counts[path]) for path, leaf in best.leaves.items()},
+                # Read again, so that the paths of the decisions are those of the text.
+                lambda: replace(parser.read(best.text), coercions=best.coercions),
+                invocation.plan.decisions.adjustments,
+                required=True,
+                model=best.reply.model,
+            )
     except OutputParsingError as error:
         attempts = invocation.state.attempts
         raise ServiceOutputError(invocation.plan.qualname, error.text, error.problems, attempts) from error

@@ -189,7 +189,9 @@ def test_a_parser_is_created_once() -> None:
     assert registry.parser_for(list[int]) is registry.parser_for(list[int])
 
 
-BUILT_IN = "scalars, dates and times, choices, decisions, citations, sequences, mappings, unions, records, pydantic"
+BUILT_IN = (
+    "scalars, dates and times, choices, decisions, citations, sequences, mappings, unions, records, pydantic"
+)
 ADVICE = "Use a type that one of them reads, or add a ParserFactory for it"
 
 
