@@ -121,6 +121,8 @@ def _elect(
                 required=True,
                 model=best.reply.model,
             )
+        if verifier is not None:
+            verifier.resolve()
     except OutputParsingError as error:
         attempts = invocation.state.attempts
         raise ServiceOutputError(invocation.plan.qualname, error.text, error.problems, attempts) from error

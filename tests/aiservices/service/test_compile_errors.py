@@ -41,8 +41,8 @@ from aiservices.models.presets import PRESETS
 T = TypeVar("T")
 K = TypeVar("K")
 TRIED = (
-    "tried: scalars, dates and times, choices, decisions, citations, sequences, mappings, unions, records, pydantic. "
-    "Use a type that one of them reads, or add a ParserFactory for it"
+    "tried: scalars, dates and times, choices, decisions, citations, sequences, mappings, unions, records, "
+    "pydantic. Use a type that one of them reads, or add a ParserFactory for it"
 )
 
 
