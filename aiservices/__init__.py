@@ -68,7 +68,8 @@ _NAMES = {
     ".models.media_policy": "MediaPolicy",
     ".models.messages": (
         "AiMessage ChatReply FinishReason Message ProviderState ReplyDelta ServerToolRun SystemMessage "
-        "TokenLogprob ToolCall ToolCallDelta ToolMessage Usage UserMessage"
+        "TokenLogprob ToolCall ToolCallDelta ToolMessage Usage UserMessage messages_from_json "
+        "messages_to_json"
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
     ".models.presets": "Preset",

@@ -143,6 +143,8 @@ from .models.messages import (
     ToolMessage as ToolMessage,
     Usage as Usage,
     UserMessage as UserMessage,
+    messages_from_json as messages_from_json,
+    messages_to_json as messages_to_json,
 )
 from .models.openai import (
     OpenAiChatModel as OpenAiChatModel,

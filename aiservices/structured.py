@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -62,12 +62,15 @@ StrategyName: TypeAlias = Strategy | Literal["json_schema", "function_calling", 
 _NAME = "structured"  # in messages
 _NO_OPTIONS = ChatOptions()
 _NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
+_LANGCHAIN_KEYS = {"raw": "reply", "parsed": "value", "parsing_error": "error"}
 _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 
 
 @dataclass(frozen=True, slots=True)
-class Structured(Generic[T]):
+class Structured(Mapping[str, Any], Generic[T]):
     """A typed answer with the model's original reply, or with the error if parsing failed.
+
+    It is also a mapping with the keys that LangChain has: ``raw``, ``parsed`` and ``parsing_error``.
 
     Attributes:
         reply: The reply of the model.
@@ -79,9 +82,15 @@ class Structured(Generic[T]):
     value: T | None
     error: ServiceOutputError | FinishError | None
 
-    def __getitem__(self, key: Literal["raw", "parsed", "parsing_error"]) -> Any:
+    def __getitem__(self, key: str) -> Any:
         """Return a part of the result by its name in LangChain: ``raw``, ``parsed`` or ``parsing_error``."""
-        return getattr(self, {"raw": "reply", "parsed": "value", "parsing_error": "error"}[key])
+        return getattr(self, _LANGCHAIN_KEYS[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_LANGCHAIN_KEYS)
+
+    def __len__(self) -> int:
+        return len(_LANGCHAIN_KEYS)
 
 
 class StructuredModel(Generic[T, V]):

@@ -229,7 +229,9 @@ def suspend(
     ``messages_sent`` is the number of tool messages that the request already contains. ``external`` lists the
     calls whose results are supplied later. The other arguments are attributes of the state.
     """
-    state = invocation.state
+    state, data = invocation.state, dict(invocation.state.interceptor_data)
+    if state.conversation is not None and len(state.conversation) < len(invocation.request.messages):
+        data[_CONVERSATION] = len(state.conversation)  # rejected answers follow in the request
     return SuspendedCall(
         qualname=invocation.plan.qualname,
         messages=invocation.request.messages,
@@ -238,7 +240,7 @@ def suspend(
         memory_id=invocation.memory_id,
         rounds=state.tool_rounds - 1,
         options=replace(invocation.request.options, extra_headers=None),  # headers may contain a key
-        interceptor_data=dict(state.interceptor_data),
+        interceptor_data=data,
         model="" if state.route is None else state.route.model.name,
         user_name=invocation.user_name,
         earlier_messages=tuple(state.tool_messages[:messages_sent]),
@@ -249,6 +251,7 @@ def suspend(
     )
 
 
+_CONVERSATION = "conversation"  # part of stored states, so it must not change
 _NOT_A_STATE = "the text is not a suspended call that to_json wrote"
 
 
@@ -464,8 +467,10 @@ def resumed_invocation(
     by_call = _decisions_by_call(suspended, decisions)
     _check_decisions(by_call, suspended, plan, toolbox)
     messages = [*suspended.earlier_messages, *suspended.tool_messages]
+    count = suspended.interceptor_data.get(_CONVERSATION)
     state = CallState(
         budget,
+        conversation=suspended.messages[: count if isinstance(count, int) else None],
         route=_route_of(suspended, plan),
         tool_messages=messages,
         tool_rounds=suspended.rounds,

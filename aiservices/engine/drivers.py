@@ -179,6 +179,10 @@ def _perform(effect: Effect) -> Outcome:
                 raise ReplyBlocked(reply)
             return reply
         case Run(function):
+            if effect.in_background:
+                from .background_loop import run_in_background  # few blocking calls have async parts
+
+                return run_in_background(_aperform(effect))
             outcome = function()
             if outcome is not None and inspect.isawaitable(outcome):
                 if inspect.iscoroutine(outcome):

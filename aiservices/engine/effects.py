@@ -36,6 +36,8 @@ class Run:
             is a ToolRun then.
         waiting: Moves the deadline by the time that requests of the function wait for their turn.
         tool: The ToolInvocation if the function of a tool runs; None also for a tool call that cannot run.
+        in_background: True to run an async function in a blocking call, too, on an event loop in the
+            background. Other async functions are an error there.
     """
 
     function: Callable[[], Any | Awaitable[Any]]
@@ -45,6 +47,7 @@ class Run:
     tool_call: ToolCall | None = None
     waiting: WaitingTime | None = None
     tool: Any = None
+    in_background: bool = False
 
 
 class StreamPolicy(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, shorten
@@ -56,6 +56,14 @@ _LONGEST_DESCRIPTION = 1024  # characters that providers accept for a tool; the 
 # A rendered prompt has this mark where the template has {{format_instructions}}, because the strategy is only
 # known when the request is sent. It is random in each process, so that no argument of a call can contain it.
 INSTRUCTIONS_MARK = f"\ue000{os.urandom(8).hex()}\ue001"
+_AnyMessage = TypeVar("_AnyMessage", bound=Message)
+
+
+def without_instructions(message: _AnyMessage) -> _AnyMessage:
+    """Return a message of a rendered prompt without the mark for the format instructions."""
+    if INSTRUCTIONS_MARK not in message.text:
+        return message
+    return replace(message, text=message.text.replace(INSTRUCTIONS_MARK, "").strip())
 
 
 class FewShotExample(NamedTuple):

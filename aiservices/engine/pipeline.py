@@ -107,6 +107,8 @@ class Pipeline:
         interceptors wrap them, the last one added outermost. An AiServiceError that the flow raises has all
         attempts of the call in ``attempts``.
         """
+        if invocation.late_messages is not None:
+            return self._flow_with_messages(invocation)
         proceed = self._proceed
         for interceptor in GLOBAL_INTERCEPTORS:
             proceed = _wrap(interceptor, proceed)
@@ -129,6 +131,19 @@ class Pipeline:
         if state.deadline is None:
             return flow
         return with_deadline(flow, lambda: state.deadline or math.inf, state.waiting, state.time_exceeded)
+
+    def _flow_with_messages(self, invocation: Invocation) -> Flow[Answer]:
+        state, messages = invocation.state, invocation.late_messages
+        assert messages is not None
+        make = Run(messages, in_background=True)
+        flow: Flow[Any] = _performed(make)
+        if state.deadline is not None:
+            flow = with_deadline(flow, lambda: state.deadline or math.inf, state.waiting, state.time_exceeded)
+        return (yield from self.flow(invocation.with_messages((yield from flow))))
+
+
+def _performed(effect: Effect) -> Flow[Any]:
+    return (yield effect)
 
 
 def _check_media(invocation: Invocation, policy: MediaPolicy) -> None:
@@ -244,6 +259,8 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
     Raises ServiceOutputError if the reply cannot be read.
     """
     state, plan = invocation.state, invocation.plan
+    if state.conversation is None:
+        state.conversation = invocation.request.messages
     decisions, reader = plan.decisions, invocation.answer_reader
     if reader is None and (decisions.is_wanted or invocation.request.options.probabilities):
         assert decisions.interceptor is not None, "plan_call sets it"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -126,6 +126,7 @@ class CallPlan(NamedTuple):
         user_template: The template of the user message; None if an argument is the message.
         question_names: The names of the parameters that the user message shows, for the search of retrieval.
         fixed_system: The system message if no argument changes it, so that input guards need not check it.
+        has_system: True if the method has a system message, which each call adds.
     """
 
     qualname: str
@@ -144,6 +145,7 @@ class CallPlan(NamedTuple):
     user_template: str | None = None
     question_names: tuple[str, ...] = ()
     fixed_system: str | None = None
+    has_system: bool = False
 
     @property
     def returns_nothing(self) -> bool:
@@ -181,6 +183,7 @@ class CallState:
         budget: The limits of the call.
         started_at: When the call began, by ``time.monotonic()``.
         attempts: All requests so far, each with its purpose.
+        conversation: The messages of the first request, without rejected answers; None before it.
         text_streamed: True once a stream has yielded text to the user. After that, no answer is requested
             again.
         output_format: The format of the last request; None before the first.
@@ -222,6 +225,7 @@ class CallState:
     budget: Budget
     started_at: float = field(default_factory=time.monotonic)
     attempts: list[Attempt] = field(default_factory=list)
+    conversation: tuple[Message, ...] | None = None
     text_streamed: bool = False
     output_format: OutputFormat | None = None
     route: ModelRoute | None = None
@@ -543,6 +547,8 @@ class Invocation(CallContext):
         examples: Few-shot examples that are put before the user message.
         approvals: For each tool call that waited, by its id: True, False, Denied or an ExternalResult.
         answer_reader: Reads the answers instead of the output format; None for most calls.
+        late_messages: Returns the messages of the request, if an async function makes the system message; the
+            request has none until then.
     """
 
     plan: CallPlan
@@ -558,6 +564,11 @@ class Invocation(CallContext):
     examples: tuple[FewShotExample, ...] = ()
     approvals: Mapping[str, WaitingCallDecision] = field(default_factory=dict)
     answer_reader: AnswerReader | None = None
+    late_messages: Callable[[], Coroutine[Any, Any, tuple[Message, ...]]] | None = None
+
+    def with_messages(self, messages: tuple[Message, ...]) -> Invocation:
+        """Return a copy of the service call whose request has the given messages."""
+        return replace(self, request=replace(self.request, messages=messages), late_messages=None)
 
     @property
     def id(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Generic, TypeVar
@@ -13,8 +13,18 @@ from pydantic_core import to_jsonable_python
 from output_parsers.result.reading import Coercion
 from output_parsers.types.decisions import Decision
 
+from ..models.conversation import is_empty
 from ..models.errors import Attempt, InnerCall, Strategy, total_usage, usage_of
-from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ServerToolRun, Usage
+from ..models.messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    Message,
+    ServerToolRun,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from ..tools.tool import ToolRun
 
 T_co = TypeVar("T_co", covariant=True)
@@ -39,6 +49,12 @@ class Result(Generic[T_co]):
         probabilities: For each bool, Enum, Literal and Decision in the value, by JSON path, the probability
             of each possible answer. Empty unless they were requested; ``reasons`` says if the model has none.
         inner_calls: The calls of service methods that tools made, each with the calls inside it.
+        earlier_messages: The messages of the first request before the user message: the history that the
+            caller passed or a memory added. The system message of the method, which each call adds, and
+            few-shot examples are not among them.
+        new_messages: The messages of this call: the user message as it was sent, without format instructions,
+            tool calls, their results, and the answer. Rejected answers are not among them. Empty if the
+            answer is, and in results from another process or a Synthesizer.
     """
 
     value: T_co
@@ -53,6 +69,16 @@ class Result(Generic[T_co]):
     cost: float | None = None
     probabilities: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
     inner_calls: tuple[InnerCall, ...] = ()
+    earlier_messages: tuple[Message, ...] = ()
+    new_messages: tuple[Message, ...] = ()
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The whole conversation, which a ``History`` parameter of the next call can take.
+
+        ``messages_to_json`` and ``messages_from_json`` convert it to text and back.
+        """
+        return (*self.earlier_messages, *self.new_messages)
 
     @property
     def cached(self) -> bool:
@@ -230,8 +256,13 @@ class Answer:
         seconds: float,
         cost: float | None = None,
         inner_calls: tuple[InnerCall, ...] = (),
+        conversation: Sequence[Message] = (),
     ) -> Result[Any]:
-        """Convert the answer to a Result for the caller, which also has the call's requests and duration."""
+        """Convert the answer to a Result for the caller, which also has the call's requests and duration.
+
+        ``conversation`` is the messages of the first request.
+        """
+        question = conversation[-1] if conversation and isinstance(conversation[-1], UserMessage) else None
         return Result(
             self.value,
             self.reply,
@@ -245,4 +276,30 @@ class Answer:
             cost,
             dict(self.probabilities),  # the constant for none cannot be pickled
             inner_calls,
+            tuple(conversation if question is None else conversation[:-1]),
+            exchange_of(question, self) if conversation else (),
         )
+
+
+def exchange_of(user_message: UserMessage | None, answer: Answer) -> tuple[Message, ...]:
+    """Return the messages of a finished call for later requests, from the user message to the answer.
+
+    An answer that is a tool call is recorded as the text of its arguments, and an answer that is the result
+    of a tool as the text of that result. Otherwise providers would reject the conversation in the next call,
+    since the last tool call has no result or no reply. An empty answer is left out, because some providers
+    reject it; so is a question that got nothing else.
+    """
+    messages = answer.messages or (answer.reply.message,)
+    last = messages[-1]
+    question: tuple[Message, ...] = () if user_message is None else (user_message,)
+    if isinstance(last, AiMessage) and is_empty(last):
+        return (*question, *messages[:-1]) if len(messages) > 1 else ()
+    if isinstance(last, AiMessage) and last.tool_calls:
+        by_tool = answer.strategy is Strategy.OUTPUT_TOOL or not last.text
+        return (*question, *messages[:-1], AiMessage(last.tool_calls[0].arguments if by_tool else last.text))
+    if answer.tool_run is None:
+        return (*question, *messages)
+    call_id = answer.tool_run.call.id
+    # not the text of the run, because an interceptor may have replaced it in the message
+    results = (one for one in messages if isinstance(one, ToolMessage) and one.call_id == call_id)
+    return (*question, *messages, *(AiMessage(one.text) for one in results))

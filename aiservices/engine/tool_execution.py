@@ -50,7 +50,7 @@ from ..tools.tool import (
     ToolRun,
     has_own_text,
 )
-from ..tools.toolbox import ToolLimits, async_settings
+from ..tools.toolbox import ToolLimits
 from .approval import ApprovalRequiredError, InnerDecisions
 from .budget import active_accounts
 from .effects import Emit, Flow, Run
@@ -321,10 +321,9 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
         finally:
             active_accounts.reset(token)
 
-    function_in_thread = not tool.asynchronous
-    return Run(
-        awork if tool.asynchronous else work, in_thread=function_in_thread, tool_call=call, tool=prepared
-    )
+    if tool.asynchronous:
+        return Run(awork, tool_call=call, tool=prepared, in_background=True)
+    return Run(work, in_thread=True, tool_call=call, tool=prepared)
 
 
 def record_undoable(done: UndoableCall) -> None:
@@ -572,7 +571,6 @@ def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> li
     """Return the names of async parts, such as guard functions, that a blocking method cannot await."""
     all_interceptors = [*interceptors, *(one for tool in tools for one in tool.interceptors)]
     names = [name for one in all_interceptors for name in getattr(one, "async_parts", ())]
-    names += [name for tool in tools for name in async_settings(tool)]
     return list(dict.fromkeys(names))
 
 
@@ -672,7 +670,10 @@ def needs_approval(call: ToolInvocation) -> Flow[bool]:
         except Exception:
             return _log_failed_rule(call)
 
-    decision: object = yield Run(aask if is_async(rule) else ask, in_thread=not is_async(rule))
+    is_awaited = is_async(rule)
+    decision: object = yield Run(
+        aask if is_awaited else ask, in_thread=not is_awaited, in_background=is_awaited
+    )
     return decision is not False
 
 
@@ -832,7 +833,9 @@ def _undo_effect(done: UndoableCall) -> Run:
         return None
 
     is_awaited = is_async(done.call.tool.compensate)
-    return Run(aundo if is_awaited else undo, in_thread=not is_awaited, deadline=math.inf)
+    return Run(
+        aundo if is_awaited else undo, in_thread=not is_awaited, deadline=math.inf, in_background=is_awaited
+    )
 
 
 # --- Calls that wait ---

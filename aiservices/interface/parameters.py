@@ -6,11 +6,11 @@ import dataclasses
 import inspect
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
+from functools import partial, wraps
 from types import NoneType
-from typing import Annotated, Any, NamedTuple, NotRequired, Union, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, Union, cast, get_origin, get_type_hints
 from uuid import UUID
 
 from pydantic_core import to_json
@@ -26,6 +26,8 @@ from ..models.media import Audio, File, Image
 from ..models.messages import ToolCall, UserMessage
 from ..models.requests import ChatOptions
 from .decorators import CallContext, CallId, History, MemoryId, ToolContext, Tools, UserName
+
+T = TypeVar("T")
 
 # --- The ids of conversations ---
 
@@ -406,6 +408,38 @@ def unwrapped(function: Any) -> Any:
         function = inner
 
 
+def by_name(function: Callable[..., T]) -> Callable[..., T]:
+    """Return a function that takes all arguments by name, as models write them.
+
+    A function without positional-only parameters is returned as it is.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return function
+    names = [one.name for one in signature.parameters.values() if one.kind is one.POSITIONAL_ONLY]
+    if not names:
+        return function
+    changed = [
+        one.replace(kind=one.POSITIONAL_OR_KEYWORD) if one.name in names else one
+        for one in signature.parameters.values()
+    ]
+    named = signature.replace(parameters=changed)
+
+    def call(**arguments: Any) -> T:
+        bound = named.bind(**arguments)
+        bound.apply_defaults()
+        positional = [bound.arguments.pop(name) for name in names]
+        return function(*positional, **{k: v for k, v in arguments.items() if k not in names})
+
+    async def acall(**arguments: Any) -> Any:
+        return await cast("Callable[..., Awaitable[Any]]", call)(**arguments)
+
+    wrapper: Any = wraps(function)(acall if is_async(function) else call)
+    wrapper.__signature__ = named
+    return cast("Callable[..., T]", wrapper)
+
+
 def function_name(function: object) -> str:
     """Return the name of a function for messages, or the class name of a callable object."""
     name: str = getattr(function, "__name__", "__call__")
@@ -455,7 +489,7 @@ def tool_signature(
     fields: dict[str, TypeExpression] = {}
     injected: dict[str, type] = {}
     for parameter in _signature(function, name).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        if parameter.kind in _VARIADIC:
             raise ToolDefinitionError(
                 f"the tool {name} has the parameter {parameter}; models pass arguments by name"
             )

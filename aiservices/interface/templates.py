@@ -132,7 +132,7 @@ def field_names(cls: Any) -> list[str]:
 
 @cache
 def _environment() -> SandboxedEnvironment:
-    from jinja2 import StrictUndefined
+    from jinja2 import StrictUndefined, nodes
     from jinja2.sandbox import SandboxedEnvironment
 
     class Environment(SandboxedEnvironment):
@@ -143,6 +143,14 @@ def _environment() -> SandboxedEnvironment:
 
         def getitem(self, obj: Any, argument: Any) -> Any:
             return _with_fixed_order(super().getitem(obj, argument))
+
+        def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+            """Parse a template; an inline ``if`` without an ``else`` renders as nothing otherwise."""
+            tree = super()._parse(source, name, filename)
+            for condition in tree.find_all(nodes.CondExpr):
+                if condition.expr2 is None:  # StrictUndefined would be an error in the call
+                    condition.expr2 = nodes.Const("", lineno=condition.lineno)
+            return tree
 
     environment = Environment(
         undefined=StrictUndefined, finalize=render_value, autoescape=False, keep_trailing_newline=True
@@ -212,12 +220,6 @@ def _checked_variables(
         line, column = _error_position(environment, text, error)
         message = (error.message or "invalid syntax").rstrip(".")
         raise TemplateError(f"{title} has an error in line {line}, column {column}: {message}") from error
-    for condition in tree.find_all(nodes.CondExpr):
-        if condition.expr2 is None:  # it could only be rendered while the condition is true
-            raise TemplateError(
-                f"{title} has an if without an else in line {condition.lineno}; "
-                "write {{ text if condition else '' }}"
-            )
     if any(True for _ in tree.find_all((nodes.Extends, nodes.Import, nodes.FromImport))):
         raise TemplateError(f"{title} imports or extends another; include it, or write its text here")
     assigned = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "store"}

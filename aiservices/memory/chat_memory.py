@@ -19,7 +19,7 @@ from ..engine.approval import AlreadyResumedError
 from ..engine.effects import Flow, Run, Sleep
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.plan import Invocation
-from ..engine.results import Answer
+from ..engine.results import Answer, exchange_of
 from ..interface.parameters import memory_id_problem, memory_id_text
 from ..models.errors import (
     AiServiceError,
@@ -45,7 +45,6 @@ from .windows import (
     SentMessageRecorder,
     Window,
     WindowView,
-    exchange_of,
     join_exchanges,
     last_system_message,
     split_exchanges,

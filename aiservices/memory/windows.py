@@ -5,16 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ..engine.effects import CallModel, Flow, Gather
-from ..engine.output_format import INSTRUCTIONS_MARK
+from ..engine.output_format import without_instructions
 from ..engine.plan import Invocation
 from ..engine.request_loop import check_finish
-from ..engine.results import Answer
 from ..models.base import ChatModel
-from ..models.conversation import is_empty
 from ..models.errors import (
     Attempt,
     AttemptPurpose,
@@ -22,7 +20,6 @@ from ..models.errors import (
     DefinitionProblem,
     FinishError,
     ModelError,
-    Strategy,
     is_at_least,
 )
 from ..models.messages import (
@@ -111,34 +108,7 @@ def user_message_of(invocation: Invocation) -> UserMessage | None:
     messages = _user_messages(invocation.request)
     if not messages:
         return None
-    last = messages[-1]
-    if INSTRUCTIONS_MARK not in last.text:
-        return last
-    return replace(last, text=last.text.replace(INSTRUCTIONS_MARK, "").strip())
-
-
-def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
-    """Return the messages of a finished call to save in the memory, from the user message to the answer.
-
-    An answer that is a tool call is recorded as the text of its arguments, and an answer that is the result
-    of a tool as the text of that result. Otherwise providers would reject the conversation in the next call,
-    since the last tool call has no result or no reply. An empty answer is not stored, because some providers
-    reject it; neither is a question that got nothing else.
-    """
-    messages = answer.messages or (answer.reply.message,)
-    last = messages[-1]
-    question: tuple[Message, ...] = () if user_message is None else (user_message,)
-    if isinstance(last, AiMessage) and is_empty(last):
-        return (*question, *messages[:-1]) if len(messages) > 1 else ()
-    if isinstance(last, AiMessage) and last.tool_calls:
-        by_tool = answer.strategy is Strategy.OUTPUT_TOOL or not last.text
-        return (*question, *messages[:-1], AiMessage(last.tool_calls[0].arguments if by_tool else last.text))
-    if answer.tool_run is None:
-        return (*question, *messages)
-    call_id = answer.tool_run.call.id
-    # not the text of the run, because an interceptor may have replaced it in the message
-    results = (one for one in messages if isinstance(one, ToolMessage) and one.call_id == call_id)
-    return (*question, *messages, *(AiMessage(one.text) for one in results))
+    return without_instructions(messages[-1])
 
 
 _STATE_KEY = "memory.sent"  # part of stored states, so it must not change

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
 
@@ -96,7 +97,8 @@ class MethodPlan(NamedTuple):
         tool_context = {}
         for name in prompt.context_names:
             tool_context[name] = arguments[name]
-        messages = () if prompt.system_takes_invocation else prompt.messages(arguments)
+        is_late = prompt.system_takes_invocation or prompt.system_is_async
+        messages = () if is_late else prompt.messages(arguments)
         invocation = Invocation(
             call,
             ChatRequest(messages, options, qualname=call.qualname),
@@ -110,10 +112,11 @@ class MethodPlan(NamedTuple):
             tool_context,
             prompt.rendered_examples() if prompt.examples else (),
         )
-        if not prompt.system_takes_invocation:
+        if not is_late:
             return invocation
-        messages = prompt.messages(arguments, invocation)
-        return replace(invocation, request=replace(invocation.request, messages=messages))
+        if prompt.system_is_async:
+            return replace(invocation, late_messages=partial(prompt.amessages, arguments, invocation))
+        return invocation.with_messages(prompt.messages(arguments, invocation))
 
     def toolbox_with(self, sources: object, parameter_names: Collection[str]) -> Toolbox:
         """Return the tools of the method, with the additional tools that a call passes as ``Tools``.
@@ -237,6 +240,7 @@ def plan_method(
         user_template=user_template,
         question_names=prompt.question_names,
         fixed_system=prompt.fixed_system,
+        has_system=prompt.system is not None,
     )
     return MethodPlan(call, prompt, signature.returns)
 

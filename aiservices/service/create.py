@@ -136,10 +136,9 @@ def plan_service(
         calls = with_adjustments(questions, calibration, thresholds or {}, name)
         plans = {method: plan._replace(call=calls[method]) for method, plan in plans.items()}
     groups = call_groups(cls, name, plans, CallSettings.of(settings))
-    functions = {setting: settings.get(setting) for setting in ("transform", "system_message")}
     problems += [
         *group_problems(groups),
-        *never_awaited_problems(name, functions),
+        *never_awaited_problems(name, {"transform": settings.get("transform")}),
         *never_awaited_problems("ToolErrors", settings.get("tool_errors", ToolErrors()).formatters),
     ]
     return ServicePlan(settings, namespace, plans, groups, problems)

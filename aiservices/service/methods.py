@@ -20,7 +20,7 @@ from ..engine.effects import Emit, Flow
 from ..engine.flows import hold_back
 from ..engine.interceptor import Interceptor, attributes_of, interceptor_order_problems
 from ..engine.model_route import ModelRoute
-from ..engine.output_format import OutputFormat
+from ..engine.output_format import OutputFormat, without_instructions
 from ..engine.pipeline import Listener, Pipeline
 from ..engine.plan import CallPlan, Invocation, Transform
 from ..engine.results import Answer, Result
@@ -320,7 +320,10 @@ def start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation
 def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
     """Convert the answer of a service call to a Result, which also has its requests and duration."""
     state = invocation.state
-    return answer.result(state.attempts, state.seconds, state.cost, state.inner_calls())
+    messages = [*map(without_instructions, state.conversation or invocation.request.messages)]
+    if invocation.plan.has_system and messages and isinstance(messages[0], SystemMessage):
+        del messages[0]  # each call adds it again
+    return answer.result(state.attempts, state.seconds, state.cost, state.inner_calls(), messages)
 
 
 def start_stream(
@@ -426,11 +429,10 @@ def async_names(interceptors: Iterable[Interceptor], listeners: Iterable[Listene
 
 
 def async_parts_of(plan: CallPlan, pipeline: Pipeline) -> list[str]:
-    """Return the names of what must be awaited in a call: tools, tool providers, interceptors, listeners."""
+    """Return the names of what only async calls can await: tool providers, interceptors, listeners."""
     toolbox = plan.toolbox
     tools, providers = ((), ()) if toolbox is None else (toolbox.declared, toolbox.providers)
-    names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
-    names += [f"{type(one).__name__}.tools" for one in providers if is_async(one.tools)]
+    names = [f"{type(one).__name__}.tools" for one in providers if is_async(one.tools)]
     names += awaited_parts(tools, plan.tool_interceptors)
     return names + async_names(pipeline.interceptors, pipeline.listeners)
 
@@ -676,6 +678,10 @@ def preview_request(method: Callable[P, object], /, *args: P.args, **kwargs: P.k
         invocation: Invocation = make_invocation(*args, **kwargs)
     else:
         invocation = plan_of(method).invocation(args, kwargs, Budget())  # any budget, as nothing is sent
+        if invocation.late_messages is not None:
+            from ..engine.background_loop import run_in_background
+
+            invocation = invocation.with_messages(run_in_background(invocation.late_messages()))
     plan, route, toolbox = invocation.plan, invocation.routes[0], invocation.toolbox
     output_format = route.output_format(invocation.request.options.model)
     offered = None if toolbox is None else toolbox.offered_to(route.model.capabilities)

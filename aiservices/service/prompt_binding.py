@@ -21,7 +21,7 @@ from output_parsers.types.node import OutputParser
 from ..engine.output_format import INSTRUCTIONS_MARK, FewShotExample
 from ..engine.plan import Invocation
 from ..interface.decorators import ExampleSource, SystemSource, TemplateSource
-from ..interface.parameters import Parameter, Role, invocation_parameters
+from ..interface.parameters import Parameter, Role, by_name, invocation_parameters, is_async
 from ..interface.templates import (
     FORMAT_INSTRUCTIONS,
     METHOD_TEMPLATE_NAMES,
@@ -74,6 +74,7 @@ class PromptPlan(NamedTuple):
         examples: Few-shot examples.
         names: The names of all parameters if each can be passed by position or by name, else None.
         system_takes_invocation: True if the function for the system message takes the Invocation.
+        system_is_async: True if this function is async.
         never_none: The names of the parameters whose types are text, numbers or dates, without None.
     """
 
@@ -90,6 +91,7 @@ class PromptPlan(NamedTuple):
     examples: tuple[PlannedExample, ...] = ()
     names: tuple[str, ...] | None = None
     system_takes_invocation: bool = False
+    system_is_async: bool = False
     never_none: tuple[str, ...] = ()
 
     def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
@@ -172,6 +174,12 @@ class PromptPlan(NamedTuple):
         if self.system is None and Role.HISTORY not in names:
             return (question,)
         return (*self._earlier_messages(values, arguments), question)
+
+    async def amessages(self, arguments: Mapping[str, Any], invocation: Invocation) -> tuple[Message, ...]:
+        """Return the chat messages of a service call whose system message an async function makes."""
+        make: Any = self.system  # an async function here
+        text = await make({**arguments, _INVOCATION: invocation})
+        return self._replace(system=lambda _: text).messages(arguments)
 
     def user_text(self, values: Mapping[str, object]) -> str:
         """Return the user message of a service call, with the arguments filled into the template."""
@@ -336,6 +344,7 @@ def plan_prompt(
         role_names.get(Role.MEMORY_ID) in used,
         names=tuple(signature.parameters) if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None,
         system_takes_invocation=takes_invocation,
+        system_is_async=is_async(system_source),
         never_none=tuple(p.name for p in parameters if _is_never_none(p, signature)),
     )
 
@@ -441,7 +450,7 @@ def _plan_system(
         for parameter in unknown
         if parameter.default is parameter.empty
     )
-    function = source
+    function = by_name(source)
 
     def system(values: Mapping[str, object]) -> str | None:
         return function(**{name: values[source] for name, source in function_parameters.items()})

@@ -24,6 +24,7 @@ from output_parsers.types.target import Target, type_name
 
 from ..interface.parameters import (
     ToolDefinitionError,
+    by_name,
     call_problem,
     function_name,
     is_async,
@@ -563,7 +564,7 @@ def _make_tool(function: Any, name: str, description: str, signature: ParsedSign
     return Tool(
         name=name,
         description=description,
-        function=function,
+        function=by_name(function),
         arguments=arguments,
         injected=injected,
         # a decorator may hide that the function is async
@@ -663,7 +664,7 @@ def _function_of_arguments(
                 f"{label} takes {parameter.name}, which is not a parameter of the tool; it can take "
                 f"{', '.join(names)}"
             )
-    return cast("Callable[..., Any]", value)
+    return by_name(value)
 
 
 def _parameters(function: Any, label: str) -> Iterable[inspect.Parameter]:

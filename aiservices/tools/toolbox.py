@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 from output_parsers.parser.type_parser import TypeParser
 
 from ..interface.decorators import MemoryId, ToolContext, UserName
-from ..interface.parameters import ToolDefinitionError, is_async as is_async_function
+from ..interface.parameters import ToolDefinitionError
 from ..models.base import Capabilities, ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, is_at_least, is_positive
 from ..models.requests import ChatOptions, Tooling, ToolSpecification
@@ -246,12 +246,10 @@ def tool_problems(
     The method has parameters with the names ``parameter_names``; ``role_names`` names those that are the
     memory id or the name of the user.
     """
-    if tool.asynchronous and not is_async:
-        yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     if not is_async:
-        parts = [part for one in tool.interceptors for part in getattr(one, "async_parts", ())]
-        for name in (*async_settings(tool), *(f"{part} of the tool {tool.name}" for part in parts)):
-            yield DefinitionProblem(qualname, f"{name} is async; only async methods can await it")
+        for part in (part for one in tool.interceptors for part in getattr(one, "async_parts", ())):
+            message = f"{part} of the tool {tool.name} is async; only async methods can await it"
+            yield DefinitionProblem(qualname, message)
     missing = [n for n, role in tool.injected.items() if role is ToolContext and n not in parameter_names]
     if missing:
         message = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
@@ -260,12 +258,6 @@ def tool_problems(
         if role in (MemoryId, UserName) and role not in role_names:
             message = f"the tool {tool.name} needs a {role.__name__}, and the method has no such parameter"
             yield DefinitionProblem(qualname, message)
-
-
-def async_settings(tool: Tool) -> list[str]:
-    """Return the names of a tool's own functions, besides the tool itself, that must be awaited."""
-    settings = ("compensate", "needs_approval")
-    return [f"{name} of the tool {tool.name}" for name in settings if is_async_function(getattr(tool, name))]
 
 
 def tool_choice_problems(

@@ -31,6 +31,7 @@ from aiservices import (
     MemoryId,
     ScriptedChatModel,
     SuspendedCall,
+    ToolContext,
     ToolMessage,
     create,
     resume,
@@ -372,10 +373,13 @@ def test_the_problems_of_all_skills_are_reported_at_once(folder: Path) -> None:
 
 
 def test_create_checks_the_scoped_tools(folder: Path) -> None:
-    skills = Skills.from_folder(folder, tools={"sums": [aadd]})
-    with pytest.raises(DefinitionError, match="the tool aadd is async; only async methods can call it"):
+    def needs_user(user: Annotated[str, ToolContext]) -> str:
+        return user
+
+    skills = Skills.from_folder(folder, tools={"sums": [needs_user]})
+    with pytest.raises(DefinitionError, match="the tool needs_user needs user, and the method has no such"):
         create(TextService, strict_provider(), tools=[skills])
-    create(AsyncTextService, strict_provider(), tools=[skills])
+    create(TextService, strict_provider(), tools=[Skills.from_folder(folder, tools={"sums": [aadd]})])
 
 
 def test_skills_may_be_made_in_the_program(tmp_path: Path) -> None:

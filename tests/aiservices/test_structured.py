@@ -420,6 +420,8 @@ def test_include_raw_returns_the_reply_with_the_value() -> None:
     reply = ChatReply(AiMessage(ANN), usage=Usage(3, 4))
     answer = structured(scripted(reply), Record, include_raw=True).invoke("x")
     assert answer == Structured(reply, Record("Ann", 31), None)
+    assert dict(answer) == {"raw": reply, "parsed": Record("Ann", 31), "parsing_error": None}
+    assert ("raw" in answer, "value" in answer, len(answer)) == (True, False, 3)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

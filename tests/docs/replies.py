@@ -239,6 +239,8 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "The vases are on the first floor.",
         "You look for vases.",
         "Your name is Ann.",
+        "Hello Ann.",
+        "Your name is Ann.",
     ],
     "how-to/retrieval.md": [
         "It opens at nine.",

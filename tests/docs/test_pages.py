@@ -194,7 +194,7 @@ def test_the_memory_keeps_the_messages_of_visitors_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     requests = run_with_replies("how-to/memory.md", monkeypatch, tmp_path).requests
-    assert [len(request.messages) for request in requests] == [1, 3, 1, 1, 1, 3, 3]
+    assert [len(request.messages) for request in requests] == [1, 3, 1, 1, 1, 3, 3, 1, 3]
 
 
 def test_retrieved_passages_are_in_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -294,13 +294,11 @@ def test_areply_can_use_async_tools() -> None:
     assert [run.text for run in reply.trace[0].runs] == ["Rome"]
 
 
-def test_a_blocking_reply_with_an_async_tool_is_an_error_that_names_areply() -> None:
-    friday, _ = agent(tools=[slow_capital])
-    with pytest.raises(TypeError) as caught:
-        friday.reply("Where?")
-    assert str(caught.value) == (
-        "Friday.reply: the tool slow_capital can only be awaited; use areply or aresume"
+def test_a_blocking_reply_can_use_async_tools_too() -> None:
+    friday, _ = agent(
+        calls("slow_capital", country="Italy"), finishes(response="Rome.", x=1, y=2), tools=[slow_capital]
     )
+    assert friday.reply("Where?", Point) == Msg("Friday", "Rome.", metadata=Point(1, 2))
 
 
 def test_the_trace_shows_the_rounds() -> None:

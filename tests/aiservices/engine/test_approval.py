@@ -1015,8 +1015,10 @@ def test_a_function_of_the_arguments_decides_whether_a_call_waits(rule: Any, eur
 def test_a_blocking_call_asks_the_function_too() -> None:
     service = create(Blocking, ScriptedChatModel([pays(9), "done"]), tools=[paying(lambda euros: euros > 50)])
     assert service.ask("x") == "done"
-    with pytest.raises(DefinitionError, match="needs_approval of the tool pay"):
-        create(Blocking, ScriptedChatModel([]), tools=[paying(above_50)])
+    service = create(Blocking, ScriptedChatModel([pays(9), "done", pays(51)]), tools=[paying(above_50)])
+    assert service.ask("x") == "done"
+    with pytest.raises(ApprovalRequiredError):
+        service.ask("x")
 
 
 @pytest.mark.parametrize("rule", [lambda euros: 1 / 0, lambda euros: None, lambda euros: above_50(euros)])

@@ -270,14 +270,12 @@ class AsyncRetriever:
         return [content for content in self.contents if query.text in content.text]
 
 
-def test_an_async_retriever_is_for_async_methods() -> None:
-    model = strict_provider(searches("forecast"), "Done.")
+def test_an_async_retriever_serves_async_and_blocking_methods() -> None:
+    model = strict_provider(searches("forecast"), "Done.", searches("forecast"), "Done.")
     asyncio.run(create(AsyncTextService, model, tools=[ToolSearch(OFFICE, by=AsyncRetriever())]).ask("x"))
     assert offered(model)[-1] == ["search_tools", "weather_in"]
-    with pytest.raises(
-        DefinitionError, match="the tool search_tools is async; only async methods can call it"
-    ):
-        create(TextService, strict_provider(), tools=[ToolSearch(OFFICE, by=AsyncRetriever())])
+    create(TextService, model, tools=[ToolSearch(OFFICE, by=AsyncRetriever())]).ask("x")
+    assert offered(model)[-1] == ["search_tools", "weather_in"]
 
 
 def test_a_function_searches() -> None:
@@ -441,9 +439,6 @@ def test_create_checks_the_tools_inside() -> None:
     with pytest.raises(DefinitionError) as caught:
         create(AsyncTextService, strict_provider(), tools=[ToolSearch([needs_user])])
     assert "the tool needs_user needs user, and the method has no such parameter" in str(caught.value)
-    with pytest.raises(DefinitionError) as caught:
-        create(TextService, strict_provider(), tools=[ToolSearch([aadd])])
-    assert "the tool aadd is async; only async methods can call it" in str(caught.value)
 
 
 def test_two_tools_with_one_name_from_providers_end_the_call() -> None:

@@ -232,10 +232,6 @@ async def tell(run: ToolRun) -> str:
     return run.text
 
 
-async def system() -> str:
-    return "Be brief."
-
-
 NOT_AWAITED = "is an async function, and nothing awaits it; make it a plain function"
 
 
@@ -243,7 +239,6 @@ NOT_AWAITED = "is an async function, and nothing awaits it; make it a plain func
     ("settings", "said"),
     [
         ({"transform": transform}, f"Waits: transform {NOT_AWAITED}"),
-        ({"system_message": system}, f"Waits: system_message {NOT_AWAITED}"),
         ({"tool_errors": ToolErrors(execution=tell)}, f"ToolErrors: execution {NOT_AWAITED}"),  # type: ignore[arg-type]
     ],
 )

@@ -126,15 +126,16 @@ def test_bounds_that_allow_one_value_are_accepted(bound: int) -> None:
     assert create(Asks, ScriptedChatModel(["1"]), localns={"bound": bound}).ask() == 1
 
 
-def test_an_if_without_an_else_is_an_error_of_the_template() -> None:
+def test_an_inline_if_without_an_else_renders_as_nothing() -> None:
     class Letter(Protocol):
-        @user_message("One\n{{ 'Dear' if formal }} you")
-        def write(self, formal: bool) -> str: ...
+        @user_message("{{ 'Dear ' if formal }}you{{ (name if formal) | upper }}")
+        def write(self, formal: bool, name: str) -> str: ...
 
-    assert error_of(lambda: create(Letter, ScriptedChatModel(["1"]))) == (
-        "Letter.write: prompt: the template has an if without an else in line 2; "
-        "write {{ text if condition else '' }}"
-    )
+    model = ScriptedChatModel(["1", "2"])
+    letter = create(Letter, model)
+    letter.write(False, "Ann")
+    letter.write(True, "Ann")
+    assert [request.messages[-1].text for request in model.requests] == ["you", "Dear youANN"]
 
 
 def returns_nothing(invocation: Any, proceed: Any) -> Iterator[Any]:

@@ -176,7 +176,6 @@ def test_what_must_be_awaited_is_named() -> None:
         call(desk.ticket, "x")
     message = "is async, so blocking code cannot call the method; await it"
     assert [str(problem) for problem in caught.value.problems] == [
-        f"AsyncDesk.ticket: the tool book {message}",
         f"AsyncDesk.ticket: the approval of tools {message}",
         f"AsyncDesk.ticket: the guard approve {message}",
         f"AsyncDesk.ticket: the listener listen {message}",

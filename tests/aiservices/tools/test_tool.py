@@ -18,6 +18,7 @@ from tool_calling import tool_calls_reply
 
 from aiservices import (
     AiMessage,
+    BadRequestError,
     Capabilities,
     ChatOptions,
     ChatReply,
@@ -711,9 +712,6 @@ def any_number(*cities: str) -> None: ...
 def any_name(**cities: str) -> None: ...
 
 
-def by_position(city: str, /) -> None: ...
-
-
 def unknown_name(city: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
@@ -744,7 +742,6 @@ NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
         (untyped, "the parameter city of the tool untyped has no type annotation"),
         (any_number, "the tool any_number has the parameter *cities: 'str'; models pass arguments by name"),
         (any_name, "the tool any_name has the parameter **cities: 'str'; models pass arguments by name"),
-        (by_position, "the tool by_position has the parameter city: 'str'; models pass arguments by name"),
         (
             unknown_name,
             "an annotation of the tool unknown_name cannot be resolved: name 'Nowhere' is not defined",
@@ -880,11 +877,49 @@ def problems(interface: Any, tools: Any, capabilities: Capabilities = TOOLS) -> 
 def test_create_reports_all_problems_of_tools() -> None:
     assert problems(Asks, [later, booked], Capabilities()) == [
         "Asks.ask: scripted does not support tools; remove them or use another model",
-        "Asks.ask: the tool later is async; only async methods can call it",
         "Asks.ask: the tool booked needs user, tenant, and the method has no such parameter",
     ]
     assert problems(Asks, [Shop]) == ["Asks.ask: Shop is a class; pass an object of it, or its methods"]
     assert create(Waits, ScriptedChatModel([], capabilities=TOOLS), tools=[later]) is not None
+
+
+def test_positional_only_parameters_are_passed_by_position() -> None:
+    seen = []
+
+    def note(city: str, days: int = 2, /, *, unit: str = "C") -> str:
+        seen.append((city, days, unit))
+        return city
+
+    async def anote(city: str, days: int = 2, /, unit: str = "C") -> str:
+        return note(city, days, unit=unit)
+
+    for function in (note, anote):
+        arguments = ('{"city": "Rome"}', '{"city": "Oslo", "days": 5, "unit": "F"}')
+        calls = [tool_calls_reply((function.__name__, text)) for text in arguments]
+        create(Asks, ScriptedChatModel([*calls, "x"], capabilities=TOOLS), tools=[function]).ask("x")
+    assert seen == [("Rome", 2, "C"), ("Oslo", 5, "F")] * 2
+
+
+def test_the_functions_of_a_tool_may_have_positional_only_parameters_too() -> None:
+    undone = []
+
+    def undo(city: str, result: str, /) -> None:
+        undone.append((city, result))
+
+    @tool(compensate=undo, needs_approval=lambda city, /: False)
+    def note(city: str) -> str:
+        return "noted"
+
+    class Says(Protocol):
+        @user_message("{{text}}")
+        def ask(self, text: str) -> str: ...
+
+    model = ScriptedChatModel(
+        [tool_calls_reply(("note", '{"city": "Rome"}')), BadRequestError("no")], capabilities=TOOLS
+    )
+    with pytest.raises(BadRequestError):
+        create(Says, model, tools=[note], system_message=lambda text, /: text).ask("x")
+    assert undone == [("Rome", "noted")]
 
 
 class AsyncTools:

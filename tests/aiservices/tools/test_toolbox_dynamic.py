@@ -178,7 +178,6 @@ def test_a_call_may_bring_a_provider() -> None:
             "Clerk.ask: two tools are called search; rename one of them with tool(name=…) or "
             "McpTools(prefix=…)",
         ),
-        ([aadd], "Clerk.ask: the tool aadd is async; only async methods can call it"),
         (
             [{"name": "x"}],
             "Clerk.ask: a dict describes a tool, but cannot run it; pass Tool.from_schema(DICT, ",

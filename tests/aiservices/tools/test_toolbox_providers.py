@@ -135,7 +135,6 @@ def needs_user(user: Annotated[str, ToolContext]) -> None: ...
             "McpTools(prefix=…)",
         ),
         (no_type, "TextService.ask: the parameter city of the tool no_type has no type annotation"),
-        (aadd, "TextService.ask: the tool aadd is async; only async methods can call it"),
         (needs_user, "TextService.ask: the tool needs_user needs user, and the method has no such parameter"),
     ],
 )
