@@ -25,6 +25,7 @@ from pydantic_core import to_jsonable_python
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
 from output_parsers.result.reading import Leniency
+from output_parsers.types.cited import Cited
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
 
@@ -542,6 +543,8 @@ def _plain(value: object) -> object:
         return [value.url, value.media_type, value.base64]
     if isinstance(value, Document):
         return [value.name, value.text]
+    if isinstance(value, Cited):
+        return value.to_dict()
     if isinstance(value, PurePath):
         return str(value)
     if type(value).__name__ == "UnsetType":  # of msgspec

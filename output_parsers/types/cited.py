@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from pydantic_core import core_schema
 
@@ -156,10 +156,28 @@ class Cited(Generic[T_co]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
-        return core_schema.is_instance_schema(
-            cls,
+        """Return how pydantic reads a Cited: from an object with a value, a quote and perhaps its place."""
+        field, anything = core_schema.typed_dict_field, core_schema.any_schema()
+        value = handler.generate_schema(args[0]) if (args := get_args(source)) else anything
+        fields = {name: field(anything, required=False) for name in _DETAILS}
+        fields |= {"value": field(value), "quote": field(core_schema.str_schema())}
+        from_object = core_schema.no_info_after_validator_function(
+            _from_object, core_schema.typed_dict_schema(fields, extra_behavior="forbid")
+        )
+        return core_schema.json_or_python_schema(
+            from_object,
+            core_schema.union_schema([core_schema.is_instance_schema(cls), from_object]),
             serialization=core_schema.plain_serializer_function_ser_schema(Cited.to_dict, when_used="json"),
         )
+
+
+def _from_object(data: dict[str, Any]) -> Cited[Any]:
+    """Create a Cited from the dict that ``to_dict`` returns; what is missing has its default."""
+    details = {name: one for name, one in data.items() if name not in ("value", "quote")}
+    details["places"] = [(one["document"], one["start"], one["end"]) for one in details.get("places", ())]
+    details["boxes"] = [tuple(map(float, box)) for box in details.get("boxes", ())]
+    details["score"] = float(details.get("score", 1))
+    return Cited(data["value"], data["quote"], **details)
 
 
 def _restore(cls: type[Cited[Any]], value: object, quote: str, details: dict[str, Any]) -> Cited[Any]:
@@ -193,7 +211,7 @@ class CitedNode(ObjectNode):
         return {
             "type": "object",
             "properties": properties,
-            "required": list(properties),
+            "required": ["quote", "value"],
             "additionalProperties": False,
         }
 
@@ -201,11 +219,8 @@ class CitedNode(ObjectNode):
         if not WITH_DETAILS.get():
             return cast(Cited[Any], super().read(data, cursor))
         try:
-            details = {name: data[name] for name in _DETAILS}
-            details["places"] = [(one["document"], one["start"], one["end"]) for one in data["places"]]
-            details["boxes"] = [tuple(map(float, box)) for box in data["boxes"]]
             value = self.nodes["value"].read(data["value"], cursor.child("value"))
-            return Cited(value, data["quote"], **(details | {"score": float(data["score"])}))
+            return _from_object({**data, "value": value})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise cursor.failure("expected a value with its quote", data) from error
 

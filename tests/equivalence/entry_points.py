@@ -491,8 +491,9 @@ def _of_problem(problem: Any) -> Outcome:
 def _of_json(case: Case, text: str) -> Outcome:
     """Return the outcome of a value that arrived as JSON."""
     codec = codec_for(case.form, DEFAULT_REGISTRY)
-    # The probabilities of a decision are fields of an object. Validators must not run again.
-    if get_origin(case.form) is Decision or runs_validators(codec.parser.node):
+    # The probabilities of a decision are fields of an object, as the place of a quote is. Validators must not
+    # run again.
+    if get_origin(case.form) is Decision or codec.parser.has_citations or runs_validators(codec.parser.node):
         return of_value(codec.restore(text))
     return of_value(read(case.form, json.loads(text) if _is_text_form(case) else text).value)
 
@@ -542,7 +543,8 @@ def _of_mcp(case: Case, result: Any) -> Outcome:
     if result.is_error:
         kinds = [kind for kind in KINDS if kind.title in text]
         return Outcome(error=_CLASSES.get(kinds[0].name, kinds[0].name) if kinds else text, message=text)
-    is_text = isinstance((result.structured_content or {}).get("value"), str)
+    structured_content = result.structured_content or {}
+    is_text = isinstance(structured_content.get("value"), str) and len(structured_content) == 1
     return _of_json(case, json.dumps(result.structured_content["value"]) if is_text else text)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from aiservices import AiServiceError, OutputParsingError, Result, Usage
+from aiservices import AiServiceError, Cited, OutputParsingError, Result, Usage
 from output_parsers.result.reading import Coercion
 
 # The lenient steps of a strategy: where the value was, not how it was read.
@@ -81,6 +81,8 @@ def typed(value: Any) -> Any:
         return kind, sorted((typed(item) for item in value), key=repr)
     if isinstance(value, datetime):  # pydantic has time zones of its own
         return kind, value.isoformat()
+    if isinstance(value, Cited):  # its place depends on the entry point
+        return kind, [("value", typed(value.value)), ("quote", typed(value.quote))]
     names = _fields(value)
     if names:
         return kind, [(name, typed(getattr(value, name))) for name in names]

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, HttpUrl, JsonValue, RootModel
 from typing_extensions import TypeAliasType, TypedDict
 
-from aiservices import Description, Int8, Int64
+from aiservices import Cited, Description, Int8, Int64
 
 __all__ = ["CASES", "ITEMS", "TEXTS", "Case"]
 
@@ -33,6 +33,16 @@ class Case(NamedTuple):
     value: Any
     plain: Any
     schemaless: bool = False
+
+
+@dataclass
+class Proof:
+    word: Cited[str]
+    count: Cited[int] | None
+
+
+class ProofModel(BaseModel):
+    words: dict[str, Cited[str]]
 
 
 class Colour(Enum):
@@ -350,7 +360,12 @@ EXPRESSION_PLAIN = {
 }
 JSON: Any = {"a": [1, 2.5, None, "t"], "b": {"c": True}}
 
+IT = {"quote": "it", "value": "it"}  # the prompt has this word
 CASES = [
+    Case("Cited", Cited[str], Cited("it", "it"), IT),
+    Case("Cited, in a list", list[Cited[str]], [Cited("it", "it")], [IT]),
+    Case("Cited, in a record", Proof, Proof(Cited("it", "it"), None), {"word": IT, "count": None}),
+    Case("Cited, in a model", ProofModel, ProofModel(words={"a": Cited("it", "it")}), {"words": {"a": IT}}),
     Case("bool", bool, True, True),
     Case("bool, false", bool, False, False),
     Case("int", int, -42, -42),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,9 +22,12 @@ from aiservices import (
     options,
     user_message,
 )
+from aiservices.documents import Page
 from aiservices.models.base import Capabilities
 from aiservices.models.scripted import ScriptedChatModel
 from aiservices.retrieval import Content, KeywordRetriever, RetrievalAugmentor
+from aiservices.rows import map_rows
+from aiservices.rows.fields import answer_columns
 from aiservices.structured import structured
 
 DOCUMENT = Document("ACME Corp. pays 1,500 euros. Bob has 7 cars and 8 cats.", "contract.txt")
@@ -56,6 +60,14 @@ class Reader(Protocol):
     @options(check="quote")
     @user_message("Read this.\n\n{{text}}")
     def quote_only(self, text: str) -> Cited[int]: ...
+
+
+class Rows(Protocol):
+    @user_message("Read this.\n\n{{text}}")
+    def cars(self, text: str) -> Cited[int]: ...
+
+
+CARS = {"quote": "7 cars", "value": 7}
 
 
 def model(*replies: object, **settings: Any) -> ScriptedChatModel:
@@ -111,16 +123,15 @@ def test_streams_do_not_show_values_that_are_not_verified() -> None:
 
 
 def test_texts_lists_of_documents_and_passages_are_sources() -> None:
-    cars = {"quote": "7 cars", "value": 7}
-    assert create(Reader, model(cars)).text("He has 7 cars").value.document == "text"
+    assert create(Reader, model(CARS)).text("He has 7 cars").value.document == "text"
     documents = [Document("nothing"), Document("7 cars"), DOCUMENT]
-    cited = create(Reader, model(cars)).several(documents)
+    cited = create(Reader, model(CARS)).several(documents)
     assert [place.document for place in cited.places] == ["documents[1]", "contract.txt"]
     retriever = KeywordRetriever()
     retriever.add([Content("Bob has 7 cars", metadata={"source": "cars.txt"})])
-    service = create(Reader, model(cars), interceptors=[RetrievalAugmentor(retriever)])
+    service = create(Reader, model(CARS), interceptors=[RetrievalAugmentor(retriever)])
     assert service.text("How many cars has Bob?").value.document == "cars.txt"
-    assert structured(model(cars), Cited[int]).invoke("He has 7 cars").document == "prompt"
+    assert structured(model(CARS), Cited[int]).invoke("He has 7 cars").document == "prompt"
 
 
 def test_the_check_of_a_method_can_be_chosen() -> None:
@@ -129,3 +140,34 @@ def test_the_check_of_a_method_can_be_chosen() -> None:
     assert create(Reader, model(wrong), check="off").text("none").value.match == ""
     with pytest.raises(ServiceOutputError):
         create(Reader, model(wrong), retry=None).text("7 cars")
+
+
+def test_tables_have_columns_for_the_place() -> None:
+    rows = map_rows(create(Rows, model(CARS, CARS)).cars, [{"text": "He has 7 cars"}, {"text": "7 cars"}])
+    assert [(row.value.start, row.value.document) for row in rows] == [(7, "text"), (0, "text")]
+    columns = answer_columns(Cited[int])
+    assert [column.name for column in columns.columns] == [
+        "value",
+        "quote",
+        "document",
+        "page",
+        "start",
+        "end",
+    ]
+    assert answer_columns(Contract).columns[1].shape.arrow(frozenset()).names == [
+        "value",
+        "quote",
+        "document",
+        "page",
+        "start",
+        "end",
+    ]
+
+
+def test_pages_and_boxes_come_from_the_document() -> None:
+    edges = struct.pack("<4f", 10, 20, 15, 30) * 6
+    pages = [Page(0, 6, 600, 800), Page(7, 13, 600, 800, edges)]
+    document = Document("1 page\n7 cars", pages=pages)
+    cited = create(Reader, model([CARS])).items(document)
+    (one,) = cited
+    assert (one.page, one.document, [box.page for box in one.boxes]) == (2, "document", [2])
