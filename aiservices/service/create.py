@@ -55,10 +55,11 @@ def create(
 
     Args:
         interface: A Protocol, an ABC or a class whose methods have no body.
-        model: A ChatModel, or a string: ``"openai:NAME"``, ``"azure:DEPLOYMENT"``, ``"ollama:NAME"``,
-            ``"local"``, ``"local:NAME"``, ``"local:PATH.gguf"``, ``"fake"`` for made-up answers, or a name
-            that an installed package adds. The default is the environment variable ``AISERVICES_MODEL``, else
-            the embedded model if it is installed.
+        model: A ChatModel, or a string such as ``"openai:NAME"``, ``"openai-responses:NAME"``,
+            ``"azure:DEPLOYMENT"``, ``"anthropic:NAME"``, ``"google:NAME"``, ``"bedrock:NAME"``,
+            ``"ollama:NAME"``, ``"local"``, ``"local:PATH.gguf"``, or ``"fake"`` for made-up answers.
+            ``aiservices providers`` lists all, with those that installed packages add. The default is the
+            environment variable ``AISERVICES_MODEL``, else the embedded model if it is installed.
         **settings: See ``ServiceSettings``.
 
     Raises:

@@ -21,14 +21,18 @@ from aiservices.cli.main import application
 
 FOREIGN = (
     "LangChain4j",
+    "OpenAI SDK",
     "instructor",
-    "LangChain",
-    "magentic",
     "pydantic-ai",
+    "LangChain",
     "LlamaIndex",
-    "AgentScope",
+    "DSPy",
     "BAML",
+    "langextract",
+    "magentic",
+    "AgentScope",
 )
+MOVE = sorted(page for page in REPLIES if page.startswith(("move/", "coming-from")))
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 
@@ -55,9 +59,9 @@ def test_each_page_with_programs_is_run_by_a_test() -> None:
 
 
 def test_programs_of_other_libraries_have_titles_and_are_valid_python() -> None:
-    titles = {block.title for block in blocks_of("coming-from.md")}
-    assert titles == {*FOREIGN, "aiservices", ""}
-    for block in blocks_of("coming-from.md"):
+    blocks = [block for page in MOVE for block in blocks_of(page)]
+    assert {block.title for block in blocks} == {*FOREIGN, "aiservices", ""}
+    for block in blocks:
         if block.title in FOREIGN and block.language == "python":
             ast.parse(block.text)
 
@@ -115,7 +119,7 @@ def extras() -> set[str]:
 
 
 def test_the_extras_are_those_of_the_package() -> None:
-    table = path_of("index.md").read_text("utf-8").partition("| Extra |")[2]
+    table = path_of("install.md").read_text("utf-8").partition("| Extra |")[2]
     named = re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in table.splitlines()[2:] if row))
     assert set(named) == extras() - {"dev", "bench"}
 

@@ -17,6 +17,10 @@ README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
 )
+GENERATED = {
+    ROOT / "docs" / "move" / "langchain4j-differences.md",
+    ROOT / "docs" / "reference" / "messages.md",
+}  # by docs/generated.py, when the site is built
 
 
 def test_the_readme_is_short_and_shows_the_output_of_its_programs() -> None:
@@ -55,7 +59,8 @@ def test_links_lead_to_existing_files() -> None:
     for document in DOCUMENTS:
         path = ROOT / document
         links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8"))
-        broken += [f"{document}: {link}" for link in links if not (path.parent / link).exists()]
+        paths = [(link, (path.parent / link).resolve()) for link in links]
+        broken += [f"{document}: {link}" for link, at in paths if at not in GENERATED and not at.exists()]
     assert broken == []
 
 
