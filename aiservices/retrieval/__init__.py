@@ -26,6 +26,7 @@ from .augmentor import (
     unchanged,
 )
 from .content import Content, DocumentLike, Query, Retriever, contents_of, split
+from .pgvector import PgVectorStore
 from .retrievers import (
     ChromaStore,
     EmbeddingModel,
@@ -53,6 +54,7 @@ __all__ = [
     "Injector",
     "KeywordRetriever",
     "OpenAiEmbeddingModel",
+    "PgVectorStore",
     "Query",
     "QueryRouter",
     "QueryTransformer",

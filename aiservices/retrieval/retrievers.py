@@ -173,7 +173,7 @@ def _is_removed(content: Content, ids: Collection[str], metadata: Mapping[str, o
     return content.key in ids or (metadata is not None and matches_filter(content, metadata))
 
 
-def _check_removal(ids: Sequence[str], metadata: Mapping[str, object] | None, owner: str) -> None:
+def check_removal(ids: Sequence[str], metadata: Mapping[str, object] | None, owner: str) -> None:
     """Raise DefinitionError for empty metadata, which would remove everything, and for one id as a text."""
     if isinstance(ids, str):
         raise DefinitionError([DefinitionProblem(owner, f"the ids are one text; pass [{ids!r}]")])
@@ -183,26 +183,35 @@ def _check_removal(ids: Sequence[str], metadata: Mapping[str, object] | None, ow
 
 
 def _replaced_keys(stored: Mapping[str, Content], added: Iterable[Content]) -> set[str]:
-    """Return the keys of the stored contents that added contents replace.
+    """Return the keys of the stored contents that added contents replace."""
+    added = list(added)
+    new = {content.key for content in added}
+    sources = {repr(source) for source in replaced_sources(stored, added)}
+    return {
+        key
+        for key, one in stored.items()
+        if key in new or (sources and "source" in one.metadata and repr(one.metadata["source"]) in sources)
+    }
 
-    A part of a document that is added again replaces all parts of the document. Raises ValueError if two
-    contents have the same id, but other texts of other documents.
+
+def replaced_sources(stored: Mapping[str, Content], added: Iterable[Content]) -> list[object]:
+    """Return the documents (the metadata ``source``) of which added contents replace all stored parts.
+
+    A part of a document that is added again replaces all parts of the document. ``stored`` needs only the
+    contents with the keys of the added ones. Raises ValueError if two contents have the same id, but other
+    texts of other documents.
     """
     new: dict[str, Content] = {}
-    sources = set()
+    sources: dict[str, object] = {}
     for content in added:
         old = new.get(content.key) or stored.get(content.key)
         if old is not None:
             check_same(old, content)
         new[content.key] = content
-        if content.key in stored:
-            sources.add(_source_of(stored[content.key]))
-    sources.discard("")
-    return {key for key, one in stored.items() if key in new or (sources and _source_of(one) in sources)}
-
-
-def _source_of(content: Content) -> str:
-    return repr(content.metadata["source"]) if "source" in content.metadata else ""
+        metadata = stored[content.key].metadata if content.key in stored else {}
+        if "source" in metadata:
+            sources[repr(metadata["source"])] = metadata["source"]
+    return list(sources.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +262,7 @@ class EmbeddingStore:
 
         Unknown ids are ignored. Raises DefinitionError for empty metadata.
         """
-        _check_removal(ids, metadata, "EmbeddingStore.remove")
+        check_removal(ids, metadata, "EmbeddingStore.remove")
         removed = set(ids)
         with self._lock:
             if self._vectors is not None:
@@ -382,8 +391,13 @@ class ChromaStore:
         last = {content.key: index for index, content in enumerate(contents)}
         if not last:
             return
-        stored = self._collection.get(ids=list(last), include=["metadatas"])
+        stored = self._collection.get(ids=list(last), include=["documents", "metadatas"])
         old_metadata = dict(zip(stored["ids"], stored["metadatas"], strict=True))
+        old = [
+            Content(text, "" if key == text else key, dict(old_metadata[key] or {}))
+            for key, text in zip(stored["ids"], stored["documents"], strict=True)
+        ]
+        sources = replaced_sources({content.key: content for content in old}, contents)
         self._collection.upsert(
             ids=list(last),
             embeddings=[vectors[index] for index in last.values()],
@@ -393,13 +407,17 @@ class ChromaStore:
                 for key, index in last.items()
             ],
         )
+        for source in sources:
+            parts = self._collection.get(where={"source": {"$eq": source}}, include=[])["ids"]
+            if removed := [key for key in parts if key not in last]:
+                self._collection.delete(ids=removed)
 
     def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
         """Remove stored passages by their ids or by their metadata, such as ``{"source": "guide"}``.
 
         Unknown ids are ignored. Raises DefinitionError for empty metadata.
         """
-        _check_removal(ids, metadata, "ChromaStore.remove")
+        check_removal(ids, metadata, "ChromaStore.remove")
         if ids:
             self._collection.delete(ids=list(ids))
         if metadata is not None:
@@ -653,7 +671,7 @@ class KeywordRetriever:
 
         Unknown ids are ignored. Raises DefinitionError for empty metadata.
         """
-        _check_removal(ids, metadata, "KeywordRetriever.remove")
+        check_removal(ids, metadata, "KeywordRetriever.remove")
         removed = set(ids)
         with self._lock:
             old = self._documents

