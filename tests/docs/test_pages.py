@@ -129,6 +129,7 @@ def test_the_error_page_lists_all_errors() -> None:
         "documents.files",
         "guardrails",
         "integrations.mcp",
+        "journal.store",
         "memory",
         "models.local.weights",
         "moderation",
