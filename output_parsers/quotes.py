@@ -6,7 +6,6 @@ similar passage. Numbers must always be the same, and a match never begins or en
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from array import array
 from bisect import bisect_right
@@ -36,6 +35,7 @@ _TOKEN = lazy_regex(
 )
 # The parts of a word that are normalized together: a hyphen between letters, or a letter with its accents.
 _UNIT = lazy_regex(rf"(?P<hyphen>(?<=[^\W\d_])[{_HYPHENS}]\s*(?=[^\W\d_]))|\w[\u0300-\u036f]+|(?s:.)")
+_LETTERS = lazy_regex(r"[^\W\d_]+")
 _TYPOGRAPHY = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d", "-")
     | dict.fromkeys("“”„‟«»″＂", '"')
@@ -136,7 +136,8 @@ class QuoteIndex:
     def find_aligned(self, quote: str) -> QuoteMatch | None:
         """Return the passage that is most similar to a quote, if it is similar enough and has its numbers."""
         words = [word for word in map(_core, _pieces(quote.strip(_WRAPPING))) if word]
-        if not words:
+        # A quote of signs, such as a table, has too few words to be told from another one.
+        if 2 * sum(map(len, words)) < sum(map(len, quote.split())):
             return None
         found: list[tuple[float, Span]] = []
         enough = 0.0
@@ -203,12 +204,16 @@ def _piece(token: str) -> str:
     """Return the normalized form of a word, after a space unless its script has none."""
     if token.isascii() and token.isalnum():
         return f" {token.lower()}"
-    word = "".join(_fold_unit(unit) for unit in _UNIT.finditer(token))
+    word = "".join(piece for piece, _, _ in _units(token))
     return word if not word or _SPACELESS_CHARACTER.match(token) else f" {word}"
 
 
-def _fold_unit(unit: re.Match[str]) -> str:
-    return "" if unit["hyphen"] else _fold(unit[0])
+def _units(token: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the normalized characters of a word, each with its start and end in the word."""
+    # "two-year" must not become another word, in which nobody sees a number
+    hyphen = "-" if not NUMBER_WORDS.isdisjoint(_LETTERS.findall(token.casefold())) else ""
+    for unit in _UNIT.finditer(token):
+        yield hyphen if unit["hyphen"] else _fold(unit[0]), unit.start(), unit.end()
 
 
 @lru_cache(maxsize=10_000)
@@ -260,10 +265,10 @@ class _Normalized:
         start, end = self._starts[index], self._ends[index]
         offset = position - self._piece_starts[index] - self.pieces[index].startswith(" ")
         word = self._original[start:end]
-        for unit in _UNIT.finditer(word):
-            offset -= len(_fold_unit(unit))
+        for piece, first, last in _units(word):
+            offset -= len(piece)
             if offset < 0:
-                return start + unit.start(), start + unit.end()
+                return start + first, start + last
         return end, end
 
     def tokens(self, words: _Words, first: int, last: int) -> Span:
@@ -341,8 +346,9 @@ def _core(piece: str) -> str:
     return ""
 
 
+@lru_cache(maxsize=50_000)
 def _is_number(word: str) -> bool:
-    return word in _NUMBER_WORDS or _has_digit(word)
+    return _has_digit(word) or not _NUMBER_WORDS.isdisjoint(_LETTERS.findall(word))
 
 
 @lru_cache(maxsize=50_000)
@@ -428,17 +434,17 @@ def _similarity(one: str, other: str) -> float:
     A number is like no other number.
     """
     longer, shorter = max(len(one), len(other)), min(len(one), len(other))
-    least = 0.6 if longer > 5 else 0.5
+    least = 0.5 if longer <= 5 else 0.6 if longer <= 8 else 0.75
     if shorter < least * longer or longer < 2 or _has_digit(one) or _has_digit(other):
         return 0.0
     if longer == 2 and (one in _NEGATIONS or other in _NEGATIONS):
         return 0.0
-    if one in _NUMBER_WORDS and other in _NUMBER_WORDS:
+    if _is_number(one) and _is_number(other):
         return 0.0
     if max(one, other, key=len).removesuffix(min(one, other, key=len)) in _REVERSING:
         return 0.0
     # letters that only one of them has need a change each
-    letters, others = _letters(one), _letters(other)
+    letters, others = _letter_set(one), _letter_set(other)
     if max((letters & ~others).bit_count(), (others & ~letters).bit_count()) > (1 - least) * longer:
         return 0.0
     share = 1 - _distance(one, other) / longer
@@ -446,7 +452,7 @@ def _similarity(one: str, other: str) -> float:
 
 
 @lru_cache(maxsize=50_000)
-def _letters(word: str) -> int:
+def _letter_set(word: str) -> int:
     """Return the letters of a word as a set of bits."""
     bits = 0
     for letter in word:
