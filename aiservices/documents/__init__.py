@@ -1,4 +1,4 @@
-"""Documents as arguments of methods: texts with names, pages and the places of their characters."""
+"""Documents as arguments of methods: their pages, files, and reading long ones in parts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,35 @@ from ..lazy_names import lazy_names
 if TYPE_CHECKING:
     from .document import Document
     from .files import DocumentError
+    from .merging import By, Conflict, MergeConflictError, by, first, latest, one_of, vote
     from .pages import Box, Page
+    from .splitting import Split
 
-__all__ = ["Box", "Document", "DocumentError", "Page"]
+__all__ = [
+    "Box",
+    "By",
+    "Conflict",
+    "Document",
+    "DocumentError",
+    "MergeConflictError",
+    "Page",
+    "Split",
+    "by",
+    "first",
+    "latest",
+    "one_of",
+    "vote",
+]
 
+# Imported on first use, because templates use documents and are a low layer.
 __getattr__ = lazy_names(
-    __name__, {".document": "Document", ".files": "DocumentError", ".pages": "Box Page"}, {}
+    __name__,
+    {
+        ".document": "Document",
+        ".files": "DocumentError",
+        ".merging": "By Conflict MergeConflictError by first latest one_of vote",
+        ".pages": "Box Page",
+        ".splitting": "Split",
+    },
+    {},
 )

@@ -48,13 +48,15 @@ class Result(Generic[T_co]):
             price is not known.
         probabilities: For each bool, Enum, Literal and Decision in the value, by JSON path, the probability
             of each possible answer. Empty unless they were requested; ``reasons`` says if the model has none.
-        inner_calls: The calls of service methods that tools made, each with the calls inside it.
+        inner_calls: The calls of service methods that tools made, each with the calls inside it, and the
+            requests about the parts of a document that was split.
         earlier_messages: The messages of the first request before the user message: the history that the
             caller passed or a memory added. The system message of the method, which each call adds, and
             few-shot examples are not among them.
         new_messages: The messages of this call: the user message as it was sent, without format instructions,
             tool calls, their results, and the answer. Rejected answers are not among them. Empty if the
             answer is, and in results from another process or a Synthesizer.
+        conflicts: The fields for which parts of a document have different values; see ``Split``.
     """
 
     value: T_co
@@ -71,6 +73,7 @@ class Result(Generic[T_co]):
     inner_calls: tuple[InnerCall, ...] = ()
     earlier_messages: tuple[Message, ...] = ()
     new_messages: tuple[Message, ...] = ()
+    conflicts: tuple[Any, ...] = ()
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -230,6 +233,7 @@ class Answer:
         probabilities: The probabilities of the possible answers, by JSON path.
         source_of_probabilities: Where they come from, such as "logprobs"; "" if there are none.
         decisions: The decisions in the value that have probabilities.
+        conflicts: The fields for which parts of a document have different values.
     """
 
     value: Any
@@ -244,6 +248,7 @@ class Answer:
     probabilities: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
     source_of_probabilities: str = ""
     decisions: tuple[Decision[Any], ...] = ()
+    conflicts: tuple[Any, ...] = ()
 
     def messages_before_tools(self) -> Iterator[AiMessage]:
         """Return the messages in which the model called tools before it answered, in their order."""
@@ -278,6 +283,7 @@ class Answer:
             inner_calls,
             tuple(conversation if question is None else conversation[:-1]),
             exchange_of(question, self) if conversation else (),
+            conflicts=self.conflicts,
         )
 
 

@@ -32,6 +32,7 @@ class CallSettings(NamedTuple):
         listeners: Functions that receive the events of the calls.
         cache: The response cache, which is around all interceptors.
         votes: The interceptor that takes several samples.
+        reading: The interceptor that reads a document in parts.
     """
 
     interceptors: tuple[Interceptor, ...]
@@ -40,6 +41,7 @@ class CallSettings(NamedTuple):
     listeners: tuple[Listener, ...] = ()
     cache: Interceptor | None = None
     votes: Interceptor | None = None
+    reading: Interceptor | None = None
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> CallSettings:
@@ -69,7 +71,7 @@ class CallSettings(NamedTuple):
     @property
     def path(self) -> CallPath:
         """The pipeline of the calls, in which the retry is innermost, and their limits."""
-        interceptors = (self.cache, *self.interceptors, self.votes, self.retry)
+        interceptors = (self.cache, *self.interceptors, self.reading, self.votes, self.retry)
         present = [one for one in interceptors if one is not None]
         return CallPath(Pipeline(present, self.listeners), self.budget)
 
@@ -116,8 +118,8 @@ def call_groups(
     groups = []
     for method, plan in plans.items():
         declared = declaration_of(getattr(cls, method)).call_settings
-        if declared:
-            path = of_service.with_declaration(declared).path
+        if declared or plan.reading is not None:
+            path = of_service.with_declaration(declared)._replace(reading=plan.reading).path
             groups.append(CallGroup(plan.call.qualname, {method: plan}, path, declared))
         else:
             shared[method] = plan

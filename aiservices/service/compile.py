@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
 
 from output_parsers.types.target import type_arguments_by_class, type_name
 
+from ..documents.document import Document
 from ..engine.budget import Budget
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..interface.decorators import (
@@ -40,6 +41,7 @@ from .signatures import MethodSignature, ReturnType, read_signature
 
 if TYPE_CHECKING:
     from ..decisions.adjustments import Question
+    from ..engine.interceptor import Interceptor
 
 
 class MethodPlan(NamedTuple):
@@ -49,11 +51,13 @@ class MethodPlan(NamedTuple):
         call: The plan for the engine.
         prompt: How arguments become messages.
         returns: How the value is returned to the caller.
+        reading: The interceptor that reads a document in parts; None for most methods.
     """
 
     call: CallPlan
     prompt: PromptPlan
     returns: ReturnType
+    reading: Interceptor | None = None
 
     @property
     def question(self) -> Question:
@@ -231,6 +235,7 @@ def plan_method(
     task = "" if prompt is None else prompt.task
     definition = CallDefinition(qualname, signature, model, settings, strategy, task=task)
     call, parser = plan_call(definition, problems)
+    reading = None if settings.split is None else _plan_reading(definition, declared, problems)
     if prompt is not None and declared.examples and not problems:
         prompt = prompt._replace(examples=plan_examples(declared.examples, prompt, parser, problems))
     if problems or prompt is None or signature.returns is None or call is None:
@@ -242,7 +247,39 @@ def plan_method(
         fixed_system=prompt.fixed_system,
         has_system=prompt.system is not None,
     )
-    return MethodPlan(call, prompt, signature.returns)
+    return MethodPlan(call, prompt, signature.returns, reading)
+
+
+def _plan_reading(
+    definition: CallDefinition, declared: Declaration, problems: list[DefinitionProblem]
+) -> Interceptor | None:
+    """Plan how a method reads its document in parts, or add problems."""
+    from ..documents.merging import part_type, rule_problems  # few methods read long documents
+    from ..documents.reading import SplitReading
+
+    signature, settings = definition.signature, definition.settings
+    parameters, returns = signature.parameters or (), signature.returns
+    if returns is None or settings.split is None:
+        return None
+    names = [parameter.name for parameter in parameters if Document in parameter.parts]
+    messages = []
+    if len(names) != 1:
+        found = f"it has {len(names)}"
+        messages.append(f"split needs one parameter of the type Document, or a list of them; {found}")
+    if returns.is_stream:
+        messages.append("split does not work for streams, because the answer is known at the end")
+    if declared.examples or definition.offers_tools:
+        messages.append(
+            "split does not work with examples and tools; remove them, as with @options(tools=[])"
+        )
+    messages += rule_problems(returns.output_type, settings.merge)
+    problems += [definition.problem(message) for message in messages]
+    if messages:
+        return None
+    part_returns = returns._replace(output_type=part_type(returns.output_type))
+    part = replace(definition, signature=signature._replace(returns=part_returns))
+    part_call, _ = plan_call(part, problems)
+    return None if part_call is None else SplitReading(settings.split, settings.merge, names[0], part_call)
 
 
 def _plan_prompt(

@@ -45,6 +45,7 @@ from .signatures import MethodSignature, ReturnShape, ReturnType
 if TYPE_CHECKING:
     from output_parsers.types.evidence import Check
 
+    from ..documents.splitting import Split
     from ..models.limits import Limits
 
 
@@ -69,6 +70,8 @@ class Settings(NamedTuple):
     tool_interceptors: tuple[Any, ...] = ()
     votes: int = 0
     check: Check = "value"
+    split: Split | None = None
+    merge: Mapping[str, Any] = {}
     limits: Limits | None = None
     media: MediaPolicy | None = None
     has_thresholds: bool = False
@@ -102,7 +105,8 @@ class Settings(NamedTuple):
             "tools": declared.tools,
         }
         if not wrong_types:
-            changes |= {name: call_settings.get(name) for name in ("tool_limits", "tool_errors", "check")}
+            names = ("tool_limits", "tool_errors", "check", "split", "merge")
+            changes |= {name: call_settings.get(name) for name in names}
             # those of a method are inside of those of its service
             added = call_settings.get("tool_interceptors", ())
             changes["tool_interceptors"] = (*self.tool_interceptors, *added)

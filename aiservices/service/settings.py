@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from output_parsers.types.evidence import Check
 
     from ..decisions.calibration import Calibration
+    from ..documents.merging import By, Rule
+    from ..documents.splitting import Split
     from ..engine.budget import Budget
     from ..engine.interceptor import Interceptor
     from ..engine.pipeline import Listener
@@ -273,6 +275,10 @@ def _rare_class(setting: str) -> type | None:
         from ..engine.response_cache import ResponseCache
 
         return ResponseCache
+    if setting == "split":
+        from ..documents.splitting import Split
+
+        return Split
     return None
 
 
@@ -325,6 +331,8 @@ def options(
     tool_errors: ToolErrors | None = None,
     tool_interceptors: Sequence[ToolInterceptor | ToolCheck] | None = None,
     check: Check | None = None,
+    split: Split | None = None,
+    merge: Mapping[str, Rule | By] | Rule | By | None = None,
     temperature: float | None = None,
     top_p: float | None = None,
     max_tokens: int | None = None,
@@ -365,6 +373,9 @@ def options(
         tool_errors: Functions that choose the text for the model when a tool call fails.
         tool_interceptors: Run around each tool call of the model, inside of those of the service.
         check: What is verified of Cited values: "value" for the quote and the value in it, "quote", or "off".
+        split: How a document that is too long for one request is read in parts.
+        merge: How the answers about parts are merged: a rule for each field, or one rule for a list or a
+            value. See ``aiservices.documents``.
         temperature: The randomness of the answer, from 0 to 2.
         top_p: The probability mass from which tokens are sampled, from 0 to 1.
         max_tokens: The largest number of tokens that the model may generate.
@@ -410,6 +421,8 @@ def options(
         "tool_errors": tool_errors,
         "tool_interceptors": tool_interceptors,
         "check": check,
+        "split": split,
+        "merge": merge if merge is None or isinstance(merge, Mapping) else {"": merge},
     }
     call_settings: dict[str, object] = {name: one for name, one in settings.items() if one is not None}
     if retry is not ...:

@@ -1,0 +1,447 @@
+"""Merge the answers about the parts of a document into one value, by its type and by declared rules."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from keyword import iskeyword
+from numbers import Number
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias, TypeVar, Union
+
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from output_parsers.result.errors import Problem
+from output_parsers.types.records import FieldSpec, RecordSpec, record_spec
+from output_parsers.types.target import Description, Target, type_name
+
+from ..interface.templates import record_fields
+from ..models.errors import AiServiceError
+from .splitting import DocumentPart
+
+T = TypeVar("T")
+# Chooses one of several values that parts have for the same field.
+Rule: TypeAlias = Callable[[Sequence[Any]], Any]
+
+
+class Conflict(NamedTuple):
+    """Different values of parts of a document for the same field.
+
+    Attributes:
+        path: The field, such as "amount" or "duties.due" for a field of the items of a list; "" for the
+            whole answer.
+        values: The values, in the order of the document. Those that are Cited have their quotes.
+        chosen: The value that the rule of the field has chosen; None if there was none.
+    """
+
+    path: str
+    values: tuple[Any, ...]
+    chosen: Any = None
+
+
+class MergeConflictError(AiServiceError, ValueError):
+    """Raised when the parts of a document have different values for a field that must have one.
+
+    Attributes:
+        conflicts: What is different.
+    """
+
+    def __init__(self, qualname: str, conflicts: Sequence[Conflict]) -> None:
+        self.conflicts = tuple(conflicts)
+        fields = "; ".join(f"{one.path or 'the answer'}: {_listed(one.values)}" for one in conflicts)
+        super().__init__(
+            f"{qualname}: the parts of the document differ in {fields}. Choose with merge=, as in "
+            'merge={"FIELD": first}'
+        )
+        self._arguments = (qualname, self.conflicts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._arguments, self.__dict__
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return " or ".join(repr(value) for value in values)
+
+
+# --- Rules ---
+
+
+def one_of(values: Sequence[T]) -> T:
+    """Rule for a field that must have one value: parts that differ are a MergeConflictError. The default."""
+    return values[0]
+
+
+def first(values: Sequence[T]) -> T:
+    """Rule that chooses the value of the first part that has one."""
+    return values[0]
+
+
+def latest(values: Sequence[T]) -> T:
+    """Rule that chooses the value of the last part that has one."""
+    return values[-1]
+
+
+def vote(values: Sequence[T]) -> T:
+    """Rule that chooses the value of most parts. Two with the same number are a MergeConflictError."""
+    ranked = Counter(map(_key, values)).most_common(2)
+    if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
+        raise _UndecidedError
+    return next(value for value in values if _key(value) == ranked[0][0])
+
+
+class _UndecidedError(Exception):
+    """Raised by a rule that cannot choose."""
+
+
+class By(NamedTuple):
+    """The rule that ``by`` returns.
+
+    Attributes:
+        fields: The fields that say which items of a list are the same.
+    """
+
+    fields: tuple[str, ...]
+
+    def key(self, item: Any) -> tuple[Any, ...]:
+        """Return what two items have in common that are the same."""
+        fields = _fields(_bare(item)) or {}
+        return tuple(_key(fields.get(name)) for name in self.fields)
+
+
+def by(*fields: str) -> By:
+    """Rule for a list of records: items that are equal in these fields are merged by field."""
+    return By(fields)
+
+
+Rules: TypeAlias = Mapping[str, "Rule | By"]
+
+
+# --- Types ---
+
+
+class Shape(NamedTuple):
+    """What the merge needs to know of a type.
+
+    Attributes:
+        kind: A record is merged by field, a list by item, a map by key, and any other type as one value.
+        tp: The type, without None.
+        spec: The fields of a record.
+        is_optional: True if the value may be None.
+    """
+
+    kind: Literal["record", "list", "map", "value"]
+    tp: Any
+    spec: RecordSpec | None = None
+    is_optional: bool = False
+
+
+_LISTS = (list, tuple, set, frozenset, Sequence)
+
+
+def shape_of(tp: Any, enclosing: tuple[type, ...] = ()) -> Shape:
+    """Return how values of a type are merged. A record inside of itself is merged as one value."""
+    target = Target.of(tp)
+    if target.origin is Union:
+        members = [one for one in target.args if one not in (None, NoneType)]
+        if len(members) == 1:
+            return shape_of(members[0], enclosing)._replace(is_optional=True)
+        return Shape("value", tp, is_optional=len(members) < len(target.args))
+    if target.origin in _LISTS and (target.origin is not tuple or target.args[1:] == (...,)):
+        return Shape("list", tp)
+    if target.origin in (dict, Mapping):
+        return Shape("map", tp)
+    cls = target.origin or target.type
+    spec = (
+        record_spec(target) if isinstance(cls, type) and cls not in enclosing and not _is_cited(cls) else None
+    )
+    return Shape("value" if spec is None else "record", tp, spec, tp in (None, NoneType, Any))
+
+
+def _is_cited(cls: type) -> bool:
+    return hasattr(cls, "quote") and hasattr(cls, "value_checked")
+
+
+def part_type(tp: Any, enclosing: tuple[type, ...] = ()) -> Any:
+    """Return the type of an answer about a part, in which what the part does not say is missing."""
+    shape = shape_of(tp, enclosing)
+    if shape.spec is None:
+        return tp if shape.kind in ("list", "map") else Union[tp, None]  # noqa: UP007  # known at run time only
+    spec = shape.spec
+    fields = {field.name: _part_field(field, (*enclosing, spec.cls)) for field in spec.fields}
+    name = type_name(spec.cls)
+    if not all(one.isidentifier() and not iskeyword(one) for one in fields):  # keys of a TypedDict
+        optional = {key: NotRequired[one] for key, one in fields.items()}
+        return TypedDict(name, optional)  # type: ignore[operator]  # known at run time only
+    made = dataclasses.make_dataclass(
+        name, [(key, one, dataclasses.field(default=None)) for key, one in fields.items()]
+    )
+    if spec.description:
+        made.__doc__ = spec.description
+    return made
+
+
+def _part_field(field: FieldSpec, enclosing: tuple[type, ...]) -> Any:
+    tp: Any = Union[part_type(field.type, enclosing), None]  # noqa: UP007
+    return tp if field.description is None else Annotated[tp, Description(field.description)]
+
+
+def rule_problems(tp: Any, rules: Rules) -> Iterator[str]:
+    """Yield what is wrong with the rules for a type."""
+    known = dict(_paths(tp, "", ()))
+    for path, rule in rules.items():
+        shape = known.get(path)
+        if shape is None:
+            names = ", ".join(name for name in known if name) or "none"
+            yield f"merge has a rule for {path!r}, which is not a field; they are: {names}"
+        elif isinstance(rule, By):
+            item = shape_of(_unquoted(Target.of(shape.tp).args[0])) if shape.kind == "list" else shape
+            fields = [] if item.spec is None else [field.name for field in item.spec.fields]
+            if shape.kind != "list" or not rule.fields or not set(rule.fields) <= set(fields):
+                yield f"merge={{{path!r}: by(…)}} needs a list of records with the fields that are named"
+        elif not callable(rule):
+            kind = type(rule).__name__
+            yield f"the rule for {path!r} has the type {kind}; pass first, latest, vote or by(…)"
+    if known[""].kind == "value" and Target.of(tp).type is str and "" not in rules:
+        yield "texts about parts cannot be merged; return a record or a list, or pass merge=FUNCTION"
+
+
+def _unquoted(tp: Any) -> Any:
+    """Return T for ``Cited[T]``."""
+    target = Target.of(tp)
+    cls = target.origin or target.type
+    return target.args[0] if isinstance(cls, type) and _is_cited(cls) and target.args else tp
+
+
+def _paths(tp: Any, path: str, enclosing: tuple[type, ...]) -> Iterator[tuple[str, Shape]]:
+    shape = shape_of(tp, enclosing)
+    yield path, shape
+    if shape.kind == "list":
+        item = shape_of(_unquoted(Target.of(shape.tp).args[0]), enclosing)
+        if item.spec is not None:
+            yield from _field_paths(item.spec, path, enclosing)
+    elif shape.spec is not None:
+        yield from _field_paths(shape.spec, path, enclosing)
+
+
+def _field_paths(spec: RecordSpec, path: str, enclosing: tuple[type, ...]) -> Iterator[tuple[str, Shape]]:
+    for field in spec.fields:
+        yield from _paths(field.type, _child(path, field.name), (*enclosing, spec.cls))
+
+
+def _child(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+# --- Values ---
+
+
+def _bare(value: Any) -> Any:
+    return value.value if _is_cited(type(value)) else value
+
+
+def _fields(value: Any) -> Mapping[str, Any] | None:
+    """Return the fields of a record with their values as they are; None for other values."""
+    if isinstance(value, type):
+        return None
+    return dict(value) if isinstance(value, BaseModel) else record_fields(value)
+
+
+def _key(value: Any) -> Any:
+    """Return what is equal for equal values; texts that differ in case or white space are equal."""
+    value = _bare(value)
+    if isinstance(value, str):
+        return " ".join(value.split()).casefold()
+    if isinstance(value, Number) and not isinstance(value, bool):
+        return value
+    fields = _fields(value)
+    if fields is not None:
+        return type(value).__name__, tuple((name, _key(one)) for name, one in fields.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_key, value))
+    if isinstance(value, (set, frozenset)):
+        return frozenset(map(_key, value))
+    return type(value).__name__, repr(value)
+
+
+def _quotes(value: Any) -> Iterator[tuple[str, int, int]]:
+    """Yield the document, the start and the end of each quote in a value."""
+    if _is_cited(type(value)):
+        if value.start is not None:
+            yield value.document, value.start, value.end
+        value = value.value
+    fields = _fields(value)
+    parts = fields.values() if fields is not None else value if isinstance(value, (list, tuple)) else ()
+    for part in parts:
+        yield from _quotes(part)
+
+
+class Found(NamedTuple):
+    """The value of one part of a document.
+
+    Attributes:
+        part: The part.
+        value: The value.
+    """
+
+    part: DocumentPart
+    value: Any
+
+
+_NOTHING: Any = object()
+
+
+class Merger:
+    """Merges values about the parts of a document.
+
+    Args:
+        rules: The rules by the paths of fields.
+
+    Attributes:
+        conflicts: The fields in which parts differ.
+        undecided: Those of them for which no value could be chosen.
+        problems: Fields without a value, and values that do not fit together.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self.conflicts: list[Conflict] = []
+        self.undecided: list[Conflict] = []
+        self.problems: list[Problem] = []
+
+    def merge(self, tp: Any, found: Sequence[Found]) -> Any:
+        """Return the value of a type; it is not complete if there are ``undecided`` or ``problems`` then."""
+        merged = self._merge(shape_of(tp), found, "", ())
+        if merged is _NOTHING:
+            merged = None
+            if not shape_of(tp).is_optional:
+                self.problems.append(Problem("$", "no part of the document has a value"))
+        return merged
+
+    def _merge(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> Any:
+        present = [one for one in found if one.value is not None]
+        rule = self._rules.get(path)
+        if not present:
+            return _NOTHING
+        if rule is not None and not isinstance(rule, By) and shape.kind != "record":
+            return self._choose(present, path)
+        if shape.spec is not None:
+            return self._record(shape.spec, present, path, enclosing)
+        if shape.kind == "list":
+            return self._list(shape, present, path, rule)
+        if shape.kind == "map":
+            return self._map(present, path)
+        return self._choose(present, path)
+
+    def _record(
+        self, spec: RecordSpec, found: Sequence[Found], path: str, enclosing: tuple[type, ...]
+    ) -> Any:
+        values: dict[str, object] = {}
+        count = len(self.problems) + len(self.undecided)
+        for field in spec.fields:
+            shape = shape_of(field.type, (*enclosing, spec.cls))
+            child = _child(path, field.name)
+            ones = [Found(one.part, (_fields(one.value) or {}).get(field.name)) for one in found]
+            merged = self._merge(shape, ones, child, (*enclosing, spec.cls))
+            if merged is _NOTHING and field.required:
+                merged = None
+                if not shape.is_optional:
+                    problem = Problem(f"$.{child}", "no part of the document has a value")
+                    self.problems.append(problem)
+            if merged is not _NOTHING:
+                values[field.keys[0] if spec.by_key else field.name] = merged
+        if len(self.problems) + len(self.undecided) > count:
+            return None
+        try:
+            return spec.make(values)
+        except (ValueError, TypeError, AssertionError) as error:
+            self.problems.append(
+                Problem(f"$.{path}" if path else "$", f"the merged values do not fit: {error}")
+            )
+            return None
+
+    def _choose(self, found: Sequence[Found], path: str) -> Any:
+        values = [one.value for one in found]
+        rule: Any = self._rules.get(path, one_of)
+        distinct = {_key(value): value for value in reversed(values)}
+        if len(distinct) == 1 and rule in (one_of, first, latest, vote):
+            return values[0]
+        try:
+            chosen = None if rule is one_of else rule(values)
+            is_decided = rule is not one_of
+        except _UndecidedError:
+            chosen, is_decided = None, False
+        if len(distinct) > 1:
+            conflict = Conflict(path, tuple(reversed(distinct.values())), chosen)
+            self.conflicts.append(conflict)
+            if not is_decided:
+                self.undecided.append(conflict)
+        return chosen
+
+    def _map(self, found: Sequence[Found], path: str) -> Any:
+        by_key: dict[Any, list[Found]] = {}
+        for one in found:
+            for key, value in one.value.items():
+                by_key.setdefault(key, []).append(Found(one.part, value))
+        return {key: self._choose(ones, _child(path, str(key))) for key, ones in by_key.items()}
+
+    def _list(self, shape: Shape, found: Sequence[Found], path: str, rule: Any) -> Any:
+        items = [Found(one.part, item) for one in found for item in one.value]
+        merged = self._by_key(rule, items, path) if isinstance(rule, By) else _without_repetitions(items)
+        kind = type(found[0].value)
+        return kind(merged)
+
+    def _by_key(self, rule: By, items: Sequence[Found], path: str) -> list[Any]:
+        groups: dict[Any, list[Found]] = {}
+        for item in items:
+            groups.setdefault(rule.key(item.value), []).append(item)
+        return [self._same_item(group, path) for group in groups.values()]
+
+    def _same_item(self, group: Sequence[Found], path: str) -> Any:
+        """Merge records that are the same item of a list."""
+        item = group[0].value
+        if len({_key(one.value) for one in group}) == 1:
+            return item
+        bare = _bare(item)
+        spec = record_spec(Target.of(type(bare)))
+        if spec is None:
+            return self._choose(group, path)
+        found = [Found(one.part, _bare(one.value)) for one in group]
+        merged = self._record(spec, found, path, ())
+        if bare is item:
+            return merged
+        cited = copy.copy(item)
+        object.__setattr__(cited, "value", merged)
+        return cited
+
+
+def _without_repetitions(items: Sequence[Found]) -> list[Any]:
+    """Return the items of all parts without those that were found again in the overlap of two parts."""
+    kept: list[tuple[Found, list[tuple[str, int, int]], set[int]]] = []
+    for item in items:
+        quotes = list(_quotes(item.value))
+        for earlier, places, used in kept:
+            # an item is the same as at most one of each part
+            if item.part.number in used or not _is_repeated(earlier, places, item, quotes):
+                continue
+            used.add(item.part.number)
+            break
+        else:
+            kept.append((item, quotes, {item.part.number}))
+    return [item.value for item, _, _ in kept]
+
+
+def _is_repeated(
+    earlier: Found, places: list[tuple[str, int, int]], item: Found, quotes: list[tuple[str, int, int]]
+) -> bool:
+    if not earlier.part.overlaps(item.part) or _key(earlier.value) != _key(item.value):
+        return False
+    if not places or not quotes:
+        return True
+    return any(
+        name == other and start < other_end and other_start < end
+        for name, start, end in places
+        for other, other_start, other_end in quotes
+    )

@@ -1,0 +1,177 @@
+"""The interceptor that reads a long document in parts, and merges the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from output_parsers.parser.type_parser import TypeParser
+
+from ..engine.effects import Flow, GatherFlows
+from ..engine.flows import hold_back
+from ..engine.interceptor import BaseInterceptor, Proceed
+from ..engine.plan import CallPlan, CallState, EnclosingCall, Invocation, RunningCall
+from ..engine.results import Answer
+from ..interface.templates import record_fields, render_value
+from ..models.errors import ServiceOutputError
+from ..models.messages import AiMessage, ChatReply, FinishReason, SystemMessage, UserMessage
+from .document import Document
+from .merging import Found, MergeConflictError, Merger, Rules
+from .splitting import DocumentPart, Split
+
+_MOST = 8  # parts that are read at the same time, if the model does not limit it
+
+
+class SplitReading(BaseInterceptor):
+    """Reads a document in parts: each part is a request of its own, and the answers are merged.
+
+    Args:
+        split: How the document is split.
+        rules: How the answers are merged.
+        parameter: The name of the parameter with the document, or a list of documents.
+        part_plan: The plan of the requests about parts, whose answers may lack fields.
+    """
+
+    blocks_streaming = True
+
+    def __init__(self, split: Split, rules: Rules, parameter: str, part_plan: CallPlan) -> None:
+        self._split = split
+        self._rules = rules
+        self._parameter = parameter
+        self._part_plan = part_plan
+
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        argument = invocation.arguments[self._parameter]
+        documents = [argument] if isinstance(argument, (Document, str)) else list(argument or ())
+        parts = [part for one in map(_document, documents) for part in self._split.parts(one)]
+        if not parts:
+            return (yield from proceed(invocation))
+        if invocation.state.inner is None:
+            invocation.state.inner = []
+        answers: list[Answer] = []
+        if self._split.carry:
+            for part in parts:
+                answers.append((yield from self._read(invocation, proceed, part, answers)))
+        else:
+            flows = tuple([self._read(invocation, proceed, part, ()) for part in parts])
+            limit = invocation.plan.model.capabilities.max_concurrency
+            answers = yield GatherFlows(flows, self._split.max_concurrency or min(limit or _MOST, _MOST))
+        return self._merged(invocation, parts, answers)
+
+    def _read(
+        self, invocation: Invocation, proceed: Proceed, part: DocumentPart, earlier: Sequence[Answer]
+    ) -> Flow[Answer]:
+        """Ask about one part of a document; the request counts as a call inside of this one."""
+        outer = invocation.state
+        state = CallState(outer.budget, enclosing=(*outer.enclosing, EnclosingCall(invocation, None)))
+        state.waiting = outer.waiting
+        asked = self._invocation(invocation, part, state, earlier)
+        record = RunningCall(asked)
+        assert outer.inner is not None
+        outer.inner.append(record)
+        try:
+            return (yield from hold_back(proceed(asked)))
+        except BaseException as error:
+            record.error, state.is_abandoned = error, True
+            error.add_note(part.context)
+            raise
+        finally:
+            record.seconds = state.seconds
+
+    def _invocation(
+        self, invocation: Invocation, part: DocumentPart, state: CallState, earlier: Sequence[Answer]
+    ) -> Invocation:
+        argument = invocation.arguments[self._parameter]
+        is_list = not isinstance(argument, (Document, str))
+        text = part.text
+        if part.count > 1:
+            text = "\n".join([part.context, *self._found(earlier)]) + f"\n\n{text}"
+        shown = [Document(text, part.name)] if is_list else text
+        old, new = render_value(argument), render_value(shown)
+        request = invocation.request
+        messages = tuple([_with_other_text(message, old, new) for message in request.messages])
+        if messages == request.messages and old != new:
+            raise ValueError(
+                f"{invocation.qualname}: its prompt does not contain the text of {self._parameter} as it "
+                f"is, so it cannot be split; write {{{{{self._parameter}}}}} in the prompt, and let no input "
+                "guard change it"
+            )
+        arguments = {**invocation.arguments, self._parameter: [part] if is_list else part}
+        return replace(
+            invocation,
+            plan=self._part_plan,
+            routes=self._part_plan.routes,
+            request=replace(request, messages=messages),
+            state=state,
+            arguments=arguments,
+        )
+
+    def _found(self, earlier: Sequence[Answer]) -> list[str]:
+        """Return lines with the values of the carried fields that earlier parts have."""
+        lines = []
+        for name in self._split.carry:
+            values: dict[str, None] = {}
+            for answer in earlier:
+                fields = record_fields(answer.value) or {}
+                values.update(dict.fromkeys(_texts(fields.get(name))))
+            if values:
+                lines.append(f"Found so far: {name}: {'; '.join(values)}.")
+        return lines
+
+    def _merged(
+        self, invocation: Invocation, parts: Sequence[DocumentPart], answers: Sequence[Answer]
+    ) -> Answer:
+        qualname, merger = invocation.qualname, Merger(self._rules)
+        tp = invocation.plan.output_type
+        value = merger.merge(tp, [Found(part, one.value) for part, one in zip(parts, answers, strict=True)])
+        if merger.undecided:
+            raise MergeConflictError(qualname, merger.undecided)
+        last = answers[-1]
+        if merger.problems:
+            error = ServiceOutputError(qualname, last.reply.text, merger.problems, ())
+            error.reply = last.reply
+            raise error
+        parser = invocation.plan.output_format.parser
+        text = parser.write(value) if isinstance(parser, TypeParser) else ""
+        count = f"the document was read in {len(parts)} {'part' if len(parts) == 1 else 'parts'}"
+        message = AiMessage(text)
+        sources = {id(source): source for one in answers for source in one.sources}
+        return replace(
+            last,
+            value=value,
+            reply=ChatReply(message, FinishReason.STOP, None, last.reply.model),
+            coercions=(),
+            messages=(message,),
+            reasons=(count, *last.reasons),
+            sources=tuple(sources.values()),
+            conflicts=tuple(merger.conflicts),
+        )
+
+
+def _document(value: object) -> Document:
+    if isinstance(value, Document):
+        return value
+    if isinstance(value, str):
+        return Document(value)
+    raise TypeError(f"a document is {type(value).__name__}; pass a Document")
+
+
+def _with_other_text(message: Any, old: str, new: str) -> Any:
+    if not old or not isinstance(message, (SystemMessage, UserMessage)) or old not in message.text:
+        return message
+    changes: dict[str, Any] = {"text": message.text.replace(old, new)}
+    if isinstance(message, UserMessage) and message.contents:
+        changes["contents"] = tuple(
+            [part.replace(old, new) if isinstance(part, str) else part for part in message.contents]
+        )
+    return replace(message, **changes)
+
+
+def _texts(value: Any) -> list[str]:
+    value = getattr(value, "value", value)
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple)):
+        return [text for item in value for text in _texts(item)]
+    return [render_value(value)]
