@@ -84,6 +84,11 @@ class Document:
         text, pages = read_file(path, encoding=encoding, password=password, scanned=scanned)
         return cls(text, Path(path).name if name is None else name, pages)
 
+    @property
+    def offset(self) -> int:
+        """Where the text begins in the whole document: 0, except in a part of a document that was split."""
+        return 0
+
     def page_at(self, index: int) -> int | None:
         """Return the number of the page with a character, counted from 1; None if there are no pages.
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from output_parsers.result.errors import Problem
+from output_parsers.types.cited import Cited
 from output_parsers.types.records import FieldSpec, RecordSpec, record_spec
 from output_parsers.types.target import Description, Target, type_name
 
@@ -161,7 +162,7 @@ def shape_of(tp: Any, enclosing: tuple[type, ...] = ()) -> Shape:
 
 
 def _is_cited(cls: type) -> bool:
-    return hasattr(cls, "quote") and hasattr(cls, "value_checked")
+    return issubclass(cls, Cited)
 
 
 def part_type(tp: Any, enclosing: tuple[type, ...] = ()) -> Any:

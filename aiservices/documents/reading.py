@@ -55,9 +55,16 @@ class SplitReading(BaseInterceptor):
                 answers.append((yield from self._read(invocation, proceed, part, answers)))
         else:
             flows = tuple([self._read(invocation, proceed, part, ()) for part in parts])
-            limit = invocation.plan.model.capabilities.max_concurrency
-            answers = yield GatherFlows(flows, self._split.max_concurrency or min(limit or _MOST, _MOST))
+            answers = yield GatherFlows(flows, self._concurrency(invocation))
         return self._merged(invocation, parts, answers)
+
+    def _concurrency(self, invocation: Invocation) -> int:
+        """Return how many parts are read at the same time: no more than the budget has requests left."""
+        limit = self._split.max_concurrency
+        if limit is None:
+            limit = min(invocation.plan.model.capabilities.max_concurrency or _MOST, _MOST)
+        requests = invocation.state.remaining.requests
+        return limit if requests is None else max(min(limit, requests), 1)
 
     def _read(
         self, invocation: Invocation, proceed: Proceed, part: DocumentPart, earlier: Sequence[Answer]

@@ -114,22 +114,26 @@ class DocumentPart(Document):
 
     Attributes:
         whole: The document.
-        offset: The index of its first character in the text of the document.
         number: Its number, counted from 1.
         count: How many parts there are.
     """
 
-    __slots__ = ("count", "number", "offset", "whole")
+    __slots__ = ("_offset", "count", "number", "whole")
 
     whole: Document
-    offset: int
+    _offset: int
     number: int
     count: int
 
     def __init__(self, whole: Document, start: int, end: int, number: int, count: int) -> None:
         super().__init__(whole.text[start:end], whole.name)
-        for name, value in (("whole", whole), ("offset", start), ("number", number), ("count", count)):
+        for name, value in (("whole", whole), ("_offset", start), ("number", number), ("count", count)):
             object.__setattr__(self, name, value)
+
+    @property
+    def offset(self) -> int:
+        """The index of its first character in the text of the document."""
+        return self._offset
 
     def page_at(self, index: int) -> int | None:
         """Return the number of the page of the document with a character."""

@@ -32,6 +32,11 @@ class SourceDocument(Protocol):
         """The text."""
         ...
 
+    @property
+    def offset(self) -> int:
+        """Where the text begins in the whole document, in which places are counted."""
+        ...
+
     def page_at(self, index: int) -> int | None:
         """Return the number of the page with a character, counted from 1; None if there are no pages."""
         ...
@@ -83,30 +88,36 @@ class Sources:
             return "", 1.0, []
         best = max(one[:2] for one in matches)
         places = [
-            Place(name, *span)
+            Place(name, start + self._documents[name].offset, end + self._documents[name].offset)
             for *rank, name, match in matches
             if tuple(rank) == best
-            for span in match.spans
+            for start, end in match.spans
         ]
         return order[-best[0]], best[1], places
 
     def _set_place(self, cited: Cited[Any], place: Place) -> None:
-        document = self._documents[place.document]
+        document, start, end = self._in_document(place)
         cited._set(
-            quote=document.text[place.start : place.end],
+            quote=document.text[start:end],
             document=place.document,
             start=place.start,
             end=place.end,
-            page=document.page_at(place.start),
-            boxes=tuple(document.boxes(place.start, place.end)),
+            page=document.page_at(start),
+            boxes=tuple(document.boxes(start, end)),
         )
+
+    def _in_document(self, place: Place) -> tuple[SourceDocument, int, int]:
+        """Return the document of a place, and its start and end in the text that is searched."""
+        document = self._documents[place.document]
+        return document, place.start - document.offset, place.end - document.offset
 
     def _check_value(self, value: object, node: Node[Any], place: Place, cursor: Cursor) -> bool:
         """Return True if each part of a value is in its quote, False if this cannot be checked.
 
         Raise ValidationFailure if a part is not in the quote.
         """
-        evidence = Evidence(self._documents[place.document].text, place.start, place.end)
+        document, start, end = self._in_document(place)
+        evidence = Evidence(document.text, start, end)
         results = []
         for part, options in _parts(unwrapped(node), value):
             result = evidence.proves(part, options)

@@ -127,6 +127,7 @@ def test_the_extras_are_those_of_the_package() -> None:
 def test_the_error_page_lists_all_errors() -> None:
     for module in (
         "documents.files",
+        "documents.merging",
         "guardrails",
         "integrations.mcp",
         "journal.store",

@@ -23,6 +23,7 @@ from output_parsers.types.evidence import Check, Sources
 @dataclass
 class Text:
     text: str
+    offset: int = 0
 
     def page_at(self, index: int) -> int | None:
         return None
