@@ -71,22 +71,22 @@ def _listed(values: Iterable[Any]) -> str:
 
 
 def one_of(values: Sequence[T]) -> T:
-    """Rule for a field that must have one value: parts that differ are a MergeConflictError. The default."""
+    """The default rule: ``values`` that differ are a MergeConflictError."""
     return values[0]
 
 
 def first(values: Sequence[T]) -> T:
-    """Rule that chooses the value of the first part that has one."""
+    """Rule that chooses the first of the ``values``, in the order of the document."""
     return values[0]
 
 
 def latest(values: Sequence[T]) -> T:
-    """Rule that chooses the value of the last part that has one."""
+    """Rule that chooses the last of the ``values``, in the order of the document."""
     return values[-1]
 
 
 def vote(values: Sequence[T]) -> T:
-    """Rule that chooses the value of most parts. Two with the same number are a MergeConflictError."""
+    """Rule that chooses the most frequent of the ``values``; a tie is a MergeConflictError."""
     ranked = Counter(map(_key, values)).most_common(2)
     if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
         raise _UndecidedError
@@ -113,7 +113,7 @@ class By(NamedTuple):
 
 
 def by(*fields: str) -> By:
-    """Rule for a list of records: items that are equal in these fields are merged by field."""
+    """Rule for a list of records: items that are equal in these ``fields`` are merged by field."""
     return By(fields)
 
 
