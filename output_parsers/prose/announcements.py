@@ -20,17 +20,17 @@ _LEAD_IN = (
 _WHOSE = (
     r"(?:(?:the|my|our|its|die|das|der|meine|la|le|ma|el|mi|il|lo|a|o|minha|het|de|mijn|mitt|det|mój|moja) )?"
     r"(?:(?:final|correct|right|best|overall|predicted|most likely|richtige|korrekte|endgültige|bonne|correcte"
-    r"|respuesta|juiste|rätta|rigtige|riktige|poprawna|správná|правильный|окончательный|doğru) ){0,2}"
+    r"|respuesta|juiste|rätta|rigtige|riktige|poprawna|prawidłowa|ostateczna|správná|правильный|окончательный|итоговый|doğru|최종|最終的な) ?){0,2}"
 )
 _ANSWER_WORDS = (
-    r"(?:answer|final answer|result|solution|conclusion|verdict|decision|output|prediction|response"
+    r"(?:answer|final answer|result|solution|conclusion|(?:correct|right|best) (?:option|choice)|verdict|decision|output|prediction|response"
     r"|antwort|lösung|ergebnis|réponse(?: finale| correcte)?|résultat|solution|respuesta(?: final| correcta)?|resultado"
     r"|risposta(?: corretta| finale)?|risultato|resposta(?: final| correta)?|antwoord|svaret|svar|odpowiedź|odpověď"
-    r"|ответ|відповідь|cevap|yanıt|jawaban(?:nya)?|الإجابة|الجواب|उत्तर|(?:最终|最終|正确|正確)?答案|答え|回答|正解|結論|정답|답변|답)"
+    r"|wynik|resultaat|resultat(?:et)?|ответ|результат|відповідь|cevap|yanıt|jawaban(?:nya)?|الإجابة|الجواب|उत्तर|(?:我的|最终|最終|正确|正確)?答案|答え|回答|正解|結論|結果|结果|결과|정답|답변|답)"
 )
 _IS = (
     r"(?:\s?[*_`\"']{0,3}\s?[:：=→]|\s[-–—]\s|\s(?:is|was|would be|must be|lautet|ist|est|es|è|é|is|är|er|to|je|это"
-    r"|adalah|है|هو|هي)\b(?:\sas follows)?:?|\s?(?:是|为|為|は|は：|는|은))"
+    r"|adalah|is het antwoord|है|هو|هي)\b(?:\sas follows)?:?|\s?(?:是|为|為|は|は：|는|은))"
 )
 _LABEL_WORDS = (
     r"(?:sentiment|category|class|classification|label|type|kind|tag|tone|mood|emotion|intent|topic|subject|department"
@@ -80,6 +80,13 @@ def after_announcement(text: str) -> str:
     return text[first.end() :]
 
 
+# The label of an explanation.
+REASON = lazy_regex(
+    r"[\W_]*(?:reason(?:ing)?|explanation|justification|rationale|begründung|erklärung|raison|explication|justification|razón"
+    r"|explicación|motivo|spiegazione|explicação|uitleg|toelichting|uzasadnienie|объяснение|обоснование|理由|解释|説明|이유|설명)\W*[:：]\W*"
+    r"|\W*note[*_]*:[*_\s]*",
+    re.IGNORECASE,
+)
 # --- What models say before and after an answer ---
 
 # A word of agreement before an answer.

@@ -22,7 +22,7 @@ from itertools import groupby, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from ..lazy_regex import lazy_regex
-from .announcements import after_announcement, is_announced
+from .announcements import REASON, after_announcement, is_announced
 from .harmless import (
     asks_or_relates,
     find_unknown_word,
@@ -114,7 +114,7 @@ class ChoiceMatcher(Generic[T]):
         special = self._special_form(text)
         if special is not None:
             return special, IN_A_SENTENCE
-        announced = normalize(_without_edges(after_announcement(text)))
+        announced = normalize(_without_edges(_COPULA_LAST.sub("", after_announcement(text))))
         if announced in self._by_key and not _DENIED_BY_SIGN.match(text):
             return self._choice_of(announced), IN_A_SENTENCE
         return self._find_in_sentence(text), IN_A_SENTENCE
@@ -183,7 +183,7 @@ class ChoiceMatcher(Generic[T]):
         folded = _CONFIDENCE_AFTER.sub("", folded)
         mentions = self._mentions(folded)
         leading = self._leading_word(folded)
-        if leading is not None and self._is_explanation(folded[leading.end :], leading, mentions):
+        if leading is not None and self._is_explanation(folded, leading, mentions):
             return leading.choice
         if not mentions:
             raise NoMatch(self._nothing_found(folded))
@@ -196,19 +196,19 @@ class ChoiceMatcher(Generic[T]):
             mentions = [mention for mention in mentions if mention.start >= first.start]
         else:
             first = mentions[0]
-        rest = folded[first.end :]
         leads = stated or not folded[: first.start].strip(_BEFORE_LEADING)
-        if leads and self._is_explanation(rest, first, mentions):
+        if leads and self._is_explanation(folded, first, mentions):
             return first.choice
         _refuse_others(first, mentions)
         self._check_sentence(folded, first, mentions, is_stated=bool(stated))
         return first.choice
 
-    def _is_explanation(self, rest: str, first: _Mention[T], mentions: list[_Mention[T]]) -> bool:
+    def _is_explanation(self, folded: str, first: _Mention[T], mentions: list[_Mention[T]]) -> bool:
         """Return True if the text after a choice is set off and explains it.
 
         Raises NoMatch if the explanation denies the choice, or names another one.
         """
+        rest = folded[first.end :]
         opening = _SET_OFF.match(rest)
         if opening is None:
             return False
@@ -217,14 +217,19 @@ class ChoiceMatcher(Generic[T]):
             return False
         if _restates(explanation, first.choice):
             return True
+        mentions = [
+            one for one in mentions if one is first or one.end - one.start > 1 or _stands_alone(folded, one)
+        ]
         _refuse_others(first, mentions)
-        reason = _REASON.match(explanation)
+        reason = REASON.match(explanation)
         is_reason = reason is not None and len(mentions) == 1 and not _UNDECIDED.search(explanation)
         explanation = explanation[reason.end() :] if reason else explanation
         _refuse_denied(explanation, first.choice, is_reason=is_reason)
         if (self._are_letters or is_reason) and len(explanation) <= _MAX_OPTION_TEXT:
             return True  # the text of the option, as in "B. Paris", or a few words after "Reason:"
-        return is_in_known_language(explanation)
+        if is_in_known_language(explanation):
+            return True
+        return first.choice.value is False and is_in_known_language(without_negations(explanation))
 
     @cached_property
     def _are_letters(self) -> bool:
@@ -315,7 +320,9 @@ def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> N
     denied = takes_back(without_negations(explanation) if explains_no or is_reason else explanation)
     if denied is not None:
         raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
-    is_limited = isinstance(choice.value, bool) and _CONDITION.search(explanation)
+    is_limited = isinstance(choice.value, bool) and (
+        _CONDITION.search(explanation) or _ADDRESSES.search(explanation)
+    )
     if is_limited or is_personal_remark(explanation) or _NO_REASON.search(explanation):
         raise NoMatch(_UNCLEAR)
 
@@ -422,6 +429,7 @@ _SET_OFF = lazy_regex(
     r"[\"'`*_”’)\]}]*(?:[.;!:]|,\s|\s*[-–—]\s|\s*[—–]|\s*\n|\\n|[。，：；！、،]|\s*:\s|\)\s|,(?=[\u3040-\u9fff\uac00-\ud7af])"
     r"|\s\((?=[^()\n]{3,}\)\W*\Z))(?:[\s\"'`*_]|\\n)*"
 )
+_COPULA_LAST = lazy_regex(r"(?:です|だ|입니다|이다)[。.]?\s*\Z")
 _CROSSED = lazy_regex(r"\s*[❌✗✘✖]\s*(?=\w)")
 _RATED = lazy_regex(
     r"\W*(?:(?:rating|score|grade)\W+)?(\d{1,3})\s?(?:/|out of)\s?(5|7|10|20|100)(?:\s?stars?)?\W*"
@@ -442,10 +450,7 @@ _DOUBTS = lazy_regex(
     r"|でも|しかし|ただ|違|だが|けど|思|但|如果|若|不过|하지만|그러나|만약|지만|생각|같"
 )
 _NOT_LEADING = frozenset("y j n on off right".split())
-# The reason for a choice, and what in it says that there is none.
-_REASON = lazy_regex(
-    r"[*_]*(?:reason(?:ing)?|explanation|justification|rationale|begründung|raison|razón|motivo)[*_]*\s?[:：][*_]*\s*"
-)
+# What in a reason says that there is none.
 _UNDECIDED = lazy_regex(
     r"not enough|insufficient|(?:can(?:not|['’]t)|could(?: not|n['’]t)) (?:be )?(?:determin|tell|say|know|judge|decide|classif|rate)"
     r"|no (?:information|answer|idea|clear|choice|label|category)|unknown|not (?:sure|clear|possible|certain|specified|given|stated"
@@ -474,11 +479,17 @@ _CONDITION = lazy_regex(
     r"|tylko|czasami|pokud|někdy|pouze|если|только|иногда|в (?:некоторых|какой-то)|при условии|якщо|іноді|eğer|bazen|jika|kadang)(?!\w)"
     r"|如果|只|有时|部分|もし|場合|時々|만약|경우에만|가끔)|only (?:true|false|valid|for|if|when|in|on|at|applies|holds)\b"
 )
+# Who speaks and who is spoken to, in other languages than English: "Ja, das kann ich für Sie tun."
+_ADDRESSES = lazy_regex(
+    r"(?<!\w)(?:ich|wir|ihnen|dir|je|j['’]\w+|nous|vous|toi|yo|usted|ustedes|le puedo|puedo|io|lei la|posso|eu|você|ik|jij|wij|mogę"
+    r"|pan|pani|państwo|я|мы|вы|вам|могу|jag|jeg|ben|size)(?!\w)|[我您你]|手伝|お送|できます|ください|いただ|ましょう|限り|場合|れば|たら"
+    r"|드리|드릴|드립|도와|주세요|주시|십시오|다면|경우"
+)
 # "No, that is not true." and "Yes, it is."
 _SUBJECT = r"(?:it|that|this|they|he|she|there|the (?:statement|claim|text|answer|review|message)|you|i)"
 _RESTATED_NO = lazy_regex(
     rf"{_SUBJECT}(?:(?:['’]s| is| was| are| does| do| did| has| would) not|(?: is| was| are| does| do| did| has)n['’]t"
-    r"|['’]s false| is false| is incorrect| is wrong)"
+    r"|(?:['’]s| is| was) (?:false|incorrect|wrong|untrue|inaccurate))"
     r"(?: (?:true|correct|right|accurate|so|the case))?[\s.!\"'`*]*\Z"
 )
 _RESTATED_YES = lazy_regex(

@@ -40,6 +40,7 @@ _HARMLESS = {
         description costs weighs measures equals unfortunately sadly fortunately luckily
         """,
     "de": """
+        basierend auf werden genannt entspricht
         der die das den dem des sentiment ein eine einen einem einer es ist sind war ich wir mein meine dieser diese
         dieses diesem diesen hier also daher somit deshalb folglich als zu für in mit antwort lautet lösung
         ergebnis kategorie klasse typ art stimmung gefühl sprache thema priorität dringlichkeit stufe wert
@@ -49,6 +50,7 @@ _HARMLESS = {
         beträgt sehr eindeutig klar ja datum geburtsdatum uhrzeit insgesamt gesamt es's
         """,
     "fr": """
+        comme basé équivaut fait partie
         le la les l un une ce cette ces c'est c est sont était je j'ai nous voici donc ainsi pour dans
         de du des d à réponse résultat solution catégorie classe type sentiment langue sujet priorité
         urgence niveau valeur choix option lettre nombre total somme montant prix coût âge bonne correcte
@@ -57,6 +59,7 @@ _HARMLESS = {
         naissance heure est correct vrai
         """,
     "es": """
+        está están como basado basada según siguiente siguientes
         el la los las un una este esta esto es son era yo mi aquí por tanto entonces para de del a respuesta
         resultado solución categoría clase tipo sentimiento tono idioma tema prioridad urgencia nivel valor
         opción letra número total suma cantidad precio costo edad correcta correcto final texto frase reseña
@@ -64,6 +67,7 @@ _HARMLESS = {
         clasifico clasificado clasificada verdad cierto pertenece corresponde muy claramente fecha nacimiento hora hay
         """,
     "it": """
+        come ce n'è sono basato basata secondo ammonta
         il lo la i gli le l un uno una questo questa è sono era io mio mia ecco quindi dunque perciò per in
         del della a risposta risultato soluzione categoria classe tipo sentimento tono lingua tema priorità
         urgenza livello valore scelta opzione lettera numero totale somma importo prezzo costo età corretta
@@ -72,6 +76,8 @@ _HARMLESS = {
         chiaramente data nascita
         """,
     "pt": """
+        a
+        está estão como com base
         o os as um uma este esta isto isso é são era eu meu minha aqui portanto então para em de do da
         resposta resultado solução categoria classe tipo sentimento tom idioma tema prioridade urgência
         nível valor escolha opção letra número total soma quantia preço custo idade correta correto certa
@@ -80,6 +86,7 @@ _HARMLESS = {
         nascimento hora verdade
         """,
     "nl": """
+        op basis bedraagt luidt
         de het een dit dat deze is zijn was ik wij mijn hier dus daarom voor in van als met antwoord luidt
         resultaat oplossing categorie klasse type sentiment toon taal onderwerp prioriteit urgentie niveau
         waarde keuze optie letter getal aantal totaal som bedrag prijs kosten leeftijd juiste correcte
@@ -106,6 +113,7 @@ _HARMLESS = {
         spørsmålet kunden velger tror ville klassifiserer tilhører veldig tydelig dato fødselsdato tid
         """,
     "pl": """
+        oto wynosi klasyfikuję tekstu
         to jest są był była ja moja mój ten ta więc zatem dlatego odpowiedź odpowiedzią wynik rozwiązanie
         kategoria klasa typ sentyment nastrój ton język temat priorytet pilność poziom wartość wybór opcja
         litera liczba suma kwota cena koszt wiek poprawna prawidłowa właściwa ostateczna tekst zdanie recenzja
@@ -118,6 +126,7 @@ _HARMLESS = {
         narození
         """,
     "ru": """
+        вот равна равен равно составляет классифицирую
         это этот эта есть был была я мой моя вот итак поэтому следовательно ответ ответом результат решение
         категория класс тип тональность настроение тон язык тема приоритет срочность уровень значение выбор
         вариант буква число количество сумма цена стоимость возраст правильный правильная верный окончательный
@@ -159,6 +168,7 @@ _HARMLESS_RUNS = """
     認為 属于 屬於 应选 為 为 是 的 了 总共 總共 共 一共 有 数量 數量 总数 總數 日期 年龄 年齡 岁 歲 个 個
     人 元 次 件 位 こちら これ この 答え 回答 正解 結論 感情 分類 カテゴリ カテゴリー 種類 優先度 レベル
     言語 ラベル レビュー テキスト 文章 は が の を です である だ に と 合計 全部で さん 円 人 個 件 回 歳
+    日付 時間 時刻 最終 最终 最終的な 情感倾向 根据 根據 我的 时间 날짜 시간 합계 최종 개수 총합 수
     정답 답변 답 결과 감정 분류 카테고리 유형 우선순위 언어 라벨 리뷰 텍스트 은 는 이 가 의 을 를 입니다
     이다 총 명 개 원 살 세 번 건 价格 價格 価格 値段 가격 评分 評分 スコア 得分 점수
 """
@@ -195,7 +205,7 @@ def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
 _ASKING = frozenset("is was are were would has have am ist war sind würde sont était zou är var".split())
 _RELATING = frozenset(
     """
-    of for in to with as on under after very there zu sehr für mit als très dans pour muy para por molto per muito em zeer
+    of for in to with as on under after very there comme como come zu sehr für mit als très dans pour muy para por molto per muito em zeer
     heel voor met zou mycket till för meget til veldig bardzo velmi очень дуже çok sangat
     """.split()
 )
@@ -282,7 +292,7 @@ def find_objection(
         return words[-1]
     if len(words) == 1 and words[0] in _NUMBERED.difference(leading):
         return words[0]
-    return before.strip() if asks_or_relates(before) else None
+    return before.strip() if asks_or_relates(before) and leading.isdisjoint(words) else None
 
 
 _ALL = (1 << len(_HARMLESS)) - 1
@@ -338,34 +348,40 @@ _COMMON = {
         isn't aren't wasn't doesn't don't didn't won't can't cannot nothing never
         """,
     "de": """
+        stimmt richtig enthalten bezieht steht kunde möchte schreibt sein seine ihr ihre weil keine diesem dieser einem mit dem
         alle wurden übernommen lauten und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so daten
         informationen format extrahiert extrahierten angefordert gewünschte gewünschten wie folgt folgende
         folgenden liste objekt felder werte entsprechend schema enthält stammen direkt angegeben erwähnt
         genannt unten basierend
         """,
     "fr": """
+        mentionne texte contient client demande message vrai exact parle concerne phrase spam
         et car parce que qui sur avec par pas plus il elle ils elles au aux dans en son sa ses se très
         données informations information extraites extraits format demandé demandée demandées suivant
         suivante suivantes fourni liste objet champs valeurs selon schéma contient proviennent viennent
         directement mentionné forme ces leur
         """,
     "es": """
+        menciona texto contiene cliente pide correo mensaje cierto trata habla spam
         y porque que con por se su sus lo al más como fue ha han está están muy datos información extraída
         extraídos formato solicitado solicitada siguiente siguientes proporcionado lista objeto campos
         valores según esquema contiene directamente mencionado tienes está estos estas basado
         """,
     "it": """
+        menziona testo contiene cliente chiede messaggio e-mail parla riguarda vero spam si trovano primo paragrafo
         tutti valori provengono dal testo
         e perché che con si su da nel nella al alla ha hanno più come molto dati informazioni estratte
         estratti formato richiesto seguente seguenti fornito lista oggetto campi valori secondo schema
         contiene direttamente
         """,
     "pt": """
+        menciona texto contém cliente pede mensagem e-mail fala trata verdadeiro spam
         e porque que com se no na nos nas ao à seu sua mais como foi há está muito dados informações
         extraídas extraídos formato solicitado seguinte seguintes fornecido lista objeto campos valores
         segundo esquema contém estes estas
         """,
     "nl": """
+        klopt tekst vermeldt bevat gaat klant schrijft juist een geen dit deze over spam e-mail
         en omdat want op met door aan bij die naar ook wordt heeft hij zij om te gegevens informatie
         gevraagd gevraagde formaat volgende lijst object velden waarden volgens schema bevat
         """,
@@ -383,6 +399,7 @@ _COMMON = {
         verdier ifølge skjema inneholder
         """,
     "pl": """
+        tekst tej ten ta się jak przez wiadomość prawda jest wspomina zawiera dotyczy klient pisze spamem o ponieważ
         i ponieważ bo że z na do w od oraz jego dane informacje wyodrębnione format formacie w następujący
         następujące lista obiekt pola wartości zgodnie schemat zawiera oto tekstu
         """,
@@ -391,6 +408,7 @@ _COMMON = {
         hodnoty podle schéma obsahuje zde z textu
         """,
     "ru": """
+        письмо текст правда является упоминается сообщает пишет этот эта этом в клиент говорится утверждение соответствует указано спамом
         и потому что так как с на о об его её они он она для от по данные данных информация информацию
         извлеченные извлечённые формат формате запрошенный следующий следующие список объект поля значения
         согласно схеме содержит из текста тексте вот
@@ -417,7 +435,7 @@ _COMMON = {
 # Words that may deny an answer, weaken it or take it back, in the languages in which explanations are read
 # and in the commonest of the others.
 _NEGATIONS = r"""
-    not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|false|wrong(?:ly)?|untrue
+    not|(?<!base )no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|false|wrong(?:ly)?|untrue
     |(?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|incorrect(?:ly)?|invalid
     |nicht|kein\w*|nein|nie|niemals|weder|ohne|falsch|kaum|mitnichten|weniger|ne|n|pas|aucune?|jamais|sans
     |guère|peu|ni|sin|nunca|nada|jamás|tampoco|poco|falso|não|nem|nenhum\w*|sem|niet|geen|nooit|noch|zonder
@@ -430,9 +448,9 @@ _HEDGES = r"""
     maybe|perhaps|possibl[ey]|might|may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain
     |unclear|doubt\w*|depends|guess\w*|assum\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely
     |partly|partially|mostly|almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying
-    |jok(?:e|ing)|kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
+    |confirm(?:ar|er|are)|indovin\w*|adivin\w*|devin\w*|jok(?:e|ing)|kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
     |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*
-    |last|colleague|claims?|scherz|witz|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
+    |last|colleague|claims|claimed|scherz|witz|halb|aber nur|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
     |ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite
     |contrary|iron(?:y|ic\w*)|sarcas\w+|examples?|placeholder|pretend\w*|vielleicht|eventuell|vermutlich
     |wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse
@@ -461,7 +479,7 @@ _OF_WORK = lazy_regex(
     r"(?<!\w)i(?:['’]ve|['’]ll|['’]d| have| will| can| should| must| am going to)?(?: also| now| then| just| have| been)*"
     r" (?:extract\w*|us(?:e|ed|ing)|follow\w*|took|take|taken|includ\w*|kept|keep|find|found|see|set|read|analy[sz]\w*"
     r"|cho?ose|chosen|identif\w*|list\w*|add\w*|convert\w*|format\w*|return\w*|creat\w*|generat\w*|produc\w*|structur\w*"
-    r"|summari[sz]\w*|translat\w*|classif\w*|look\w*|go|went|write|wrote|give|provide\w*|parse\w*|put|mark\w*|focus|adapt|know"
+    r"|summari[sz]\w*|translat\w*|classif\w*|look\w*|count\w*|calculat\w*|comput\w*|go|went|write|wrote|give|provide\w*|parse\w*|put|mark\w*|focus|adapt|know"
     r"|think|understand|hope|would|need to|want to|left|be happy|happy)\b"
     r"|i (?:could|can|did)(?: not|n['’]t) (?:find|see|locate)|let me|can i|i am happy|i['’]m happy|please (?:find|see|note)|as i|before i|so i|i (?:need|have|want) to"
 )
@@ -492,7 +510,17 @@ def takes_back(text: str) -> str | None:
 def is_personal_remark(text: str) -> bool:
     """Return True if a sentence in the first person does not say what was done, as in "I mixed them up"."""
     folded = text.casefold()
-    return _FIRST_PERSON.search(folded) is not None and _OF_WORK.search(folded) is None
+    return (
+        _FIRST_PERSON.search(folded) is not None
+        and _OF_WORK.search(folded) is None
+        and _may_be_english(folded)
+    )
+
+
+def _may_be_english(text: str) -> bool:
+    """Return False if more words of a text are common in another language: "I valori" is not about me."""
+    counts = _counts_of_common_words(text, ())[0]
+    return counts[0] == max(counts)
 
 
 def without_negations(text: str) -> str:
@@ -530,6 +558,12 @@ def is_sentence_in_known_language(text: str, own_words: Collection[str]) -> bool
 
 def _count_common_words(text: str, own_words: Collection[str] = ()) -> tuple[int, int]:
     """Return how many words of a text are common in its most likely language, and how many words it has."""
+    counts, total = _counts_of_common_words(text, own_words)
+    return max(counts), total
+
+
+def _counts_of_common_words(text: str, own_words: Collection[str]) -> tuple[list[int], int]:
+    """Return how many words of a text are common in each language, and how many words it has."""
     words_of, total = _languages_by_common_word(), 0
     counts = [0] * len(_HARMLESS)
     for word in _words(text):
@@ -539,7 +573,7 @@ def _count_common_words(text: str, own_words: Collection[str] = ()) -> tuple[int
         total += 1
         for number in range(len(counts) if of_word else 0):
             counts[number] += of_word >> number & 1
-    return max(counts), total
+    return counts, total
 
 
 @cache

@@ -12,6 +12,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
+from . import word_set
 from .roles import Role, role_of
 
 
@@ -67,19 +68,25 @@ _NO_ANSWER_WORDS = r"""
 """
 # Lists that say which of their lines count: check boxes that are empty, crosses, and text that is struck out.
 _NOT_CHOSEN = lazy_regex(r"\s*(?:[-*+•]\s+)?(?:\[ \]|[❌✗✘☐⬜🚫]|~~)")
-# The heading of a list that is not the answer: examples, questions, plans, and what is missing.
-_LEADS_ELSEWHERE_WORDS = r"""
-    examples?|e\.g|for instance|drafts?|templates?|samples?|placeholders?|format|steps?|plan|i will|i can|i could|i need\w*
-    |i would need|need(?:s|ed)?|requir\w+|missing|absent|possib\w+|candidates?|options?|alternatives?|suggestions?|errors?
-    |warnings?|do you mean|did you mean|rephras\w+|instead|excluded?|ignored?|removed|rejected|questions?|instructions?
-    |beispiel\w*|entwurf|vorlage|schritte|fehl\w+|brauche|benötig\w+|bitte|exemples?|étapes|manque\w*|besoin|ejemplos?
-    |pasos|falta\w*|necesit\w+|esemp\w+|manca\w*|exemplos?|passos|precis\w+|voorbeeld\w*|ontbre\w+|przykład\w*|brak\w*
-    |notes?|inputs?|rules?|tasks?|limit\w*|reasons?|problems?|assumptions?|sources?|context|skipped|omitted|hinweise?|regeln|fragen?|ohne|ausge\w*|remarques?|preguntas?|domande|perguntas?|vragen|stappen|frågor|steg|saknas|spørgsmål|mangler
-    |kroki|pytania|otázky|chybí|шаги|вопросы|кроме|soru\w*|пример\w*|нужн\w+|örnek\w*|eksik\w*
-"""
-_LEADS_ELSEWHERE = lazy_regex(
-    rf"\b(?:{join_lines(_LEADS_ELSEWHERE_WORDS)})\b|例|示|请|請|问题|除|質問|不足|단계|질문|누락|需要|必要|提供|缺|步骤|手順|ください|예시|필요",
-    re.IGNORECASE,
+# What lists are of. Other headings may say that the list is not the answer: "Missing:", "Steps:".
+_NOUNS = word_set(
+    """
+    items list lists names people persons places locations cities countries companies organizations organisations brands
+    products fruits vegetables foods ingredients animals plants colors colours materials parts objects things words
+    keywords key terms phrases tags topics themes subjects categories skills languages titles books movies films songs
+    authors actors characters dates numbers events tools features benefits advantages disadvantages strengths weaknesses
+    symptoms diseases medications services entities sentences synonyms antonyms headlines cars sports jobs hobbies
+    früchte obst produkte namen personen orte städte länder firmen unternehmen farben zutaten tiere bücher artikel begriffe
+    stichwörter schlagwörter themen teile wörter produits noms personnes lieux villes pays entreprises couleurs ingrédients
+    animaux livres mots thèmes mots-clés éléments frutas productos nombres lugares ciudades países empresas colores
+    ingredientes animales libros palabras temas elementos frutti frutta prodotti nomi persone luoghi città paesi aziende
+    colori ingredienti animali libri parole temi produtos nomes pessoas cidades cores animais livros palavras vruchten
+    fruit producten namen steden landen bedrijven kleuren ingrediënten dieren boeken woorden onderwerpen owoce produkty
+    nazwy osoby miasta kraje kolory składniki książki słowa tematy фрукты продукты имена города страны цвета книги слова
+    темы товары люди
+    水果 产品 產品 名称 名稱 人名 城市 国家 公司 颜色 关键词 列表 项目 果物 製品 名前 都市 国 会社 色 キーワード リスト 項目 과일 제품 이름 도시 나라
+    회사 색 키워드 목록 항목
+    """
 )
 _REMARK = lazy_regex(rf"\b(?:{join_lines(_REMARK_WORDS)})\b", re.IGNORECASE)
 _NO_ANSWER = lazy_regex(rf"(?:{join_lines(_NO_ANSWER_WORDS)})(?:\W.*)?", re.IGNORECASE)
@@ -88,23 +95,21 @@ _PLACEHOLDER = lazy_regex(
     r"|(?:please|bitte|veuillez|por favor)\b.*|.*[?？]",
     re.IGNORECASE,
 )
-_LABEL = lazy_regex(
-    r"\W*(?:(?:the|list of|die|les|los|las|i|gli|le|os|as|de) )?([^\W\d_]+)(?: (?:are|is|sind|sont|son|sono|são|zijn))?\s*[:：][\W_]*",
-    re.IGNORECASE,
-)
+_HEADING = lazy_regex(r"\s*(?:#{1,6} .*|(\*\*|__)[^*_]+\1)\s*")
 _EMPHASIS = (("**", "**"), ("__", "__"), ("*", "*"), ("_", "_"))
 _SENTENCE = lazy_regex(r"\S+ .*[.!?]\s*\Z")
 
 
-def split_items(text: str) -> TextItems | None:
+def split_items(text: str, own_words: frozenset[str] = frozenset()) -> TextItems | None:
     """Split a text into list items at line ends or commas; return None if it is not clearly one list.
 
-    ``1,234`` is rejected, because it may be one item or two.
+    ``1,234`` is rejected, because it may be one item or two. ``own_words`` are the words of the declaration, which
+    may be in the line before the list.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or any(map(_NOT_CHOSEN.match, lines)):
         return None
-    marked = _without_remarks(lines)
+    marked = _without_remarks(lines, own_words)
     for kind in _MARKERS:
         items = _marked_items(marked, kind)
         if items is not None:
@@ -112,7 +117,7 @@ def split_items(text: str) -> TextItems | None:
     if any(map(_has_marker, lines)):
         return None
     if len(lines) == 1:
-        return _split_at_commas(lines[0])
+        return _split_at_commas(lines[0], own_words)
     items = _without_commas([line.strip() for line in lines])
     bare = _without_quotes(items)
     is_clear = bare is not items or not any(map(_is_remark, items))
@@ -129,7 +134,7 @@ def _without_commas(items: list[str]) -> list[str]:
     return [item.rstrip(",") for item in items] if separated else items
 
 
-def _without_remarks(lines: list[str]) -> list[str]:
+def _without_remarks(lines: list[str], own_words: frozenset[str]) -> list[str]:
     """Return the lines of a list with markers, without the text around it; [] if that text may deny it."""
     start = next((number for number, line in enumerate(lines) if _has_marker(line)), len(lines))
     end = start + len(list(takewhile(_has_marker, lines[start:])))
@@ -137,22 +142,14 @@ def _without_remarks(lines: list[str]) -> list[str]:
     if not items or end - start == len(lines):
         return lines
     if before and not before.rstrip(" *_\n").endswith((":", "：")):
-        return []
+        if _HEADING.fullmatch(before) is None:
+            return []
+        before = f"{before.strip(' #*_')}:\n".replace("\n:", ":")
     if after and not all(map(_SENTENCE.fullmatch, lines[end:])):
         return []
-    if _LEADS_ELSEWHERE.search(before):
-        return []
     text = before + items + after
-    own_words = _label_words(before)
-    role = role_of(text, len(before), len(before) + len(items), own_words=lambda: own_words).role
+    role = role_of(text, len(before), len(before) + len(items), own_words=lambda: _NOUNS | own_words).role
     return lines[start:end] if role in (Role.UNSAID, Role.ANSWER) else []
-
-
-def _label_words(before: str) -> frozenset[str]:
-    """Return the noun of a label such as "Products:" and "The products are:"."""
-    label = _LABEL.fullmatch(before)
-    noun = label[1].casefold() if label else ""
-    return frozenset({noun} if noun else ())
 
 
 def _joined(lines: list[str]) -> str:
@@ -202,7 +199,14 @@ def _is_at(groups: dict[str, str], position: int) -> bool:
     return True
 
 
-def _split_at_commas(line: str) -> TextItems | None:
+_LEAD = lazy_regex(r"[^,:：]{1,60}[:：]\s+(?=\S)")
+
+
+def _split_at_commas(line: str, own_words: frozenset[str]) -> TextItems | None:
+    lead = _LEAD.match(line)
+    if lead is not None:
+        role = role_of(line, lead.end(), len(line), own_words=lambda: _NOUNS | own_words).role
+        line = line[lead.end() :] if role in (Role.UNSAID, Role.ANSWER) else line
     parts = [part.strip() for part in line.split(",")]
     if len(parts) < 2 or not all(parts) or _ONE_NUMBER_OR_SEVERAL.search(line):
         return None

@@ -63,11 +63,13 @@ class NumberRules(NamedTuple):
         style: The sign that is the decimal point, if it is known.
         words: The words of the description and of the name of the field, in lower case.
         is_count: True for whole numbers, for which ``2k`` is 2000.
+        highest: The highest number that is allowed, if it is known, so that ``8/10`` is 8 points of at most 10.
     """
 
     style: NumberStyle | None = None
     words: frozenset[str] = frozenset()
     is_count: bool = False
+    highest: float | None = None
 
 
 _NO_RULES = NumberRules()

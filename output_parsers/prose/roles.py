@@ -17,11 +17,12 @@ import re
 from collections.abc import Callable
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from ..lazy_regex import join_lines, lazy_regex
-from . import word_set
-from .announcements import AGREEMENT, CLOSING, is_announced
+from . import NUMBER_WORDS, TextParseError, word_set
+from .announcements import AGREEMENT, CLOSING, REASON, is_announced
 from .harmless import (
     find_unknown_word,
     is_personal_remark,
@@ -141,9 +142,7 @@ _REQUESTS = (
 )
 _ASKS = lazy_regex(_REQUESTS)
 # A comment that leaves something open or out.
-_OPEN_COMMENT = lazy_regex(
-    r"\.\.\.|…|\?|？|\A(?:and|or)\b|\b(?:\d+ )?more\W*\Z|\bmore (?:items|entries|people|rows|records|lines)\b"
-)
+_OPEN_COMMENT = lazy_regex(r"\.\.\.|…|\?|？|\A(?:and|or)\b|\bmore\b(?! than)|[{\[]|\A\W*,")
 _FORMAT = (
     r"(?:(?:the|das|le|el|il|o) )?(?:(?:expected|required|output|correct|json|erwartetes) )?"
     r"(?:format|structure|schema|shape|formato|estructura|struttura)(?: (?:is|would be|should be|esperado))?\Z"
@@ -153,7 +152,7 @@ _SAYS_EXAMPLE = lazy_regex(
     rf"|ตัวอย่าง|\A\W*예\Z|예시|예를|템플릿|たとえば|サンプル|雛形|\A\W*{_FORMAT}"
 )
 _CORRECTED = lazy_regex(
-    r"(?:corrected(?: \w+)?|correction|fixed(?: \w+)?|updated(?: \w+)?|final(?: \w+)?|revised(?: \w+)?|i meant|korrigiert"
+    r"(?:corrected(?: \w+)?|(?<!before )(?<!before the )correction|fixed(?: \w+)?|updated(?: \w+)?|final(?: \w+)?|revised(?: \w+)?|i meant|korrigiert"
     r"|korrektur|endgültig\w*|corrigée?|version finale|corregid[oa]|corretto|修正|更正|最终|最終)\Z"
 )
 # A clause right before JSON that says that the JSON is something else than the answer.
@@ -308,7 +307,7 @@ _REFUSES = lazy_regex(
 _LIST_MARK = lazy_regex(r"\A\W*\d{1,4}[.)](?!\d)")
 _VERBS = word_set(
     """
-    is are was were has have had been contains contain includes include included follows matches match represents
+    is are was were has have had been took take counted count stands contains contain includes include included follows matches match represents
     represent comes came says say mentions mention names describes describe states state gives give shows show uses use
     used extracted taken found listed given provided stated means mean lives live lived works work worked wrote writes asks
     asked wants want needs need corresponds correspond appears appear makes make does do let it's that's here's can will
@@ -427,6 +426,50 @@ def _objection_after(sentence: str, value: _Value) -> str | None:
     if not CLOSING.match(sentence) and _is_fragment(sentence, value):
         return sentence.strip()[:40]
     return _objection(sentence, value)
+
+
+# Where an explanation of a value may begin.
+_EXPLANATION = lazy_regex(
+    r"[ \t]*\n+|(?<=[.!])[ \t]+|(?<=。)|[ \t]+(?:[-–—]|because|since|weil|da|parce que|car|porque|perché)[ \t]+|[:;][ \t]+"
+    r"|[ \t]*\((?=(?:[^\s()]+ ){3,}[^()]+\)\W*\Z)"
+)
+_MAX_HEADS = 4
+_MAX_EXPLAINED = 4000  # characters
+T = TypeVar("T")
+
+
+def read_explained(text: str, read: Callable[[str], T]) -> T:
+    """Read a text that contains a value, perhaps with an explanation after it that names no other value.
+
+    ``read`` raises TextParseError for a text that is not clearly one value.
+    """
+    try:
+        return read(text)
+    except TextParseError as error:
+        for cut in islice(_EXPLANATION.finditer(text.strip()[:_MAX_EXPLAINED]), _MAX_HEADS):
+            head, explanation = text.strip()[: cut.start()], text.strip()[cut.end() :]
+            if _explains(explanation):
+                try:
+                    return read(head)
+                except TextParseError:
+                    continue
+        raise error
+
+
+def _explains(text: str) -> bool:
+    """Return True if sentences after a value explain it: they take nothing back and name no other value."""
+    reason = REASON.match(text)
+    explanation = text[reason.end() :] if reason else text
+    if len(text) > _MAX_EXPLAINED or not explanation.strip(_MARKUP) or _HAS_NUMBER.search(explanation):
+        return False
+    value = _Value("", 0, 0, no_words)
+    return all(_objection_after(sentence, value) is None for sentence in _SENTENCE_END.split(explanation))
+
+
+# Another value; "the two texts" is none.
+_HAS_NUMBER = lazy_regex(
+    rf"[^\W\D]|(?<!\w)(?<!the )(?:{'|'.join(NUMBER_WORDS - {'one'})})(?!\w)", re.IGNORECASE
+)
 
 
 def objection_in_comment(

@@ -49,10 +49,12 @@ class DateOrder(Enum):
 _MAX_MENTIONS = 20  # further mentions of a date are not read, so that the time stays linear
 _CLOCK_WORDS = {"noon": time(12), "midnight": time(0)}
 _TIME_BEFORE_DATE = lazy_regex(r"[\s,]{1,3}(?:on\s{1,2})?")
-_SENTENCE_PART_END = lazy_regex(r"\s*(?:[.!;)\"'”’*`]|\Z)")
 _FULL_WIDTH = {
     0xFEE0 + code: code for code in (*range(0x30, 0x3B), 0x2D, 0x2E, 0x2F)
 }  # digits, -, ., / and :
+
+
+_BULLET = lazy_regex(r"\A\s*[-*•>][ \t]+")
 
 
 def _answer(text: str) -> tuple[str, str | None]:
@@ -72,7 +74,7 @@ _BETWEEN_HOUR_AND_MINUTE = lazy_regex(r"[^0-9]+")
 
 def _clock_answer(text: str) -> tuple[str, str | None]:
     """Return the part of a reply with the answer, in which foreign times are written as 14:30 or 2:30 pm."""
-    return _answer(_FOREIGN_TIME.sub(_to_usual_time, text))
+    return _answer(_FOREIGN_TIME.sub(_to_usual_time, _BULLET.sub("", text)))
 
 
 def _to_usual_time(match: re.Match[str]) -> str:
@@ -88,7 +90,7 @@ def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
 
     Raises TextParseError if there is not exactly one.
     """
-    bare, wrapping = _answer(text)
+    bare, wrapping = _answer(_BULLET.sub("", text))
     mentions = _mentions(bare, order)
     first, end = mentions[0], mentions[-1].end
     clock = _time_after_date(bare, end) if len(mentions) == 1 else None
@@ -121,7 +123,6 @@ def read_time(text: str) -> TextReading[time]:
         raise TextParseError(f"two times: {times[0].value} and {times[1].value}")
     only = times[0]
     sentence_rule = _sentence_rule("time", [bare[: only.start], bare[only.end :]])
-    _refuse_words_after_time(bare, only)
     return TextReading(only.value, join_rules(None if sentence_rule else wrapping, only.rule, sentence_rule))
 
 
@@ -140,8 +141,6 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
         raise TextParseError("expected a date with its time")
     start, end = min(day.start, clock.start), max(day.end, clock.end)
     sentence_rule = _sentence_rule("date and time", [bare[:start], bare[end:]], day.value)
-    if clock.start > day.start:
-        _refuse_words_after_time(bare, clock)
     value = datetime.combine(day.value, clock.value)
     return TextReading(
         value, join_rules(None if sentence_rule else wrapping, day.rule, clock.rule, sentence_rule)
@@ -264,6 +263,9 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
     for word in map(bare_word, (*before, *after)):
         if day and word in WEEKDAYS and word != WEEKDAYS[day.weekday()]:
             raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {word.title()}")
+    zone = _ZONE_NAME.match(parts[-1]) if "time" in kind else None
+    if zone:
+        raise TextParseError(f"{zone[1]!r} after the time may change it")
     _refuse_unknown(parts, kind)
     return f"{kind} in a sentence"
 
@@ -281,11 +283,12 @@ _OF_A_DATE = word_set(
     issued signed ordered delivered created updated occurred happened took takes place starts started begins began
     ends ended founded effective lasts lasted baby came ce ad г года am le el il em den kl uhr um à las alle às
     monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag
-    appointment contract mentioned email letter sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo
+    flight train departs arrives leaves appointment contract mentioned email letter sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo
     """
 )
 
 
+_ZONE_NAME = lazy_regex(r"\s*\(?([A-Z]{2,5})\b")
 _SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
 
 
@@ -295,12 +298,6 @@ def _refuse_unknown(parts: list[str], kind: str) -> None:
     objection = find_objection(_SCHEDULED.sub("", parts[0]), " ".join(parts[1:]), known, leading=_OF_A_DATE)
     if objection:
         raise TextParseError(f'"{objection[:40]}" in the text may change the {kind}')
-
-
-def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
-    """Raise TextParseError if a word after a time of day, such as a time zone, may change the time."""
-    if not _SENTENCE_PART_END.match(text, clock.end):
-        raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
 
 
 class _TimeMention(NamedTuple):
@@ -576,10 +573,12 @@ _ISO = lazy_regex(_ISO_PATTERN)
 _ISO_IN_TEXT = lazy_regex(rf"(?<![\w+-]){_ISO_PATTERN}(?!\w)")
 _CALENDAR = lazy_regex(r"[+-]?P[0-9]{1,12}[YM]|.{0,200}[0-9]\s?(?:months?|years?|yrs?|mo)\b", re.DOTALL)
 # The format of str(timedelta). A sign before days applies only to the days; without days, to the whole.
-_CLOCK_DURATION = lazy_regex(
+_CLOCK_PATTERN_OF_DURATION = (
     r"(?:(?P<d>[+-]?[0-9]{1,10}) days?, |(?P<sign>[+-])?)"
     r"(?P<h>[0-9]{1,10}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9](?:\.[0-9]{1,12})?)"
 )
+_CLOCK_DURATION = lazy_regex(_CLOCK_PATTERN_OF_DURATION)
+_CLOCK_IN_TEXT = lazy_regex(rf"(?<![\w+:.,-]){_CLOCK_PATTERN_OF_DURATION}(?![\w:])(?![.,][0-9])")
 _NUMBER = r"[0-9]{1,12}(?:,[0-9]{3}){0,3}(?:\.[0-9]{1,12})?"
 _UNIT = (
     r"(?:(?P<w>weeks?|wks?|w)|(?P<d>days?|d)|(?P<h>hours?|hrs?|h)|(?P<ms>milliseconds?|msecs?|ms)"
@@ -658,10 +657,11 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
 
     The first rule is for the duration, the second one for the sentence around it.
     """
-    iso = _ISO_IN_TEXT.search(text)
-    parts = [] if iso else _duration_parts(text)
-    if iso:
-        value, start, end, rule = _duration_of_match(iso), iso.start(), iso.end(), None
+    whole = _ISO_IN_TEXT.search(text) or _CLOCK_IN_TEXT.search(text)
+    parts = [] if whole else _duration_parts(text)
+    if whole:
+        value, start, end = _duration_of_match(whole), whole.start(), whole.end()
+        rule = None if "T" in whole[0] or "P" in whole[0] else "clock form"
     elif parts:
         sign = _SIGN_BEFORE.search(text, max(0, parts[0].start() - 2), parts[0].start())
         value = _to_timedelta(_total_seconds(parts, "-" if sign and sign[0] == "-" else ""))

@@ -48,7 +48,7 @@ from .node import (
     storage_kind_of,
     with_description,
 )
-from .scalars import AnyNode, FloatNode
+from .scalars import AnyNode, FloatNode, NumberNode
 from .target import Target, TypeExpression, type_name
 from .validation import (
     BY_VALIDATORS,
@@ -404,6 +404,8 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
             words = " and ".join(constraint_in_words(key, keywords[key]) for key in (lower, upper))
             reason = f"no value can be {words}"
             raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason)
+    if isinstance(node, NumberNode) and isinstance(keywords.get("maximum"), (int, float)):
+        node.rules = node.rules._replace(highest=keywords["maximum"])
     validator = json_validator(target) if any(map(_validates, metadata)) else None
     if validator is not None:
         return ValidatedNode(node, adapter, keywords, target, validator)

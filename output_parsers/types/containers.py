@@ -150,7 +150,7 @@ class ListNode(Node[Any]):
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a list in plain text, with one item per line or with commas between items."""
-        found = split_items(text)
+        found = split_items(text, frozenset(re.findall(r"[^\W\d_]+", cursor.declaration.casefold())))
         if found is None:
             raise cursor.failure("expected an array", text)
         # any line can be an item of text, even a remark about the items; a number cannot

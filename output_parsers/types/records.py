@@ -36,6 +36,7 @@ from typing_extensions import is_typeddict
 
 from ..json.scanner import parse_json_string
 from ..lazy_regex import lazy_regex
+from ..prose.roles import Role, role_of
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, ValidatorError
 from ..result.reading import (
     Cursor,
@@ -149,16 +150,26 @@ ASKED_KEYS = frozenset(
     """.split()
 )
 _MIN_FIELD_LINES = 2
+
+
+def _without_table(lines: list[str]) -> list[str]:
+    """Return lines with a Markdown table of one row, or of keys and values, as lines like ``name: Ann``."""
+    start = next((number for number, line in enumerate(lines) if line.startswith("|")), len(lines))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:]]
+    if len(rows) < 3 or not all(map(_TABLE_RULE.fullmatch, rows[1])) or len(set(map(len, rows))) > 1:
+        return lines
+    if len(rows) > 3 and len(rows[0]) != 2:
+        return lines
+    pairs = rows[2:] if len(rows) > 3 else zip(rows[0], rows[2], strict=True)
+    return [*lines[:start], *(f"{key}: {value}" for key, value in pairs)]
+
+
+_TABLE_RULE = lazy_regex(":?-+:?")
 _FIELD_LINE = lazy_regex(
     r"(?:[-*•]\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*:[*_]*\s+"
     r"(?P<quote>[\"'`]?)(?P<value>.+)(?P=quote)"
 )
 _NO_VALUE = lazy_regex(r"n/a|null|none|nil", re.IGNORECASE)
-_RECORD_HEADING = lazy_regex(
-    r"(?:(?:sure|certainly|of course)[!,.] )?here (?:is|are) the (?:(?:extracted|requested) )?"
-    r"(?:details|information|info|data|fields|values|record|result|results|answer):",
-    re.IGNORECASE,
-)
 _MAX_LISTED_KEYS = 8  # in an error message
 _LONG_KEY = 5  # letters; two mistakes turn a shorter key into another word
 Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
@@ -896,9 +907,12 @@ class ObjectNode(Node[object]):
     def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a record that is written as lines of a key and a value: ``name: Ann``."""
         data: dict[str, Json] = {}
-        lines = [line for line in text.strip().splitlines() if line.strip()]
-        if lines and _RECORD_HEADING.fullmatch(lines[0]):
-            lines = lines[1:]
+        lines = _without_table([line.strip() for line in text.splitlines() if line.strip()])
+        if len(lines) > 1 and lines[0].endswith((":", "：")):
+            end = len(lines[0])
+            words = frozenset(word for key in self._by_normalized_key for word in key.split("_"))
+            if role_of(text, end, len(text), own_words=lambda: words).role in (Role.UNSAID, Role.ANSWER):
+                lines = lines[1:]
         for line in lines:
             match = _FIELD_LINE.fullmatch(line.strip())
             field = self.field_for_key(match["key"])[0] if match else None

@@ -27,6 +27,7 @@ from ..lazy_regex import lazy_regex
 from ..prose import TextParseError, TextReading, strip_wrapping
 from ..prose.harmless import find_unknown_word
 from ..prose.numbers import NumberRules, NumberStyle, find_number, read_number
+from ..prose.roles import read_explained
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
 from ..result.reading import (
     NON_FINITE_RULE,
@@ -234,6 +235,10 @@ class TextNode(Node[str]):
 _NumberReader: TypeAlias = Callable[[str, NumberRules], TextReading[Decimal]]
 
 
+def _find_explained_number(text: str, rules: NumberRules) -> TextReading[Decimal]:
+    return read_explained(text, lambda part: find_number(part, rules))
+
+
 class NumberNode(Node[T]):
     """Reads a number from a JSON number, or from text that contains exactly one number.
 
@@ -276,15 +281,22 @@ class NumberNode(Node[T]):
         raise cursor.failure(f"expected {self.kind}", data)
 
     def read_text(self, text: str, cursor: Cursor) -> T:
-        return self._read_number(text, find_number, cursor)
+        return self._read_number(text, _find_explained_number, cursor)
 
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
         """Raise ValidationFailure if the text of a number is ambiguous, such as 1.000."""
 
+    def _without_scale(self, text: str) -> str:
+        """Return a text without the maximum after a number: 8 for ``8/10``, if 10 is the highest number."""
+        highest = self.rules.highest
+        if highest is None or ("/" not in text and "out of" not in text):
+            return text
+        return re.sub(rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?(?:/|out of) ?{highest:g}(?![\d/,]|\.\d)", r"\1", text)
+
     def _read_number(self, text: str, reader: _NumberReader, cursor: Cursor) -> T:
         try:
             words = frozenset(re.findall(r"[^\W_]+|%", cursor.declaration.casefold()))
-            data = reader(text, self.rules._replace(words=words))
+            data = reader(self._without_scale(text), self.rules._replace(words=words))
         except TextParseError as error:
             raise cursor.failure(expected_message(self.kind, error), text) from error
         if self.rules.style is None:
@@ -572,12 +584,15 @@ class TemporalNode(Node[T]):
                 return value
             except ValueError:  # the reader below explains what is wrong
                 pass
+        return self._read_with(self._reader, data, cursor)
+
+    def _read_with(self, reader: Callable[[str], TextReading[T]], text: str, cursor: Cursor) -> T:
         try:
-            reading = self._reader(data)
+            reading = reader(text)
         except TextParseError as error:
-            raise cursor.failure(expected_message(self.kind, error), data) from error
+            raise cursor.failure(expected_message(self.kind, error), text) from error
         if reading.rule is not None:
-            cursor.record(reading.rule, data, reading.value)
+            cursor.record(reading.rule, text, reading.value)
         return reading.value
 
     def convert_json(self, data: Json, cursor: Cursor) -> Json:
@@ -589,7 +604,10 @@ class TemporalNode(Node[T]):
         return to_jsonable_python(self.read(data, cursor))
 
     def read_text(self, text: str, cursor: Cursor) -> T:
-        return self.read(text, cursor)
+        exact = EXACT_FORMATS.get(self.format)
+        if exact is not None and exact.regex.fullmatch(text):
+            return self.read(text, cursor)
+        return self._read_with(partial(read_explained, read=self._reader), text, cursor)
 
     def core_schema(self) -> CoreSchema:
         return EXACT_FORMATS[self.format].core_schema()

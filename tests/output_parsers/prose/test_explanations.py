@@ -1,0 +1,98 @@
+"""A value is read with an explanation after it that takes nothing back and names no other value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from output_parsers import OutputParsingError, parse
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+
+
+Level = Literal["low", "medium", "high"]
+Points = Annotated[int, Field(ge=1, le=10)]
+ANN = Person("Ann", 31)
+READ: list[tuple[Any, str, object]] = [
+    (int, "17\n\nExplanation: I counted the names in the first line.", 17),
+    (float, "0.5\n\nThe two texts share half of their meaning.", 0.5),
+    (float, "Score: 0.8\nReasoning: Both texts mention the flood.", 0.8),
+    (float, "The score is 0.85 because both texts describe the same event.", 0.85),
+    (date, "2024-03-15\n\nThe date is in the first sentence of the letter.", date(2024, 3, 15)),
+    (time, "14:30 - the text says when the meeting starts.", time(14, 30)),
+    (timedelta, "Duration: 01:30:00", timedelta(minutes=90)),
+    (timedelta, "The meeting lasts 01:30:00.", timedelta(minutes=90)),
+    (date, "日付は2024年3月15日です。", date(2024, 3, 15)),
+    (date, "- March 15, 2024", date(2024, 3, 15)),
+    (time, "\\boxed{14:30}", time(14, 30)),
+    (Points, "8/10", 8),
+    (Points, "Score: 8 out of 10", 8),
+    (Points, "I would rate this 7 out of 10.", 7),
+    (float, "Basierend auf dem Text lautet die Antwort 0.85.", 0.85),
+    (Level, "Op basis van de tekst is het antwoord high.", "high"),
+    (bool, "No, that's incorrect.", False),
+    (bool, "Nein, das stimmt nicht.", False),
+    (bool, "Да, это правда.", True),
+    (bool, "正解ははいです。", True),
+    (Literal["A", "B"], "B. The message describes a problem with the login page.", "B"),
+    (list[int], "Numbers: 3, 5", [3, 5]),
+    (list[str], "**Items**\n- apple\n- pear", ["apple", "pear"]),
+    (list[str], "Hier sind die Früchte:\n- Apfel\n- Birne", ["Apfel", "Birne"]),
+    (Person, "| name | age |\n|---|---|\n| Ann | 31 |", ANN),
+    (Person, "| Field | Value |\n|---|---|\n| name | Ann |\n| age | 31 |", ANN),
+    (Person, "The extracted person:\n\n- **Name:** Ann\n- **Age:** 31", ANN),
+    (Person, '{"name": "Ann", "age": 31}\n\nI took the values from the first sentence.', ANN),
+]
+REFUSED: list[tuple[Any, str]] = [
+    (int, "17\n\nOr 18 if you count the title."),
+    (int, "17\n\nI could not read the second page."),
+    (int, "17\n\nThis is a placeholder."),
+    (int, "17, give or take"),
+    (int, "Not 17"),
+    (int, "Ticket: 17"),
+    (float, "0.5\n\nHowever, this may change."),
+    (date, "2024-03-15\n\nThe text also mentions the 16th."),
+    (date, "1445年8月24日（回历）"),
+    (date, "around 2024-03-15"),
+    (time, "14:30 EST"),
+    (timedelta, "2 hours per day"),
+    (Points, "8/100"),
+    (Points, "8/10/2024"),
+    (Points, "Score (1-10):"),
+    (bool, "Ja, das kann ich gerne für Sie tun."),
+    (bool, "是的，我可以帮您。"),
+    (bool, "はい、お手伝いできます。"),
+    (Literal["A", "B"], "B. A is right, too."),
+    (list[str], "Kies:\n- apple\n- pear"),
+    (list[str], "Отсутствуют:\n- apple\n- pear"),
+    (list[str], "Missing:\n- apple\n- pear"),
+    (Person, "| name | age |\n|---|---|\n| Ann | 31 |\n| Bo | 4 |"),
+    (Person, "Example:\nname: Ann\nage: 31"),
+    (Person, 'Before correction:\n{"name": "Ann", "age": 31}'),
+    (list[Person], '[{"name": "Ann", "age": 31}, // more persons here\n]'),
+    (list[Person], '[{"name": "Ann", "age": 31} // , {"name": "Bo", "age": 4}\n]'),
+]
+
+
+def result_of(tp: Any, text: str) -> object:
+    try:
+        value: object = parse(tp, text)
+    except OutputParsingError:
+        return "refused"
+    return value
+
+
+def test_values_with_explanations_and_in_usual_shapes_are_read() -> None:
+    results = [(text, result_of(tp, text)) for tp, text, _ in READ]
+    assert results == [(text, value) for _, text, value in READ]
+
+
+def test_values_that_an_explanation_or_a_word_beside_them_changes_are_refused() -> None:
+    assert [(text, got) for tp, text in REFUSED if (got := result_of(tp, text)) != "refused"] == []
