@@ -277,6 +277,17 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         "In Rome.",
         "Yes.",
     ],
+    "how-to/cited-values.md": [
+        json.dumps(
+            {
+                "party": {"quote": "The tenant, Ann Lee", "value": "Ann Lee"},
+                "rent": {"quote": "rent of € 1,250.50 each month", "value": 1250.5},
+                "deposit": None,
+            }
+        ),
+        json.dumps({"quote": "rent is 1,250 euros", "value": 125}),
+        json.dumps({"quote": "rent is 1,250 euros", "value": 1250}),
+    ],
     "how-to/decisions.md": [
         decided("billing", 0.8),
         applies(price=0.09, delivery=0.56, quality=0.95),

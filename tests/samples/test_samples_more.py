@@ -16,6 +16,7 @@ from samples import (
     answers_with_sources,
     calling_tools,
     chat_memory,
+    contract_with_quotes,
     guardrails,
     images,
     method_settings,
@@ -41,6 +42,34 @@ def test_method_settings(capsys: Printed) -> None:
     assert sent[1] == [system, "The visitor writes: My name is Ann.", "Hello Ann.", question]
     assert sent[2] == [system, question]
     assert sent[3] == [system, "The visitor writes: A tour for two on Monday, please."]
+
+
+LEASE = """\
+tenant       Ann Lee                    17-36 checked 'The tenant, Ann Lee'
+start        2025-03-01                 68-85 checked 'from 1 March 2025'
+rent         1250.50                    87-109 checked 'The rent is € 1,250.50'
+notice_days  90                         153-185 checked 'The notice period is ninety days'
+pets_allowed True                       188-223 unchecked 'The tenant may keep up to two cats.'
+duty         Duty(what='repairs the heating', days=14) 234-268 checked 'repairs the heating within 14 days'
+"""
+
+
+def test_contract_with_quotes(capsys: Printed) -> None:
+    quotes = {
+        "tenant": ("The tenant, Ann Lee", "Ann Lee"),
+        "start": ("from 1 March 2025", "2025-03-01"),
+        "rent": ("The rent is € 1,250.50", "1250.50"),
+        "notice_days": ("The notice period is ninety days", 90),
+        "pets_allowed": ("The tenant may keep up to two cats.", True),
+    }
+    duty = {"what": "repairs the heating", "days": 14}
+    reply: dict[str, Any] = {
+        name: {"quote": quote, "value": value} for name, (quote, value) in quotes.items()
+    }
+    reply["duties"] = [{"quote": "repairs the heating within 14 days", "value": duty}]
+    wrong = {**reply, "rent": {"quote": "The rent is € 1,250.50", "value": 1200}}
+    contract_with_quotes.main(ScriptedChatModel([json.dumps(wrong), json.dumps(reply)]))
+    assert capsys.readouterr().out == LEASE
 
 
 PICTURE = (
