@@ -129,6 +129,7 @@ def test_the_error_page_lists_all_errors() -> None:
         "documents.files",
         "documents.merging",
         "guardrails",
+        "journal",
         "integrations.mcp",
         "journal.store",
         "memory",
