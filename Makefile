@@ -52,8 +52,17 @@ test-engines: $(VENV)/.engines
 	@$(PYTEST) -m engines
 
 # Tests with servers and libraries of others that take long: Chromium, the embedded model, the suite and servers of MCP.
-test-peers: $(VENV)/.peers model parts
+test-peers: $(VENV)/.peers $(VENV)/peers model parts
 	@$(PYTEST) -m peers
+
+# The libraries of the pages to move from, each in a folder of its own, because they need other versions.
+$(VENV)/peers: $(VENV)/.dev
+	@for peer in instructor=instructor pydantic-ai=pydantic-ai-slim[openai] langchain=langchain-openai \
+			llamaindex=llama-index-llms-openai dspy=dspy baml=baml-py langextract=langextract[openai]; do \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+			--target $@/$${peer%%=*} "$${peer#*=}" >/dev/null 2>&1 || \
+			{ rm -rf $@/$${peer%%=*}; echo "$${peer%%=*} cannot be installed: its program is skipped"; }; \
+	done
 
 # The fast tests with other versions of Python. A version that cannot be run is named.
 test-pythons:
