@@ -10,6 +10,7 @@ import inspect
 import io
 from collections.abc import Callable, Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -549,6 +550,30 @@ def cancel(output: Output, debug: Debug = False) -> None:
         from .call import cancel
 
         cancel(output)
+
+
+@application.command(name="agent-skills", short_help="List or install skills for coding agents.")
+def agent_skills(
+    install: Annotated[bool, typer.Option("--install", help="Copy the skills into a folder.")] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder for --install; by default .agents/skills, or .claude/skills "
+            "if only .claude exists.",
+        ),
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the skills for coding agents that this package contains, or install them.
+
+    They say how to use the library, and how to move programs from instructor, pydantic-ai and LangChain.
+    """
+    with report_errors(debug=debug, as_json=json):
+        from .agent_skills import agent_skills
+
+        agent_skills(install=install, to=to, as_json=json)
 
 
 @application.command(short_help="List the providers of models.")

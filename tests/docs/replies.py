@@ -139,6 +139,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     "how-to/decision-endpoints.md": [],
     "how-to/embedded-model.md": [],
     "how-to/playground.md": [],
+    "how-to/coding-agents.md": [],
     "how-to/numbers-dates-choices.md": [
         value(42),
         value("12.50"),
