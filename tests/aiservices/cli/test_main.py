@@ -34,6 +34,7 @@ Commands:
   calibrate  Calibrate the probabilities of a method with labelled examples.
   serve      Serve a service over HTTP.
   mcp        Serve a service to an MCP client over stdio.
+  agent-skills  List or install skills for coding agents.
   providers  List the providers of models.
   models     List models and download weights.
   batch      Manage the batches of the command map.
