@@ -188,7 +188,7 @@ def global_options(
     """Handle the options that apply to all commands, such as ``--version``."""
 
 
-@application.command()
+@application.command(short_help="Show the request of a method, and its strategy.")
 def show(
     target: Target,
     arguments: Arguments = None,
@@ -398,7 +398,7 @@ def map_(
         map_table(target, model, table, output, options, sample=sample, dry_run=dry_run)
 
 
-@application.command()
+@application.command(short_help="Calibrate the probabilities of a method.")
 def calibrate(
     target: Target,
     cases: Annotated[

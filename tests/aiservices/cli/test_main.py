@@ -27,17 +27,17 @@ Options:
   --help                Show this message and exit.
 
 Commands:
-  show       Show the request of a method, and why its strategy was chosen.
-  call       Call a method and print its answer.
-  check      Check the services in modules for problems.
-  map        Call a method for each row of a table.
-  calibrate  Calibrate the probabilities of a method with labelled examples.
-  serve      Serve a service over HTTP.
-  mcp        Serve a service to an MCP client over stdio.
+  show          Show the request of a method, and its strategy.
+  call          Call a method and print its answer.
+  check         Check the services in modules for problems.
+  map           Call a method for each row of a table.
+  calibrate     Calibrate the probabilities of a method.
+  serve         Serve a service over HTTP.
+  mcp           Serve a service to an MCP client over stdio.
   agent-skills  List or install skills for coding agents.
-  providers  List the providers of models.
-  models     List models and download weights.
-  batch      Manage the batches of the command map.
+  providers     List the providers of models.
+  models        List models and download weights.
+  batch         Manage the batches of the command map.
 """
 
 
