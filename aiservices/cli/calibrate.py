@@ -132,6 +132,22 @@ def _forms(data: object) -> tuple[str, ...]:
     return text, json.dumps(data, ensure_ascii=False)
 
 
+def _read_labels(cells: Mapping[str, str], labels: Mapping[str, _Label], problems: list[str]) -> object:
+    """Return the expected answer of a row, and add the mistakes in its labels to ``problems``."""
+    expected: object = {}
+    for column, label in labels.items():
+        text = cells[column].strip()
+        if not text:
+            continue
+        try:
+            expected = _with_label(expected, label.path, label.read(text))
+        except ValueError as error:
+            problems.append(f"{column} {error}")
+    if not problems and expected == {}:
+        problems.append(f"{' and '.join(labels)} is empty")
+    return expected
+
+
 def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> list[Case[Any]]:
     """Read a CSV file as test cases, or raise a UsageError that lists all mistakes in columns and rows."""
     columns, rows = _read_table(path)
@@ -147,17 +163,7 @@ def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> lis
             continue
         cells = dict(zip(columns, row, strict=True))
         values, row_problems = read_cells(cells, method)
-        expected: object = {}
-        for column in label_columns:
-            text = cells[column].strip()
-            if not text:
-                continue
-            try:
-                expected = _with_label(expected, labels[column].path, labels[column].read(text))
-            except ValueError as error:
-                row_problems.append(f"{column} {error}")
-        if not row_problems and expected == {}:
-            row_problems.append(f"{' and '.join(label_columns)} is empty")
+        expected = _read_labels(cells, {name: labels[name] for name in label_columns}, row_problems)
         problems += [f"row {number}: {problem}" for problem in row_problems]
         cases.append(Case(method.bind_arguments(values)[1], expected, str(number)))
     if not cases and not problems:

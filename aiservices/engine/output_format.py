@@ -453,10 +453,7 @@ def without_task(messages: tuple[Message, ...], task: str) -> tuple[Message, ...
 def _questions(
     node: Node[object], text: str, task: str, keys: tuple[str, ...], cursor: Cursor
 ) -> Iterator[Question]:
-    is_scale = False
-    while isinstance(node, (DecisionNode, ConstrainedNode, RecursiveNode)):
-        is_scale = is_scale or (isinstance(node, DecisionNode) and issubclass(node.cls, Scale))
-        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    node, is_scale = _inner_node(node)
     options = options_of(node)
     if isinstance(node, MembersNode):
         for (key, _), choice in zip(node.options, node.item.choices.choices, strict=True):
@@ -476,21 +473,36 @@ def _questions(
             question = _member_question(text, label, choice.description)
             yield Question(f"{cursor.path}[{position}]", keys, "yes_no", question, _YES_NO, label)
     elif isinstance(node, ObjectNode):
-        for field in node.spec.fields:
-            key = field.keys[0]
-            name = key.replace("_", " ")
-            question = f"{task}\nAnswer for: {name}" if task else f"What is the {name}?"
-            question = node.descriptions[field.name] or question
-            try:
-                yield from _questions(node.nodes[field.name], question, task, (*keys, key), cursor.child(key))
-            except QuestionError:
-                if field.required:
-                    raise
+        yield from _questions_of_fields(node, task, keys, cursor)
     else:
         raise QuestionError(
             f"{cursor.path} is {node.kind}; a decision endpoint answers only bool, Enum, Literal, lists of "
             "an Enum, and records of them"
         )
+
+
+def _inner_node(node: Node[object]) -> tuple[Node[object], bool]:
+    """Return the node inside of wrappers, and True if the answer is on a scale."""
+    is_scale = False
+    while isinstance(node, (DecisionNode, ConstrainedNode, RecursiveNode)):
+        is_scale = is_scale or (isinstance(node, DecisionNode) and issubclass(node.cls, Scale))
+        node = node.target if isinstance(node, RecursiveNode) else node.inner
+    return node, is_scale
+
+
+def _questions_of_fields(
+    node: ObjectNode, task: str, keys: tuple[str, ...], cursor: Cursor
+) -> Iterator[Question]:
+    for field in node.spec.fields:
+        key = field.keys[0]
+        name = key.replace("_", " ")
+        question = f"{task}\nAnswer for: {name}" if task else f"What is the {name}?"
+        question = node.descriptions[field.name] or question
+        try:
+            yield from _questions(node.nodes[field.name], question, task, (*keys, key), cursor.child(key))
+        except QuestionError:
+            if field.required:
+                raise
 
 
 def _member_question(text: str, label: str, description: str | None) -> str:

@@ -13,6 +13,7 @@ from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from functools import partial
 from hashlib import blake2b
 from threading import Lock
 from types import NoneType
@@ -216,52 +217,13 @@ class ChatOptions:
         ``location`` says where the options are set.
         """
         problems = []
-        ranges = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
-        for name, low, high in ranges:
+        for name, (is_valid, expected) in _OPTION_CHECKS.items():
             value = getattr(self, name)
-            # Written so that nan, which compares false with everything, is out of range too.
-            if value is not None and not (isinstance(value, (int, float)) and low <= value <= high):
-                message = f"{name} is {value!r}; it must be from {low:g} to {high:g}"
+            if value is not None and not is_valid(value):
+                # Each character of a stop text would be a stop text of its own.
+                advice = f", as in ({value!r},)" if name == "stop" and isinstance(value, str) else ""
+                message = f"{name} is {value!r}; it must be {expected}{advice}"
                 problems.append(DefinitionProblem(location, message))
-        for name in ("max_tokens", "timeout"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, (int, float)) and value > 0):
-                problems.append(
-                    DefinitionProblem(location, f"{name} is {value!r}; it must be greater than 0")
-                )
-        for name in ("probabilities", "raw_events"):
-            value = getattr(self, name)
-            if not isinstance(value, (bool, NoneType)):
-                message = f"{name} is {value!r}; it must be True or False"
-                problems.append(DefinitionProblem(location, message))
-        if isinstance(self.stop, str):
-            # Without this, each of its characters would be a stop text.
-            message = f"stop is {self.stop!r}; it must be a tuple of texts, as in ({self.stop!r},)"
-            problems.append(DefinitionProblem(location, message))
-        elif self.stop is not None and not _is_sequence_of(self.stop, str):
-            problems.append(
-                DefinitionProblem(location, f"stop is {self.stop!r}; it must be a tuple of texts")
-            )
-        for names, classes, expected in _OPTION_TYPES:
-            for name in names:
-                value = getattr(self, name)
-                # bool is a subclass of int
-                if value is not None and (not isinstance(value, classes) or value is True or value is False):
-                    message = f"{name} is {value!r}; it must be {expected}"
-                    problems.append(DefinitionProblem(location, message))
-        choices = (
-            ("reasoning_effort", get_args(ReasoningEffort)),
-            ("cache", ("5m", "1h")),
-            ("unknown_finish", ("note", "raise")),
-        )
-        for name, allowed in choices:
-            value = getattr(self, name)
-            if value is not None and value not in allowed:
-                message = f"{name} is {value!r}; it must be one of {', '.join(allowed)}"
-                problems.append(DefinitionProblem(location, message))
-        if self.server_tools is not None and not _is_sequence_of(self.server_tools, Mapping):
-            message = f"server_tools is {self.server_tools!r}; it must be a tuple of dicts"
-            problems.append(DefinitionProblem(location, message))
         return problems
 
 
@@ -274,17 +236,57 @@ def check_model_options(options: ChatOptions) -> None:
         )
 
 
-_OPTION_TYPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
-    (("model", "service_tier", "tool_choice"), str, "a text"),
-    (("seed",), int, "an integer"),
-    (("extra_body", "extra_headers"), Mapping, "a dict"),
-)
-
-
 def _is_sequence_of(value: object, cls: type) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
         return False
     return all(isinstance(item, cls) for item in value)
+
+
+def _in_range(value: object, low: float, high: float) -> bool:
+    # Written so that nan, which compares false with everything, is out of range too.
+    return isinstance(value, (int, float)) and low <= value <= high
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and value > 0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_dict(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _choice_of(*allowed: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value in allowed, f"one of {', '.join(allowed)}"
+
+
+# For each option: whether a value is valid, and what it must be.
+_OPTION_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "temperature": (partial(_in_range, low=0, high=2), "from 0 to 2"),
+    "top_p": (partial(_in_range, low=0, high=1), "from 0 to 1"),
+    "max_tokens": (_is_positive, "greater than 0"),
+    "timeout": (_is_positive, "greater than 0"),
+    "probabilities": (_is_bool, "True or False"),
+    "raw_events": (_is_bool, "True or False"),
+    "stop": (partial(_is_sequence_of, cls=str), "a tuple of texts"),
+    "model": (_is_text, "a text"),
+    "service_tier": (_is_text, "a text"),
+    "tool_choice": (_is_text, "a text"),
+    "seed": (lambda value: isinstance(value, int) and not isinstance(value, bool), "an integer"),
+    "extra_body": (_is_dict, "a dict"),
+    "extra_headers": (_is_dict, "a dict"),
+    "reasoning_effort": _choice_of(*get_args(ReasoningEffort)),
+    "cache": _choice_of("5m", "1h"),
+    "unknown_finish": _choice_of("note", "raise"),
+    "server_tools": (partial(_is_sequence_of, cls=Mapping), "a tuple of dicts"),
+}
 
 
 # eq=False here and below: a schema is a large dictionary without a hash, so objects are compared by identity.

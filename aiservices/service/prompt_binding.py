@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import takewhile
@@ -302,30 +302,14 @@ def plan_prompt(
     used |= _check_template(
         user, template_names + media, it_candidates, parameters, title, qualname, problems
     )
-    user_messages = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
-    message_parameter = None
+    message_parameter = _user_message_parameter(user, parameters, used, qualname, problems)
     if user is None:
-        unused = [name for name in data if name not in used]
-        message_parameter = _message_parameter(user_messages, unused, media, qualname, problems)
         used |= {message_parameter}
-    elif user_messages:
-        message = (
-            f"it has a prompt, and the parameter {user_messages[0]} is the user message too; keep one of them"
-        )
-        problems.append(DefinitionProblem(qualname, message))
     it_parameter = it_candidates[0] if len(it_candidates) == 1 and "it" not in template_names else None
     if "it" in used and it_parameter is not None:
         used |= {it_parameter}
     if len(problems) == problem_count:
-        problems.extend(
-            DefinitionProblem(
-                qualname,
-                f"the parameter {name} is not used; write {{{{{name}}}}} in the prompt, or give it a role "
-                "(MemoryId, UserName, CallId, History, ToolContext, Tools)",
-            )
-            for name in data
-            if name not in used
-        )
+        problems += [_unused_problem(name, qualname) for name in data if name not in used]
     if len(problems) > problem_count:
         return None
     role_names = {p.role: p.name for p in parameters if p.role not in (None, Role.TOOL_CONTEXT)}
@@ -408,6 +392,38 @@ def _compile(
         return None
 
 
+def _user_message_parameter(
+    user: Prompt | None,
+    parameters: Sequence[Parameter],
+    used: Collection[str | None],
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> str | None:
+    """Return the name of the parameter that is the user message; None if the method has a prompt.
+
+    ``used`` are the names of the parameters that templates use. Adds each error to ``problems``.
+    """
+    user_messages = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
+    if user is None:
+        unused = [p.name for p in parameters if p.role is None and p.name not in used]
+        media = [p.name for p in parameters if p.role is Role.MEDIA]
+        return _message_parameter(user_messages, unused, media, qualname, problems)
+    if user_messages:
+        message = (
+            f"it has a prompt, and the parameter {user_messages[0]} is the user message too; keep one of them"
+        )
+        problems.append(DefinitionProblem(qualname, message))
+    return None
+
+
+def _unused_problem(name: str, qualname: str) -> DefinitionProblem:
+    message = (
+        f"the parameter {name} is not used; write {{{{{name}}}}} in the prompt, or give it a role "
+        "(MemoryId, UserName, CallId, History, ToolContext, Tools)"
+    )
+    return DefinitionProblem(qualname, message)
+
+
 def _plan_system(
     source: SystemSource | None,
     parameters: Sequence[Parameter],
@@ -426,6 +442,16 @@ def _plan_system(
         prompt = _compile(source, "system message", qualname, problems)
         used = _check_template(prompt, names, data, parameters, "system message", qualname, problems)
         return prompt, used, False
+    return _plan_system_function(source, parameters, names, qualname, problems)
+
+
+def _plan_system_function(
+    source: Callable[..., str | None],
+    parameters: Sequence[Parameter],
+    names: list[str],
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> tuple[SystemText, frozenset[str | None], bool]:
     # a function decides what it shows of media and of values that are for tools
     names += [p.name for p in parameters if p.role in (Role.MEDIA, Role.TOOL_CONTEXT)]
     # an argument of the method may be called "invocation", too
@@ -453,7 +479,7 @@ def _plan_system(
     function = by_name(source)
 
     def system(values: Mapping[str, object]) -> str | None:
-        return function(**{name: values[source] for name, source in function_parameters.items()})
+        return function(**{name: values[parameter] for name, parameter in function_parameters.items()})
 
     return system, frozenset(function_parameters.values()), bool(invocation_names)
 

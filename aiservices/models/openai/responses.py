@@ -258,24 +258,18 @@ def _reply(
             "\n\n".join(filter(None, _thoughts(output))) or None,
             contents=tuple(_contents(output)),
         )
-        # without encrypted content, the provider looks for a stored item and does not find it
-        items = [
-            # the message has the data of images in its contents
-            {**item, "result": "contents"} if item["type"] == _IMAGE_CALL and item.get("result") else item
-            for item in output
-            if item["type"] != "reasoning" or _has_content(item)
-        ]
+        model, items = data.get("model") or "", _items_of_state(output)
         if any(_needs_state(item) for item in items):
-            message = message.with_state(provider, data.get("model") or "", items)
+            message = message.with_state(provider, model, items)
         return ChatReply(
             message,
             _finish_reason(data, message),
             read_usage(data.get("usage"), USAGE),
-            data.get("model") or "",
+            model,
             data.get("id") or "",
             "".join(_texts(output, "refusal", "refusal")) or None,
             body,
-            (data.get("incomplete_details") or {}).get("reason") or data.get("status") or "",
+            (data.get("incomplete_details") or {}).get("reason") or status or "",
             notes,
             tuple(_server_tool_run(item) for item in output if _is_server_tool(item)),
             tuple(_citations(output)),
@@ -283,6 +277,17 @@ def _reply(
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its output has an unexpected shape") from None
+
+
+def _items_of_state(output: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the items of an output that later requests send back."""
+    return [
+        # the message has the data of images in its contents
+        {**item, "result": "contents"} if item["type"] == _IMAGE_CALL and item.get("result") else item
+        for item in output
+        # without encrypted content, the provider looks for a stored item and does not find it
+        if item["type"] != "reasoning" or _has_content(item)
+    ]
 
 
 def _tool_call(item: JsonObject) -> ToolCall:

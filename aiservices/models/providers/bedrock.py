@@ -442,34 +442,11 @@ class _RequestParts:
         options = settings.options
         self.model_fields: JsonObject = {}
         notes: list[str] = []
-        if "anthropic." in settings.model:
-            claude = ClaudeRequestParts(settings, refused)
-            self.max_tokens: int | None = claude.max_tokens
-            self.sampling, self.instructions = claude.sampling, claude.instructions
-            if claude.thinking is not None:
-                self.model_fields["thinking"] = claude.thinking
-            if claude.output_config is not None and "effort" in claude.output_config:
-                self.model_fields["output_config"] = {"effort": claude.output_config["effort"]}
-            choice = claude.tools.get("tool_choice") or {"type": "auto"}
-            notes += [note for note in claude.notes if not note.startswith("seed")]
-            sent = claude.sent
-        else:
-            self.max_tokens, self.instructions = options.max_tokens, ""
-            values = {"temperature": options.temperature, "top_p": options.top_p}
-            self.sampling = {
-                name: value for name, value in values.items() if value is not None and name not in refused
-            }
-            effort = options.reasoning_effort
-            if effort is not None and "reasoning_effort" not in refused:
-                self.model_fields |= _reasoning_fields(settings.model, effort, notes)
-            choice = _choice(settings.tooling, refused, notes)
-            sent = {*self.sampling, *self.model_fields}
-            if choice["type"] != "auto":
-                sent.add("tool_choice")
-            notes += [f"{name} was left out: the model refuses it" for name in sorted(refused)]
+        is_claude = "anthropic." in settings.model
+        set_options = self._set_claude_options if is_claude else self._set_other_options
+        choice, self.sent = set_options(settings, refused, notes)
         if options.seed is not None:
             notes.append("seed was left out: the Converse API has none")
-        is_claude = "anthropic." in settings.model
         self.cache_point: JsonObject | None = None
         if options.cache is not None and (is_claude or "amazon.nova" in settings.model):
             self.cache_point = {"cachePoint": {"type": "default", "ttl": options.cache}}
@@ -479,7 +456,41 @@ class _RequestParts:
         # Nova does not accept a cache point after tools
         if self.tools is not None and self.cache_point is not None and is_claude:
             self.tools["tools"] = [*self.tools["tools"], self.cache_point]
-        self.notes, self.sent = tuple(notes), sent
+        self.notes = tuple(notes)
+
+    def _set_claude_options(
+        self, settings: CallSettings, refused: Collection[str], notes: list[str]
+    ) -> tuple[JsonObject, Collection[str]]:
+        """Set what is sent to Claude; return the choice of tools and the names of what may be refused."""
+        claude = ClaudeRequestParts(settings, refused)
+        self.max_tokens: int | None = claude.max_tokens
+        self.sampling, self.instructions = claude.sampling, claude.instructions
+        if claude.thinking is not None:
+            self.model_fields["thinking"] = claude.thinking
+        if claude.output_config is not None and "effort" in claude.output_config:
+            self.model_fields["output_config"] = {"effort": claude.output_config["effort"]}
+        notes += [note for note in claude.notes if not note.startswith("seed")]
+        return claude.tools.get("tool_choice") or {"type": "auto"}, claude.sent
+
+    def _set_other_options(
+        self, settings: CallSettings, refused: Collection[str], notes: list[str]
+    ) -> tuple[JsonObject, Collection[str]]:
+        """Set what is sent to other models, as for Claude."""
+        options = settings.options
+        self.max_tokens, self.instructions = options.max_tokens, ""
+        values = {"temperature": options.temperature, "top_p": options.top_p}
+        self.sampling = {
+            name: value for name, value in values.items() if value is not None and name not in refused
+        }
+        effort = options.reasoning_effort
+        if effort is not None and "reasoning_effort" not in refused:
+            self.model_fields |= _reasoning_fields(settings.model, effort, notes)
+        choice = _choice(settings.tooling, refused)
+        sent = {*self.sampling, *self.model_fields}
+        if choice["type"] != "auto":
+            sent.add("tool_choice")
+        notes += [f"{name} was left out: the model refuses it" for name in sorted(refused)]
+        return choice, sent
 
 
 def _reasoning_fields(model: str, effort: str, notes: list[str]) -> JsonObject:
@@ -494,7 +505,7 @@ def _reasoning_fields(model: str, effort: str, notes: list[str]) -> JsonObject:
     return {}
 
 
-def _choice(tooling: Tooling | None, refused: Collection[str], notes: list[str]) -> JsonObject:
+def _choice(tooling: Tooling | None, refused: Collection[str]) -> JsonObject:
     choice = "auto" if tooling is None else tooling.choice
     if choice in ("auto", "none"):
         return {"type": choice}

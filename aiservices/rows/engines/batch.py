@@ -409,21 +409,7 @@ class BatchFolder:
                 return
             is_late = time.monotonic() >= give_up
             for record in [record for record in self.records if record.state == "submitted"]:
-                try:
-                    await self._check(record)
-                except ModelNotFoundError as error:
-                    raise RowsError(
-                        f"{record.model} does not know the batch {record.id} any more ({error}); delete "
-                        f"{self.path(record, 'json')} to send its requests again"
-                    ) from error
-                except ModelError as error:  # such as a connection that ends while the responses are read
-                    record.failures += 1
-                    if not error.retryable or record.failures == _MAX_FAILURES:
-                        raise
-                except (LookupError, TypeError, ValueError, AttributeError) as error:
-                    raise RowsError(
-                        f"the response about the batch {record.id} cannot be read: {error!r}"
-                    ) from error
+                await self._check_submitted(record)
             if isinstance(self.stopped, ModelError):
                 raise self.stopped
             if is_late:
@@ -463,6 +449,22 @@ class BatchFolder:
                     raise
                 await self._find(record)  # it may be there although the answer did not arrive
 
+    async def _check_submitted(self, record: BatchRecord) -> None:
+        """Check the state of a batch; some errors may occur a few times."""
+        try:
+            await self._check(record)
+        except ModelNotFoundError as error:
+            raise RowsError(
+                f"{record.model} does not know the batch {record.id} any more ({error}); delete "
+                f"{self.path(record, 'json')} to send its requests again"
+            ) from error
+        except ModelError as error:  # such as a connection that ends while the responses are read
+            record.failures += 1
+            if not error.retryable or record.failures == _MAX_FAILURES:
+                raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise RowsError(f"the response about the batch {record.id} cannot be read: {error!r}") from error
+
     def _exceeds(self, record: BatchRecord) -> bool:
         """Return True if a batch must not be submitted now because it could exceed the budget.
 
@@ -477,14 +479,13 @@ class BatchFolder:
         in_work = [one for one in self.records if one.state == "submitted"]
         expected = [self._expected(one) for one in (*in_work, record)]
         tokens = sum(usage.total_tokens for usage, _ in expected)
-        money = sum(cost for _, cost in expected)
         spent = self._spent
-        over = (
-            (limits.tokens is not None and spent.usage.total_tokens + tokens > limits.tokens)
-            or (limits.money is not None and spent.cost + money > limits.money)
-            or (limits.requests is not None and spent.requests + record.count > limits.requests)
+        totals = (
+            (spent.usage.total_tokens + tokens, limits.tokens),
+            (spent.cost + sum(cost for _, cost in expected), limits.money),
+            (spent.requests + record.count, limits.requests),
         )
-        if not over:
+        if not any(limit is not None and total > limit for total, limit in totals):
             return False
         if in_work:
             return True
