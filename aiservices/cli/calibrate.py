@@ -148,10 +148,15 @@ def _read_labels(cells: Mapping[str, str], labels: Mapping[str, _Label], problem
     return expected
 
 
+def _wrong_rows(path: Path, problems: Sequence[str]) -> UsageError:
+    more = len(problems) - _MAX_PROBLEMS
+    listed = [*problems[:_MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+    return UsageError("\n  - ".join([f"{path}: {count_text(len(problems), 'problem')}", *listed]))
+
+
 def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> list[Case[Any]]:
     """Read a CSV file as test cases, or raise a UsageError that lists all mistakes in columns and rows."""
     columns, rows = _read_table(path)
-    parameters = [argument.name for argument in method.arguments]
     problems = list(_column_problems(columns, method, labels))
     if problems:
         raise UsageError("\n  - ".join([f"{path}: the columns are {', '.join(columns)}", *problems]))
@@ -169,10 +174,9 @@ def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> lis
     if not cases and not problems:
         raise UsageError(f"{path} has no rows below the names of the columns")
     if problems:
-        more = len(problems) - _MAX_PROBLEMS
-        listed = [*problems[:_MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-        raise UsageError("\n  - ".join([f"{path}: {count_text(len(problems), 'problem')}", *listed]))
-    unused = [name for name in columns if name not in labels and name not in parameters]
+        raise _wrong_rows(path, problems)
+    used = {*labels, *(argument.name for argument in method.arguments)}
+    unused = [name for name in columns if name not in used]
     if unused:
         print_text(f"columns that are not used: {', '.join(unused)}", file=sys.stderr)
     return cases

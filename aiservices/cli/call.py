@@ -335,14 +335,11 @@ class _AnswerPrinter(NamedTuple):
             if self.as_json and self.verbose:
                 print(json.dumps({"account": self.details.as_json()}))
         elif shape is ReturnShape.TEXT_STREAM:
-            pieces = []
-            for piece in self._iterate(returned):
-                pieces.append(piece)
-                if not self.as_json:
-                    print_text(piece, end="")
             if self.as_json:
-                self._print_value("".join(pieces))
+                self._print_value("".join(self._iterate(returned)))
             else:
+                for piece in self._iterate(returned):
+                    print_text(piece, end="")
                 print()
         elif shape is ReturnShape.STREAM:
             show_live(self._iterate(returned))
@@ -351,12 +348,13 @@ class _AnswerPrinter(NamedTuple):
             self._print_value(result.value)
         else:
             value = self.runner.run(returned) if is_async else returned
+            text: str | None = None
             if shape is ReturnShape.RESULT:
-                self.details.result, value = value, value.value
+                self.details.result, text, value = value, value.text, value.value
             if self.as_json or self.method.returns.output_type not in (None, NoneType):
                 self._print_value(value)
-            elif self.details.result is not None and shape is ReturnShape.RESULT:
-                print_text(self.details.result.text)
+            elif text is not None:
+                print_text(text)
 
     def print_details(self) -> None:
         """Print the details of a service call, such as model requests and tokens, to standard error."""

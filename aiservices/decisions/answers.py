@@ -106,13 +106,22 @@ def _leaves(node: Node[Any], value: Any, keys: Keys, cursor: Cursor, spans: Span
             yield Leaf(cursor.path, options, *spans[keys], positions[0], is_decision=is_decision)
         return
     parts = node.parts_of(value)
-    for key, part in parts.items():
-        yield from _leaves(part, value[key], (*keys, key), cursor.child(key), spans)
-    if not parts and isinstance(node, (UnionNode, WrapperNode)):  # its parts read the same value
-        is_envelope = isinstance(node, EnvelopeNode)
-        fitting = [part for part in node.parts if is_envelope or _fits(part, value, cursor)]
-        if len(fitting) == 1:
-            yield from _leaves(fitting[0], value, keys, cursor, spans)
+    if parts:
+        for key, part in parts.items():
+            yield from _leaves(part, value[key], (*keys, key), cursor.child(key), spans)
+    elif isinstance(node, (UnionNode, WrapperNode)):
+        fitting = _fitting_part(node, value, cursor)
+        if fitting is not None:
+            yield from _leaves(fitting, value, keys, cursor, spans)
+
+
+def _fitting_part(
+    node: UnionNode | WrapperNode[object], value: object, cursor: Cursor
+) -> Node[object] | None:
+    """Return the only part of a node that reads the whole value; None if there are several."""
+    is_envelope = isinstance(node, EnvelopeNode)
+    fitting = [part for part in node.parts if is_envelope or _fits(part, value, cursor)]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _member_leaves(

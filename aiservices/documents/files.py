@@ -123,13 +123,17 @@ class _HtmlText(HTMLParser):
             # the paragraph of a list item stays on the line of its mark, and a nested list below it
             is_apart = tag in _APART and not (self._lists and tag in ("p", "ol", "ul"))
             self._break(2 if is_apart else 1)
+        self._start(tag, dict(attrs))
+
+    def _start(self, tag: str, attributes: dict[str, str | None]) -> None:
+        """Write what an element begins with."""
         match tag:
             case "br":
                 self._write("\n")
             case "h1" | "h2" | "h3" | "h4" | "h5" | "h6":
                 self._write("#" * int(tag[1]) + " ")
             case "ol":
-                start = dict(attrs).get("start") or "1"
+                start = attributes.get("start") or "1"
                 self._lists.append(int(start) if start.isdecimal() else 1)
             case "ul":
                 self._lists.append(None)

@@ -506,6 +506,10 @@ class _Refusal(NamedTuple):
     tries_unstrict: bool
 
 
+def _mentions(text: str, words: Iterable[str]) -> bool:
+    return any(word in text for word in words)
+
+
 def _strategy_refusal(
     error: ModelError, strategy: Strategy, request: ChatRequest, *, has_tools: bool
 ) -> _Refusal | None:
@@ -517,12 +521,12 @@ def _strategy_refusal(
     if error.status not in _UNSUPPORTED_STATUS or strategy not in _STRATEGY_WORDS:
         return None
     text = _provider_text(error, request)
-    if any(word in text for word in _TOO_LONG):  # such an error may mention the length of tools or schemas
+    if _mentions(text, _TOO_LONG):  # such an error may mention the length of tools or schemas
         return None
-    is_bad_schema = any(words in text for words in _SCHEMA_WORDS)
+    is_bad_schema = _mentions(text, _SCHEMA_WORDS)
     tries_unstrict = is_bad_schema or "strict" in text
-    is_combination = has_tools and any(word in text for word in _TOOL_WORDS)
-    if is_combination or any(word in text for word in _STRATEGY_WORDS[strategy]):
+    is_combination = has_tools and _mentions(text, _TOOL_WORDS)
+    if is_combination or _mentions(text, _STRATEGY_WORDS[strategy]):
         is_of_method = is_bad_schema or (is_combination and strategy is not Strategy.OUTPUT_TOOL)
         return _Refusal(text, is_of_method, True, tries_unstrict)
     is_response = error.body is not None and error.status in _INVALID_STATUS

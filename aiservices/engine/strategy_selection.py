@@ -34,6 +34,15 @@ class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, wh
     """Raised when a return type or a model does not support the requested Strategy, such as JSON Schema."""
 
 
+def _without(strategy: Strategy, options: list[StrategyOption]) -> list[StrategyOption]:
+    return [option for option in options if option.strategy is not strategy]
+
+
+def _check_text_strategy(requested: Strategy | None) -> None:
+    if requested not in (None, Strategy.TEXT, Strategy.PROMPT):
+        raise StrategyError(f"the strategy {requested} needs a structured type, and the type is plain text")
+
+
 def select_strategies(
     parser: OutputParser[object],
     capabilities: Capabilities,
@@ -62,10 +71,7 @@ def select_strategies(
     if requested is Strategy.DECISION:
         raise StrategyError(f"the strategy {requested} needs a decision endpoint, which {model_name} is not")
     if parser.schema is None:
-        if requested not in (None, Strategy.TEXT, Strategy.PROMPT):
-            raise StrategyError(
-                f"the strategy {requested} needs a structured type, and the type is plain text"
-            )
+        _check_text_strategy(requested)
         return only_format(text_format(parser, "the type is plain text: the reply itself is the value"))
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     if requested is None:
@@ -73,14 +79,14 @@ def select_strategies(
     else:
         options = _requested_options(typed, capabilities, requested, model_name)
     if prefers_tool and capabilities.tools:
-        others = [option for option in options if option.strategy is not Strategy.OUTPUT_TOOL]
-        options = [*_strict_first(Strategy.OUTPUT_TOOL, capabilities, "it was requested"), *others]
+        tool = _strict_first(Strategy.OUTPUT_TOOL, capabilities, "it was requested")
+        options = [*tool, *_without(Strategy.OUTPUT_TOOL, options)]
     if requires_probabilities:
         options = _options_with_probabilities(options, capabilities, typed.name, model_name)
     factory = _FormatFactory(typed, capabilities, partial_values=partial_values, is_streamed=is_streamed)
     factory.offers_tools = offers_tools
     if capabilities.requires_strict and requested is None and not factory.is_strict:
-        options = [option for option in options if option.strategy is not Strategy.JSON_SCHEMA]
+        options = _without(Strategy.JSON_SCHEMA, options)
     return StrategyFallbacks(tuple(options), factory.make)
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 import re
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -394,13 +395,12 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
         if (frame.f_code.co_qualname, id(frame.f_globals)) in scopes:
             spaces.append(frame.f_locals)
         frame = frame.f_back
-    names: dict[str, object] = {}
-    while wanted and spaces:
+    values, names = ChainMap(*spaces), dict[str, object]()
+    while wanted:
         for name in _mentioned(wanted.pop()) - names.keys():
-            space = next((space for space in spaces if name in space), None)
-            if space is not None:
-                names[name] = space[name]
-                wanted.append(space[name])  # the annotations of a record may mention others
+            if name in values:
+                names[name] = values[name]
+                wanted.append(values[name])  # the annotations of a record may mention others
     return names
 
 

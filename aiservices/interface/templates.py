@@ -301,10 +301,8 @@ def render_value(value: object) -> str:
     """
     if isinstance(value, str) and not isinstance(value, Enum):
         return value
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, Enum):
         return value.value if isinstance(value.value, str) else value.name or ""  # flags may have none
     if isinstance(value, RootModel):

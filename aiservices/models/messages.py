@@ -446,6 +446,10 @@ def message_to_dict(message: Message) -> dict[str, Any]:
     return {"type": _TYPE_NAMES[type(message)], **data, **dict(message.other)}
 
 
+def _contents_from_list(parts: Iterable[Any]) -> tuple[str | Media, ...]:
+    return tuple(part if isinstance(part, str) else _media_from_dict(part) for part in parts)
+
+
 def message_from_dict(data: Mapping[str, Any]) -> Message:
     """Convert a dict from ``message_to_dict`` back to a chat message, or raise ValueError.
 
@@ -470,10 +474,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
         if not isinstance(fields.get(field_name, ()), (list, tuple)):
             raise ValueError(f"{field_name} of a message is {fields[field_name]!r}; it must be a list")
     if "contents" in fields:
-        parts = fields["contents"]
-        fields["contents"] = tuple(
-            part if isinstance(part, str) else _media_from_dict(part) for part in parts
-        )
+        fields["contents"] = _contents_from_list(fields["contents"])
     try:
         if "tool_calls" in fields:
             fields["tool_calls"] = tuple(_checked_texts(ToolCall(**call)) for call in fields["tool_calls"])

@@ -701,6 +701,13 @@ def _parts(content: object) -> list[str | Media]:
 _MEDIA: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
 
+def _langchain_media(media: type[Image | Audio | File], part: Mapping[str, Any]) -> Media:
+    if "url" in part:
+        return media.from_url(part["url"], part.get("mime_type"))
+    data = part["base64"] if "base64" in part else part["data"]
+    return media.from_bytes(_decode(data), part.get("mime_type"), name=part.get("filename"))
+
+
 def _part(part: Any) -> str | Media:
     """Convert a part of a message's content, such as ``{"type": "text", …}``, to a string or media."""
     if isinstance(part, (str, Image, Audio, File)):
@@ -715,10 +722,9 @@ def _part(part: Any) -> str | Media:
         case "image_url" | "input_image":
             # In Chat Completions the address is in an object; in the Responses API it is the value itself.
             image = part["image_url"]
-            options = image if isinstance(image, Mapping) else part
-            url = image["url"] if isinstance(image, Mapping) else image
-            detail = options.get("detail")
-            return Image.from_url(url) if detail is None else Image.from_url(url).with_detail(detail)
+            options = image if isinstance(image, Mapping) else {**part, "url": image}
+            detail, url_image = options.get("detail"), Image.from_url(options["url"])
+            return url_image if detail is None else url_image.with_detail(detail)
         case "input_audio":
             audio = part["input_audio"]
             return Audio.from_bytes(_decode(audio["data"]), f"audio/{audio['format']}")
@@ -727,11 +733,7 @@ def _part(part: Any) -> str | Media:
         case "input_file":
             return File.from_url(part["file_url"]) if "file_url" in part else _file(part)
         case "image" | "audio" | "file" if {"url", "base64", "data"} & part.keys():  # of LangChain
-            media = _MEDIA[kind]
-            if "url" in part:
-                return media.from_url(part["url"], part.get("mime_type"))
-            data = part["base64"] if "base64" in part else part["data"]
-            return media.from_bytes(_decode(data), part.get("mime_type"), name=part.get("filename"))
+            return _langchain_media(_MEDIA[kind], part)
     raise ValueError(f"{kind!r} is not a known type; use text, image_url, input_audio or file")
 
 

@@ -201,6 +201,22 @@ class CallTree:
         match event:
             case CallStarted():
                 pass  # the step was already added
+            case AttemptStarted() | ReplyReceived() | ReplyFailed():
+                self._record_request(event, call, invocation)
+            case AnswerRejected(error):
+                self._reject(call, error)
+            case ToolStarted() | ToolFinished() | ToolUndone():
+                self._record_tool(event, call)
+            case CallCompleted() | CallClosed() | CallFailed():
+                self._record_end(event, call)
+            case _:
+                step = self._add("event", type(event).__name__, call.step)
+                self._end(step, "done", 0.0, ("", _display_text(event)))
+
+    def _record_request(
+        self, event: AttemptStarted | ReplyReceived | ReplyFailed, call: _Call, invocation: Invocation
+    ) -> None:
+        match event:
             case AttemptStarted(number, model, request=request):
                 step = self._add("request", f"request {number} to {model} ({event.strategy})", call.step)
                 call.requests.append((request, step))
@@ -214,8 +230,9 @@ class CallTree:
                 if partial is not None:
                     self._add_reply(step, call, invocation, model, partial)
                 self._end(step, "failed", seconds, ("error", self._reason(error)))
-            case AnswerRejected(error):
-                self._reject(call, error)
+
+    def _record_tool(self, event: ToolStarted | ToolFinished | ToolUndone, call: _Call) -> None:
+        match event:
             case ToolStarted(tool_call):
                 call.tools[tool_call.id] = self._add("tool", f"tool {tool_call.name}", call.step)
                 self._add_texts(call.tools[tool_call.id], ("arguments", tool_call.arguments))
@@ -226,6 +243,9 @@ class CallTree:
                 undone = "" if run.undo_error is None else self._error_text(run.undo_error)
                 label = "undone" if run.undone else "not undone"
                 self._add_texts(self._tool_step(call, run), (label, undone))
+
+    def _record_end(self, event: CallCompleted | CallClosed | CallFailed, call: _Call) -> None:
+        match event:
             case CallCompleted(_, answer):
                 self._end_call(call, "done", ("answer", _display_text(answer.value)))
             case CallClosed():
@@ -241,9 +261,6 @@ class CallTree:
                 self._end_call(
                     call, "stopped" if is_cancelled else "failed", ("error", self._reason(failure))
                 )
-            case _:
-                step = self._add("event", type(event).__name__, call.step)
-                self._end(step, "done", 0.0, ("", _display_text(event)))
 
     def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
         """Add a request's messages to its step, except those that an earlier request of the call had."""

@@ -218,6 +218,16 @@ def _without_time_formats(schema: object) -> Any:
     return {key: _without_time_formats(part) for key, part in schema.items()}
 
 
+def _hints_of(cls: type) -> Mapping[str, Any] | None:
+    """Return the annotations of a dataclass or TypedDict; None if they cannot be resolved."""
+    if not is_dataclass(cls) and not is_typeddict(cls):
+        return {}
+    try:
+        return get_type_hints(cls, include_extras=True)
+    except Exception:  # a string annotation may contain any expression
+        return None
+
+
 def _collect_examples(tp: object, examples: dict[str, dict[str, list[object]]]) -> None:
     """Collect the ``Field(examples=…)`` values of pydantic models and dataclasses, including nested types."""
     for argument in get_args(tp):
@@ -227,12 +237,9 @@ def _collect_examples(tp: object, examples: dict[str, dict[str, list[object]]]) 
         return
     # Models and dataclasses of pydantic have resolved annotations and FieldInfos.
     infos: Mapping[str, Any] = getattr(cls, "__pydantic_fields__", {})
-    hints: Mapping[str, Any] = {name: info.annotation for name, info in infos.items()}
-    if not infos and (is_dataclass(cls) or is_typeddict(cls)):
-        try:
-            hints = get_type_hints(cls, include_extras=True)
-        except Exception:  # a string annotation may contain any expression
-            return
+    hints = {name: info.annotation for name, info in infos.items()} if infos else _hints_of(cls)
+    if hints is None:
+        return
     of_record = examples[title] = {}
     for name, hint in hints.items():
         _collect_examples(hint, examples)

@@ -374,6 +374,11 @@ def _output_class(path: Path) -> type[Output]:
 # --- Dataframes ---
 
 
+def _check_count(count: int | None, rows_used: int, limit: int | None) -> None:
+    if count is not None and rows_used != (count if limit is None else min(count, limit)):
+        raise RowsError(f"there are {rows_used} rows with answers for the {count} rows of the table")
+
+
 def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: int | None = None) -> Any:
     """Return a dataframe of the same kind as the input, with additional columns for the answer and the error.
 
@@ -400,9 +405,7 @@ def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: 
     is_arrow = type(source).__module__.startswith("pyarrow") and hasattr(source, "take")
     if table.kind in ("pandas", "polars") or is_arrow:
         count = table.count if is_arrow else len(source)
-        rows_used = places[-1] + 1 if places else 0
-        if count is not None and rows_used != (count if limit is None else min(count, limit)):
-            raise RowsError(f"there are {rows_used} rows with answers for the {count} rows of the table")
+        _check_count(count, places[-1] + 1 if places else 0, limit)
         if len(places) != count:
             source = _rows_at(table.kind, source, places)
         new = result.select([name for name in fields.columns if name in fields.own_names])

@@ -412,6 +412,16 @@ def _once(read: Callable[[], Iterator[Row]], what: str) -> Callable[[], Iterator
 _PLAIN_TYPES = frozenset({str, int, bool, type(None), bytes, date, datetime, time, timedelta, Decimal})
 
 
+def _plain_pandas(value: Any) -> Any:
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if isinstance(value, datetime):
+        return value.to_pydatetime(warn=False)  # type: ignore[attr-defined]  # a Timestamp
+    if isinstance(value, timedelta):
+        return value.to_pytimedelta()  # type: ignore[attr-defined]  # a Timedelta
+    return _plain(value.tolist()) if hasattr(value, "tolist") else str(value)  # a Series; a Period
+
+
 def _plain(value: Any, *, nan_is_missing: bool = False) -> Any:
     """Convert numpy, pandas and pyarrow values to plain Python values, also inside lists and dicts."""
     kind = type(value)
@@ -429,13 +439,7 @@ def _plain(value: Any, *, nan_is_missing: bool = False) -> Any:
             value = value.astype(f"{value.dtype.kind}8[us]")
         return _plain(value.tolist(), nan_is_missing=nan_is_missing)
     if package == "pandas":
-        if kind.__name__ in ("NaTType", "NAType"):
-            return None
-        if isinstance(value, datetime):
-            return value.to_pydatetime(warn=False)  # type: ignore[attr-defined]  # a Timestamp
-        if isinstance(value, timedelta):
-            return value.to_pytimedelta()  # type: ignore[attr-defined]  # a Timedelta
-        return _plain(value.tolist()) if hasattr(value, "tolist") else str(value)  # a Series; a Period
+        return _plain_pandas(value)
     if package == "pyarrow" and hasattr(value, "as_py"):
         return _plain(value.as_py())
     return value
@@ -492,6 +496,15 @@ def _is_value(item: object) -> bool:
     return is_scalar or isinstance(item, _VALUE_TYPES)
 
 
+def _named(item: Sequence[Any], names: tuple[str, ...] | None) -> Mapping[str, Any]:
+    if names is None:
+        kind = type(item).__name__
+        raise ValueError(f'it is a {kind} without names; pass names=("id", "text"), or rows that are dicts')
+    if len(item) != len(names):
+        raise ValueError(f"it has {len(item)} values, but there are {len(names)} names")
+    return dict(zip(names, item, strict=True))
+
+
 def _record(item: Any, names: tuple[str, ...] | None) -> Mapping[str, Any]:
     """Convert the object of one row to a mapping.
 
@@ -513,14 +526,7 @@ def _record(item: Any, names: tuple[str, ...] | None) -> Mapping[str, Any]:
     if hasattr(cls, "keys") and hasattr(cls, "__getitem__"):  # sqlite3.Row and other objects like dicts
         return {name: item[name] for name in item.keys()}  # noqa: SIM118
     if isinstance(item, (tuple, list)):
-        if names is None:
-            kind = type(item).__name__
-            raise ValueError(
-                f'it is a {kind} without names; pass names=("id", "text"), or rows that are dicts'
-            )
-        if len(item) != len(names):
-            raise ValueError(f"it has {len(item)} values, but there are {len(names)} names")
-        return dict(zip(names, item, strict=True))
+        return _named(item, names)
     message = f'{_described(item)} is not a row; pass dicts or records, or a column as {{"text": [...]}}'
     raise ValueError(message)
 
@@ -731,6 +737,19 @@ def _arrow_table(
 # --- Finding the files of a path, folder or pattern ---
 
 
+def _checked_headers(file_format: FileFormat, paths: Sequence[Path]) -> list[Header]:
+    """Return the headers of the files of a table, which must have the same columns."""
+    headers = [_checked_header(file_format, path) for path in paths]
+    for path, header in zip(paths, headers, strict=True):
+        if set(header.columns) != set(headers[0].columns):
+            message = (
+                f"its columns are {', '.join(header.columns)}, but those of {paths[0].name} are "
+                f"{', '.join(headers[0].columns)}; the files of a table need the same columns"
+            )
+            raise _wrong(str(path), message)
+    return headers
+
+
 def _files(source: str | PathLike[str], delimiter: str | None, encoding: str | None) -> Table:
     copies = None
     if isinstance(source, str) and _PROTOCOL.match(source):
@@ -748,14 +767,7 @@ def _files(source: str | PathLike[str], delimiter: str | None, encoding: str | N
         )
         raise _wrong(str(source), message)
     file_format = formats[0]
-    headers = [_checked_header(file_format, path) for path in paths]
-    for path, header in zip(paths, headers, strict=True):
-        if set(header.columns) != set(headers[0].columns):
-            message = (
-                f"its columns are {', '.join(header.columns)}, but those of {paths[0].name} are "
-                f"{', '.join(headers[0].columns)}; the files of a table need the same columns"
-            )
-            raise _wrong(str(path), message)
+    headers = _checked_headers(file_format, paths)
     # a column that has different types in different files has the type that its values need
     types = {
         name: tp

@@ -93,6 +93,23 @@ class ServicePlan(NamedTuple):
     problems: Sequence[DefinitionProblem]
 
 
+def _with_adjustments(
+    plans: dict[str, MethodPlan], settings: ServiceSettings, name: str
+) -> dict[str, MethodPlan]:
+    """Add the calibration and the thresholds of the settings to the methods."""
+    calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
+    if calibration is None and not thresholds:
+        return plans
+    from ..decisions.adjustments import with_adjustments
+    from ..decisions.calibration import Calibration
+
+    if calibration is not None and not isinstance(calibration, Calibration):
+        calibration = Calibration.read(calibration)
+    questions = {method: plan.question for method, plan in plans.items()}
+    calls = with_adjustments(questions, calibration, thresholds or {}, name)
+    return {method: plan._replace(call=calls[method]) for method, plan in plans.items()}
+
+
 def plan_service(
     interface: Any, model: ChatModel | str | None, settings: ServiceSettings, caller: FrameType
 ) -> ServicePlan:
@@ -126,16 +143,8 @@ def plan_service(
     plans = compile_interface(interface, Settings.of(settings, model, names), problems)
     if not plans or type_problems(name, declaration_of(cls).call_settings):
         return ServicePlan(settings, namespace, plans, (), problems)
-    calibration, thresholds = settings.get("calibration"), settings.get("thresholds")
-    if not problems and (calibration is not None or thresholds):
-        from ..decisions.adjustments import with_adjustments
-        from ..decisions.calibration import Calibration
-
-        if calibration is not None and not isinstance(calibration, Calibration):
-            calibration = Calibration.read(calibration)
-        questions = {method: plan.question for method, plan in plans.items()}
-        calls = with_adjustments(questions, calibration, thresholds or {}, name)
-        plans = {method: plan._replace(call=calls[method]) for method, plan in plans.items()}
+    if not problems:
+        plans = _with_adjustments(plans, settings, name)
     groups = call_groups(cls, name, plans, CallSettings.of(settings))
     problems += [
         *group_problems(groups),

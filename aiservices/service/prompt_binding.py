@@ -295,9 +295,8 @@ def plan_prompt(
     _check_parameters(parameters, qualname, problems)
     if len(problems) > problem_count:
         return None
-    template_names = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
-    data = [p.name for p in parameters if p.role is None]
-    media = [p.name for p in parameters if p.role is Role.MEDIA]
+    template_names = _names_with(parameters, *_TEMPLATE_ROLES)
+    data, media = _names_with(parameters, None), _names_with(parameters, Role.MEDIA)
     it_candidates = data or media
     used |= _check_template(
         user, template_names + media, it_candidates, parameters, title, qualname, problems
@@ -313,14 +312,13 @@ def plan_prompt(
     if len(problems) > problem_count:
         return None
     role_names = {p.role: p.name for p in parameters if p.role not in (None, Role.TOOL_CONTEXT)}
-    context_names = tuple(p.name for p in parameters if p.role is Role.TOOL_CONTEXT)
     kinds = {parameter.kind for parameter in signature.parameters.values()}
     return PromptPlan(
         qualname,
         signature,
         tuple(parameters),
         role_names,  # type: ignore[arg-type]  # mypy does not see that None is left out
-        context_names,
+        tuple(_names_with(parameters, Role.TOOL_CONTEXT)),
         user,
         system,
         message_parameter,
@@ -392,6 +390,11 @@ def _compile(
         return None
 
 
+def _names_with(parameters: Sequence[Parameter], *roles: Role | None) -> list[str]:
+    """Return the names of the parameters that have one of the roles; None stands for data."""
+    return [parameter.name for parameter in parameters if parameter.role in roles]
+
+
 def _user_message_parameter(
     user: Prompt | None,
     parameters: Sequence[Parameter],
@@ -403,10 +406,10 @@ def _user_message_parameter(
 
     ``used`` are the names of the parameters that templates use. Adds each error to ``problems``.
     """
-    user_messages = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
+    user_messages = _names_with(parameters, Role.USER_MESSAGE)
     if user is None:
-        unused = [p.name for p in parameters if p.role is None and p.name not in used]
-        media = [p.name for p in parameters if p.role is Role.MEDIA]
+        unused = [name for name in _names_with(parameters, None) if name not in used]
+        media = _names_with(parameters, Role.MEDIA)
         return _message_parameter(user_messages, unused, media, qualname, problems)
     if user_messages:
         message = (

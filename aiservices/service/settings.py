@@ -209,31 +209,28 @@ def type_problems(name: str, settings: Mapping[str, object]) -> list[DefinitionP
 
 
 def _problems(setting: str, value: object) -> Iterator[str]:
-    from output_parsers.prose.numbers import NumberStyle
-
-    from ..decisions.calibration import Calibration
-    from ..engine.budget import Budget
-    from ..engine.retry import Retry
-    from ..interface.parameters import call_problem
-    from ..tools.tool import ToolErrors
-    from ..tools.toolbox import ToolLimits
-
-    classes: dict[str, type] = {
-        "options": ChatOptions,
-        "tool_limits": ToolLimits,
-        "tool_errors": ToolErrors,
-        "budget": Budget,
-        "retry": Retry,
-        "localns": Mapping,
-        "thresholds": Mapping,
-        "number_style": NumberStyle,
-    }
     if value is None and setting not in ("tool_limits", "tool_errors", *_SEQUENCES):
         return
-    kind, expected = type(value).__name__, classes.get(setting) or _rare_class(setting)
+    kind, expected = type(value).__name__, _class_of(setting)
     if expected is not None and not isinstance(value, expected):
         yield f"{setting} has the type {kind}; pass {_with_article(expected.__name__)}"
-    elif setting == "transform":
+    elif setting in _SEQUENCES:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            yield f"{setting} has the type {kind}; put it into a list"
+        elif isinstance(value, Sequence):
+            yield from _item_problems(setting, value)
+    elif setting == "tool_errors":
+        yield from _tool_errors_problems(cast("ToolErrors", value))
+    else:
+        yield from _other_problems(setting, value)
+
+
+def _other_problems(setting: str, value: object) -> Iterator[str]:
+    from ..decisions.calibration import Calibration
+    from ..interface.parameters import call_problem
+
+    kind = type(value).__name__
+    if setting == "transform":
         problem = call_problem(value, "request", may_take_invocation=True)
         if problem is not None:
             yield f"transform {problem}"
@@ -247,18 +244,39 @@ def _problems(setting: str, value: object) -> Iterator[str]:
         yield f"votes is {value!r}; it must be a number from 2 to 100"
     elif setting == "check" and value not in ("value", "quote", "off"):
         yield f'check is {value!r}; it must be "value", "quote" or "off"'
-    elif setting == "tool_errors":
-        errors = cast("ToolErrors", value)
-        if not isinstance(errors.compensate, bool):
-            yield f"compensate of ToolErrors is {errors.compensate!r}; it must be True or False"
-        for field, function in errors.formatters.items():
-            problem = call_problem(function, "run", may_take_invocation=True)
-            if problem is not None:
-                yield f"{field} of ToolErrors {problem}"
-    elif setting in _SEQUENCES and (isinstance(value, str) or not isinstance(value, Iterable)):
-        yield f"{setting} has the type {kind}; put it into a list"
-    elif setting in _SEQUENCES and isinstance(value, Sequence):
-        yield from _item_problems(setting, value)
+
+
+def _tool_errors_problems(errors: ToolErrors) -> Iterator[str]:
+    from ..interface.parameters import call_problem
+
+    if not isinstance(errors.compensate, bool):
+        yield f"compensate of ToolErrors is {errors.compensate!r}; it must be True or False"
+    for field, function in errors.formatters.items():
+        problem = call_problem(function, "run", may_take_invocation=True)
+        if problem is not None:
+            yield f"{field} of ToolErrors {problem}"
+
+
+def _class_of(setting: str) -> type | None:
+    """Return the class of a setting; None if it may have several types."""
+    from output_parsers.prose.numbers import NumberStyle
+
+    from ..engine.budget import Budget
+    from ..engine.retry import Retry
+    from ..tools.tool import ToolErrors
+    from ..tools.toolbox import ToolLimits
+
+    classes: dict[str, type] = {
+        "options": ChatOptions,
+        "tool_limits": ToolLimits,
+        "tool_errors": ToolErrors,
+        "budget": Budget,
+        "retry": Retry,
+        "localns": Mapping,
+        "thresholds": Mapping,
+        "number_style": NumberStyle,
+    }
+    return classes.get(setting) or _rare_class(setting)
 
 
 def _rare_class(setting: str) -> type | None:

@@ -302,6 +302,17 @@ def _argument_problem(method: Callable[..., object], arguments: object) -> str:
     return f"it has no parameter {unknown[0]}; the parameters are: {', '.join(parameters) or 'none'}"
 
 
+def _case_problem(method: object, case: object) -> str:
+    if not isinstance(case, Case):
+        return f"is of type {type(case).__name__}; write Case({{…}}, expected)"
+    problem = _argument_problem(method, case.arguments) if callable(method) else ""
+    if problem:
+        return f"does not fit the method: {problem}"
+    if isinstance(case.tags, str) or not all(isinstance(tag, str) for tag in case.tags):
+        return f"has the tags {case.tags!r}; write a tuple of texts"
+    return ""
+
+
 def _problems(
     method: object,
     cases: Sequence[object],
@@ -313,12 +324,9 @@ def _problems(
     if not cases:
         yield "there are no cases to evaluate"
     for number, case in enumerate(cases, 1):
-        if not isinstance(case, Case):
-            yield f"case {number} is of type {type(case).__name__}; write Case({{…}}, expected)"
-        elif callable(method) and (problem := _argument_problem(method, case.arguments)):
-            yield f"case {number} does not fit the method: {problem}"
-        elif isinstance(case.tags, str) or not all(isinstance(tag, str) for tag in case.tags):
-            yield f"case {number} has the tags {case.tags!r}; write a tuple of texts"
+        problem = _case_problem(method, case)
+        if problem:
+            yield f"case {number} {problem}"
     for scorer in scorers:
         if not isinstance(scorer, Scorer):
             name = getattr(scorer, "__name__", repr(scorer))

@@ -25,6 +25,7 @@ from ..models.messages import (
     ChatReply,
     Distribution,
     FinishReason,
+    Message,
     ToolCall,
     ToolMessage,
     Usage,
@@ -149,9 +150,7 @@ class FakeChatModel(ScriptedChatModel):
         if self._calls != "all":
             wanted = list(self._calls) if offered else []
         # A tool of the list that already has a result in the messages is done. The list may repeat a name.
-        users = [n for n, message in enumerate(request.messages) if isinstance(message, UserMessage)]
-        recent = request.messages[users[-1] :] if users else request.messages  # earlier turns do not count
-        called = [message.name for message in recent if isinstance(message, ToolMessage)]
+        called = _called_tools(request.messages)
         for name in wanted:
             if name in called:
                 called.remove(name)
@@ -332,3 +331,10 @@ def _sample(parameter: Parameter, hints: dict[str, Any], qualname: str) -> Any:
             f"{qualname}: no argument can be made up for {name}; give the arguments: "
             f"golden(service, {method}={{{name!r}: …}})"
         ) from error
+
+
+def _called_tools(messages: Sequence[Message]) -> list[str]:
+    """Return the names of the tools with a result since the last message of the user."""
+    users = [n for n, message in enumerate(messages) if isinstance(message, UserMessage)]
+    recent = messages[users[-1] :] if users else messages
+    return [message.name for message in recent if isinstance(message, ToolMessage)]

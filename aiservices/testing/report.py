@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -176,6 +176,20 @@ class Report(Generic[T_co]):
         """The tags of the cases, in order of first occurrence."""
         return tuple(dict.fromkeys(tag for outcome in self.outcomes for tag in outcome.tags))
 
+    def _outcomes_with(self, tag: str | None) -> list[Outcome]:
+        if tag is not None and tag not in self.tags:
+            raise KeyError(f"no case has the tag {tag}; there are {', '.join(self.tags) or 'none'}")
+        return [outcome for outcome in self.outcomes if tag is None or tag in outcome.tags]
+
+    def _interval(self, by_case: list[list[float]], *, is_mean: bool) -> Interval | None:
+        if self.repeat == 1 and not is_mean:
+            numbers = [number for one in by_case for number in one]
+            return wilson_interval(int(sum(numbers)), len(numbers), self.confidence)
+        interval = mean_interval([fmean(one) for one in by_case], self.confidence)
+        if interval is None or is_mean:
+            return interval
+        return Interval(max(0.0, interval.low), min(1.0, interval.high))
+
     def summary(self, scorer: str, tag: str | None = None) -> Summary:
         """Return the rate or mean of the scores of one scorer.
 
@@ -185,9 +199,7 @@ class Report(Generic[T_co]):
         """
         if scorer not in self.scorers:
             raise KeyError(f"there is no scorer {scorer}; there are {', '.join(self.scorers)}")
-        if tag is not None and tag not in self.tags:
-            raise KeyError(f"no case has the tag {tag}; there are {', '.join(self.tags) or 'none'}")
-        outcomes = [outcome for outcome in self.outcomes if tag is None or tag in outcome.tags]
+        outcomes = self._outcomes_with(tag)
         scores = [one for outcome in outcomes if (one := _counted(outcome, scorer)) is not None]
         is_mean = scorer in self.means if not scores else not all(isinstance(one, bool) for one in scores)
         by_case = [
@@ -198,14 +210,7 @@ class Report(Generic[T_co]):
         if not by_case:
             return Summary(scorer, not is_mean, 0, None, None)
         numbers = [number for one in by_case for number in one]
-        means = [fmean(one) for one in by_case]
-        interval = (
-            wilson_interval(int(sum(numbers)), len(numbers), self.confidence)
-            if self.repeat == 1 and not is_mean
-            else mean_interval(means, self.confidence)
-        )
-        if interval is not None and not is_mean:
-            interval = Interval(max(0.0, interval.low), min(1.0, interval.high))
+        interval = self._interval(by_case, is_mean=is_mean)
         by_run = [_numbers(outcomes[run :: self.repeat], scorer, is_mean) for run in range(self.repeat)]
         runs = tuple(fmean(one) for one in by_run if one) if self.repeat > 1 else ()
         return Summary(scorer, not is_mean, len(by_case), fmean(numbers), interval, runs)
@@ -327,6 +332,18 @@ def _baseline(report: Report[object]) -> dict[str, Any]:
     }
 
 
+def _differences(
+    scorer: str, scores: list[tuple[str, float | None, float | None]], confidence: float
+) -> Iterator[Difference]:
+    """Yield the difference between the scores of two reports, if a case has both."""
+    known = [(name, a, b) for name, a, b in scores if a is not None and b is not None]
+    if known:
+        interval = mean_interval([b - a for _, a, b in known], confidence)
+        worse = tuple(name for name, a, b in known if b < a)
+        means = fmean(a for _, a, _ in known), fmean(b for _, _, b in known)
+        yield Difference(scorer, len(known), *means, interval, worse)
+
+
 def _compared(report: Report[object], path: Path) -> Comparison:
     try:
         before = json.loads(path.read_text("utf-8"))
@@ -343,24 +360,19 @@ def _compared(report: Report[object], path: Path) -> Comparison:
         for name in dict.fromkeys([*new, *old])
         if name not in names
     ]
+    both = [one for one in report.scorers if one in old_scorers]
     missing += [
         f"the scorer {one} is only in one report"
         for one in dict.fromkeys([*report.scorers, *old_scorers])
-        if one not in report.scorers or one not in old_scorers
+        if one not in both
     ]
-    differences = []
-    for scorer in filter(old_scorers.__contains__, report.scorers):
+    differences: list[Difference] = []
+    for scorer in both:
         scores = [(name, old[name]["scores"].get(scorer), new[name]["scores"].get(scorer)) for name in names]
-        known = [(name, a, b) for name, a, b in scores if a is not None and b is not None]
         missing += [
             f"{scorer} of the case {name} failed" for name, a, b in scores if (a is None) != (b is None)
         ]
-        if not known:
-            continue
-        interval = mean_interval([b - a for _, a, b in known], report.confidence)
-        worse = tuple(name for name, a, b in known if b < a)
-        means = fmean(a for _, a, _ in known), fmean(b for _, _, b in known)
-        differences.append(Difference(scorer, len(known), *means, interval, worse))
+        differences += _differences(scorer, scores, report.confidence)
     return Comparison(tuple(differences), tuple(missing))
 
 

@@ -467,19 +467,23 @@ def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) 
         return [_tool(method, namespace or {}) for method in methods]
     if callable(source):
         return [_tool(source, namespace or {})]
+    raise ToolDefinitionError(_why_not_a_tool(source))
+
+
+def _why_not_a_tool(source: object) -> str:
     name = type(source).__name__
     if isinstance(source, (list, tuple, set, frozenset)):
-        raise ToolDefinitionError(f"a {name} is not a tool; pass its items: tools=[*LIST]")
+        return f"a {name} is not a tool; pass its items: tools=[*LIST]"
     methods_of_service = [one for one in dir(source) if hasattr(getattr(source, one, None), SERVICE_METHOD)]
     if methods_of_service:
-        raise ToolDefinitionError(
+        return (
             f"{name} is a service; pass its methods, as in tools=[service.{methods_of_service[0]}], or "
             "decorate methods of its interface with @tool"
         )
     if hasattr(source, "args_schema") and callable(getattr(source, "func", None)):
         label = getattr(source, "name", name)
-        raise ToolDefinitionError(f"{label} is a tool of LangChain; pass its function: {label}.func")
-    raise ToolDefinitionError(f"{name} has no tools: decorate its methods with @tool")
+        return f"{label} is a tool of LangChain; pass its function: {label}.func"
+    return f"{name} has no tools: decorate its methods with @tool"
 
 
 def interceptor_problem(interceptor: object) -> str | None:
@@ -530,31 +534,7 @@ def _tool(function: object, namespace: Mapping[str, object]) -> Tool:
 def _make_tool(function: Any, name: str, description: str, signature: ParsedSignature) -> Tool:
     """Create a tool from a function and its ``@tool`` settings, and check the settings."""
     inner, declaration = unwrapped(function), _declared(function)
-    if declaration.timeout is not None and declaration.timeout <= 0:
-        raise ToolDefinitionError(
-            f"the timeout of the tool {name} is {declaration.timeout:g}; it must be greater than 0"
-        )
-    if declaration.max_calls is not None and not is_at_least(declaration.max_calls, 1):
-        raise ToolDefinitionError(
-            f"max_calls of the tool {name} is {declaration.max_calls!r}; it must be at least 1"
-        )
-    if declaration.external and (declaration.needs_approval or declaration.timeout is not None):
-        setting = "needs_approval" if declaration.needs_approval else "a timeout"
-        raise ToolDefinitionError(
-            f"the tool {name} is external and has {setting}; its calls wait in any case, so remove {setting}"
-        )
-    if declaration.start_early:
-        settings = ("needs_approval", "external", "compensate")
-        conflict = next((one for one in settings if getattr(declaration, one)), None)
-        if conflict is not None:
-            message = (
-                f"has start_early, which is for tools that only read, and {conflict}; remove one of them"
-            )
-            raise ToolDefinitionError(f"the tool {name} {message}")
-    for interceptor in declaration.interceptors:
-        problem = interceptor_problem(interceptor)
-        if problem is not None:
-            raise ToolDefinitionError(f"an interceptor of the tool {name} {problem}")
+    _check_declaration(declaration, name)
     arguments, injected, return_type = signature
     names = _argument_names(arguments, injected)
     compensate = _compensation(declaration, function, name, names)
@@ -581,6 +561,35 @@ def _make_tool(function: Any, name: str, description: str, signature: ParsedSign
         start_early=declaration.start_early,
         idempotent=declaration.idempotent,
     )
+
+
+def _check_declaration(declaration: ToolDeclaration, name: str) -> None:
+    """Raise ToolDefinitionError if settings of ``@tool`` are wrong or do not fit each other."""
+    if declaration.timeout is not None and declaration.timeout <= 0:
+        raise ToolDefinitionError(
+            f"the timeout of the tool {name} is {declaration.timeout:g}; it must be greater than 0"
+        )
+    if declaration.max_calls is not None and not is_at_least(declaration.max_calls, 1):
+        raise ToolDefinitionError(
+            f"max_calls of the tool {name} is {declaration.max_calls!r}; it must be at least 1"
+        )
+    if declaration.external and (declaration.needs_approval or declaration.timeout is not None):
+        setting = "needs_approval" if declaration.needs_approval else "a timeout"
+        raise ToolDefinitionError(
+            f"the tool {name} is external and has {setting}; its calls wait in any case, so remove {setting}"
+        )
+    if declaration.start_early:
+        settings = ("needs_approval", "external", "compensate")
+        conflict = next((one for one in settings if getattr(declaration, one)), None)
+        if conflict is not None:
+            message = (
+                f"has start_early, which is for tools that only read, and {conflict}; remove one of them"
+            )
+            raise ToolDefinitionError(f"the tool {name} {message}")
+    for interceptor in declaration.interceptors:
+        problem = interceptor_problem(interceptor)
+        if problem is not None:
+            raise ToolDefinitionError(f"an interceptor of the tool {name} {problem}")
 
 
 def _external_tool(

@@ -254,19 +254,22 @@ class Scanner:
             raise JsonSyntaxError(f"expected {frame.closer} instead of {char}", position)
         self.repairs.setdefault("missing bracket", position)
 
+    def _is_comma_likely(self, frame: _Frame, position: int) -> bool:
+        """Return True if a value can end before a position, and the next begin there."""
+        text, before = self.text, self.text[position - 1]
+        if frame.closer == "}":
+            return _KEY_AHEAD.match(text, position) is not None
+        if text[position] in _CLOSERS or text[position] in OPENING_QUOTES:
+            # Only in an array, because two adjacent strings in parentheses are one string in Python.
+            return (before.isspace() or before in "}])/") and not self.after_word and frame.closer == "]"
+        return text.find("\n", self.value_end, position) >= 0 and not self.after_word
+
     def _repair_missing_comma(self, frame: _Frame, position: int) -> None:
         """Insert a missing comma between JSON values.
 
         Raises JsonSyntaxError if its place is not certain.
         """
-        text, before = self.text, self.text[position - 1]
-        if frame.closer == "}":
-            certain = _KEY_AHEAD.match(text, position) is not None
-        elif text[position] in _CLOSERS or text[position] in OPENING_QUOTES:
-            # Only in an array, because two adjacent strings in parentheses are one string in Python.
-            certain = (before.isspace() or before in "}])/") and not self.after_word and frame.closer == "]"
-        else:
-            certain = text.find("\n", self.value_end, position) >= 0 and not self.after_word
+        text, certain = self.text, self._is_comma_likely(frame, position)
         if frame.closer == "]" and (text[position] not in '"[{' or text[self.value_end - 1] not in '"]}'):
             # "1\n0" may be one number, unless all items are on lines of their own, without any comma
             certain = certain and frame.comma_start <= 0 and self._is_one_item_per_line(position)

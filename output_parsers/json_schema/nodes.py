@@ -141,6 +141,17 @@ class SchemaCheck:
         self._exact: Any = strict(bare, registry=registry)
         self._validator: Any = linear(bare, registry=registry)
 
+    def _resolver_of(self, part: dict[str, object], resolver: Any, *, is_target: bool) -> Any:
+        """Return the resolver of a part below the root, which may have an id of its own."""
+        # in a keyword that JSON Schema does not know, "id" may be the name of a part
+        if not isinstance(part.get(self._id_keyword), str):
+            return resolver
+        subresource = self._specification.create_resource(part)
+        if not subresource.id():
+            return resolver
+        self.has_ids = True
+        return resolver if is_target else resolver.in_subresource(subresource)
+
     def _resolve_references(
         self, part: object, pointer: str, resolver: Any, *, is_target: bool = False
     ) -> None:
@@ -156,12 +167,8 @@ class SchemaCheck:
             return
         self._walked.add(id(part))
         self._compile_patterns(part, pointer)
-        # in a keyword that JSON Schema does not know, "id" may be the name of a part
-        if pointer != "#" and isinstance(part.get(self._id_keyword), str):
-            subresource = self._specification.create_resource(part)
-            if subresource.id():
-                self.has_ids = True
-                resolver = resolver if is_target else resolver.in_subresource(subresource)
+        if pointer != "#":
+            resolver = self._resolver_of(part, resolver, is_target=is_target)
         self._resolvers[id(part)] = resolver
         for key in ("$ref", "$dynamicRef"):
             if isinstance(part.get(key), str):
@@ -169,13 +176,12 @@ class SchemaCheck:
                 self._targets.setdefault(id(part), []).append(target)
         self._is_dynamic |= not {"$dynamicRef", "$recursiveRef"}.isdisjoint(part)
         for key, value in part.items():
+            inside = f"{pointer}/{escape_pointer(key)}"
             if key in MAPS and isinstance(value, dict):
-                for name, inside in value.items():
-                    self._resolve_references(
-                        inside, f"{pointer}/{escape_pointer(key)}/{escape_pointer(name)}", resolver
-                    )
+                for name, child in value.items():
+                    self._resolve_references(child, f"{inside}/{escape_pointer(name)}", resolver)
             elif key not in DATA:
-                self._resolve_references(value, f"{pointer}/{escape_pointer(key)}", resolver)
+                self._resolve_references(value, inside, resolver)
 
     def _resolve(self, reference: str, pointer: str, resolver: Any) -> object:
         """Return the part of the JSON Schema that a ``$ref`` points to.
@@ -542,15 +548,21 @@ def _keyword_problems(part: object, pointer: str, name: str) -> Iterator[tuple[s
         keys = ", ".join(repr(shorten(key)) for key in unknown[:_MAX_MEMBERS])
         reason = f"it has no keyword of JSON Schema such as 'type' or 'properties', only {keys}"
         raise InvalidSchemaError(name, pointer, reason)
+    for schema, inside in _subschemas(part, pointer):
+        yield from _keyword_problems(schema, inside, name)
+
+
+def _subschemas(part: Mapping[object, object], pointer: str) -> Iterator[tuple[object, str]]:
+    """Yield each value that may be a schema inside of a schema, with its JSON pointer."""
     for key, value in part.items():
         inside = f"{pointer}/{escape_pointer(str(key))}"
         if key in MAPS and isinstance(value, Mapping):
             for child, schema in value.items():
-                yield from _keyword_problems(schema, f"{inside}/{escape_pointer(str(child))}", name)
+                yield schema, f"{inside}/{escape_pointer(str(child))}"
         elif key in ASSERTIONS - DATA - {"dependentRequired"}:
             for index, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
-                yield from _keyword_problems(item, f"{inside}/{index}", name)
-            yield from _keyword_problems(value, inside, name)
+                yield item, f"{inside}/{index}"
+            yield value, inside
 
 
 def _similar_keyword(key: str, value: object) -> str | None:

@@ -211,6 +211,11 @@ def named_schema(definition: Mapping[str, object], *, strict_keywords: bool = Fa
         title = title if isinstance(title, str) else ""
         check_keywords(definition, title or "value", strict=strict_keywords)
         return NamedSchema(title, _description(definition), definition)
+    return _defined_schema(definition, kind, strict_keywords=strict_keywords)
+
+
+def _defined_schema(definition: Mapping[str, object], kind: object, *, strict_keywords: bool) -> NamedSchema:
+    """Extract the JSON Schema of a tool definition or a response format."""
     inner = definition.get(kind, definition) if kind in ("function", "json_schema") else definition
     members: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
     keys = [key for key in _SCHEMA_KEYS if members.get(key) is not None]

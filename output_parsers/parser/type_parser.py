@@ -299,11 +299,10 @@ class TypeParser(Generic[T]):
         if not reply.text:
             raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
         # A reply that is exactly the text of a choice is not read as JSON: "true" may be a member of an enum.
-        if self._choices is not None and self._choices.has_text_choice(reply.text):
+        if self._is_text_choice(reply):
             return self._read_text(reply, cursor)
-        if not self._accepts_prose and may_have_reasoning(
-            text
-        ):  # _read_leniently has already tried other texts
+        # _read_leniently has already tried other texts
+        if not self._accepts_prose and may_have_reasoning(text):
             value = self._read_exact_after_tag(reply, cursor)
             if value is not NOT_EXACT:
                 exact: T = value
@@ -313,9 +312,16 @@ class TypeParser(Generic[T]):
             return self._read_only_value(whole, cursor)
         if reply.looks_like_json:
             return self._read_json(reply, cursor)
+        return self._read_without_wrapping(reply, cursor)
+
+    def _is_text_choice(self, reply: ReplyText) -> bool:
+        return self._choices is not None and self._choices.has_text_choice(reply.text)
+
+    def _read_without_wrapping(self, reply: ReplyText, cursor: Cursor) -> T:
+        """Parse a reply that does not look like JSON, perhaps inside a fence or quotes."""
         inner = reply.without_wrapping()
         has_wrapping = inner.text != reply.text and (self._accepts_prose or inner.text[:1] == '"')
-        if has_wrapping and not (self._choices is not None and self._choices.has_text_choice(inner.text)):
+        if has_wrapping and not self._is_text_choice(inner):
             whole = inner.read_whole()
             if whole is not None:  # JSON in a fence has the same meaning as without the fence
                 return self._read_only_value(whole, cursor)
@@ -432,11 +438,7 @@ class TypeParser(Generic[T]):
             if reply.looks_like_json:
                 raise cursor.failure(reply.broken_json_message(), reply.text)
             return self._read_text(reply.without_wrapping(), cursor)
-        fenced = [candidate for candidate in candidates if candidate.fenced]
-        in_json = [candidate for candidate in fenced if candidate.language.startswith("json")]
-        if in_json and any(candidate.language not in _JSON_LANGUAGES for candidate in fenced):
-            candidates = [one for one in candidates if one in in_json or not one.fenced]  # not Python code
-            fenced = in_json
+        candidates, fenced = _without_other_code(candidates)
         if 0 < len(fenced) < len(candidates):  # a fence marks the answer; JSON outside the fence explains it
             try:
                 value = self._read_only(fenced, cursor)
@@ -580,6 +582,15 @@ class _Fragment(ValidationFailure):
 
 class _DifferentAnswers(ValidationFailure):
     """Raised if several different JSON values in a reply fit the type."""
+
+
+def _without_other_code(candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """Leave out fences in other languages if there are fences in JSON; also return those in fences."""
+    fenced = [candidate for candidate in candidates if candidate.fenced]
+    in_json = [candidate for candidate in fenced if candidate.language.startswith("json")]
+    if not in_json or all(candidate.language in _JSON_LANGUAGES for candidate in fenced):
+        return candidates, fenced
+    return [one for one in candidates if one in in_json or not one.fenced], in_json
 
 
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:

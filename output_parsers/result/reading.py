@@ -330,15 +330,20 @@ def strict_equal(one: Any, other: Any) -> bool:
         return _same_members(one, other) and all(strict_equal(item, other[key]) for key, item in one.items())
     if isinstance(one, (set, frozenset)):
         return _same_members(dict.fromkeys(one), dict.fromkeys(other))
+    return _equal_objects(one, other)
+
+
+def _equal_objects(one: Any, other: Any) -> bool:
+    """Return True if two objects of the same class, which is not a container, are equal in all types."""
     names = _field_names(type(one))
     if names is None:
         if any("__eq__" in vars(cls) for cls in type(one).__mro__[:-1]):  # without ``object`` itself
             return bool(one == other) or bool(one != one and other != other)
         return hasattr(one, "__dict__") and strict_equal(one.__dict__, other.__dict__)
-    for name in names:
-        if not strict_equal(getattr(one, name, _MISSING), getattr(other, name, _MISSING)):
-            return False
-    return strict_equal(getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None))
+    return all(
+        strict_equal(getattr(one, name, _MISSING), getattr(other, name, _MISSING))
+        for name in (*names, "__pydantic_extra__")
+    )
 
 
 def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:

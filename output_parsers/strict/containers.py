@@ -802,21 +802,23 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _Compariso
         or _are_disjoint(one, other, frozenset(), compared)
     ):
         return True
-    if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
-        return True
-    # a string may be a member of one enum, and the JSON text of a member of the other
-    if isinstance(one, ChoiceCodec) and isinstance(other, ChoiceCodec):
-        return one.all_as_text == other.all_as_text
-    if isinstance(one, PairsCodec) and isinstance(other, PairsCodec):
-        return _decode_alike(one.key, other.key, compared) and _decode_alike(one.value, other.value, compared)
-    if isinstance(one, ListCodec) and isinstance(other, ListCodec):
-        # items of tuples differ by position, so the codecs of all positions would have to be compared
-        tuples = isinstance(one, NativeTupleCodec) or isinstance(other, NativeTupleCodec)
-        return not tuples and _decode_alike(one.item, other.item, compared)
-    if isinstance(one, WrapperCodec) and isinstance(other, WrapperCodec):
-        return _decode_alike(one.inner, other.inner, compared)
-    if isinstance(one, ObjectCodec) and isinstance(other, ObjectCodec):
-        return _objects_decode_alike(one, other, compared)
+    match one, other:
+        case JsonTextCodec(), JsonTextCodec():
+            return True
+        case ChoiceCodec(), ChoiceCodec():
+            # a string may be a member of one enum, and the JSON text of a member of the other
+            return one.all_as_text == other.all_as_text
+        case PairsCodec(), PairsCodec():
+            same_keys = _decode_alike(one.key, other.key, compared)
+            return same_keys and _decode_alike(one.value, other.value, compared)
+        case (NativeTupleCodec(), ListCodec()) | (ListCodec(), NativeTupleCodec()):
+            return False  # items differ by position, so the codecs of all positions would have to be compared
+        case ListCodec(), ListCodec():
+            return _decode_alike(one.item, other.item, compared)
+        case WrapperCodec(), WrapperCodec():
+            return _decode_alike(one.inner, other.inner, compared)
+        case ObjectCodec(), ObjectCodec():
+            return _objects_decode_alike(one, other, compared)
     return False
 
 

@@ -84,19 +84,23 @@ class ChoiceNode(Node[T]):
             return self._find(data, cursor) if exact_text is None else exact_text.value
         # members of an enum are also accepted by their values, which prompts may not show
         for choice in self.choices.choices:
-            value = choice.value.value if isinstance(choice.value, Enum) else choice.value
-            if _equals_json(value, data):
-                if choice.label != data and isinstance(choice.value, Enum):
+            member = choice.value if isinstance(choice.value, Enum) else None
+            if _equals_json(choice.value if member is None else member.value, data):
+                if member is not None and choice.label != data:
                     cursor.record("member by its value", data, choice.label)
                 return choice.value
-        # For Literal["7"] a model may write the number 7.
-        if data is None or (isinstance(data, (int, Decimal)) and not is_non_finite(data)):
-            text = dump_json(data)
-            for choice in self.choices.choices:
-                if _json_of(choice) == text:
-                    cursor.record("value as text", data, text)
-                    return choice.value
-        raise cursor.failure(f"expected {self.kind}", data)
+        same = self._by_json(data)
+        if same is None:
+            raise cursor.failure(f"expected {self.kind}", data)
+        cursor.record("value as text", data, dump_json(data))
+        return same.value
+
+    def _by_json(self, data: Json) -> Choice[T] | None:
+        """Return the choice whose text is a number or null: for Literal["7"], a model may write 7."""
+        if data is not None and (not isinstance(data, (int, Decimal)) or is_non_finite(data)):
+            return None
+        text = dump_json(data)
+        return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
 
     def convert_json(self, data: Json, cursor: Cursor) -> Json:
         values = (getattr(choice.value, "value", choice.value) for choice in self.choices.choices)

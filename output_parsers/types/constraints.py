@@ -375,6 +375,20 @@ class ValidatedNode(ConstrainedNode):
         return self._json_reader.read_text(text, cursor)
 
 
+def _checked_keywords(schema: dict[str, Any], target: Target) -> dict[str, Any]:
+    """Return the constraints of a JSON Schema; raise UnsupportedTypeError if they exclude all values."""
+    keywords = {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
+    for key in ("minLength", "minItems", "minProperties"):
+        if keywords.get(key) == 0:  # a minimum length of 0 has no effect
+            del keywords[key]
+    for lower, upper in _OPPOSITE_BOUNDS:
+        if lower in keywords and upper in keywords and _exclude_all(keywords, lower, upper):
+            words = " and ".join(constraint_in_words(key, keywords[key]) for key in (lower, upper))
+            reason = f"no value can be {words}"
+            raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason)
+    return keywords
+
+
 def with_constraints(target: Target, node: Node[object]) -> Node[object]:
     """Return a parser node that also checks the constraints of the type, such as ``Field(ge=1)``.
 
@@ -395,15 +409,7 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
         raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason) from error
     # of ``X | None`` use the keywords of X; of a Decimal, which pydantic shows as number or string, the first
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
-    keywords = {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
-    for key in ("minLength", "minItems", "minProperties"):
-        if keywords.get(key) == 0:  # a minimum length of 0 has no effect
-            del keywords[key]
-    for lower, upper in _OPPOSITE_BOUNDS:
-        if lower in keywords and upper in keywords and _exclude_all(keywords, lower, upper):
-            words = " and ".join(constraint_in_words(key, keywords[key]) for key in (lower, upper))
-            reason = f"no value can be {words}"
-            raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason)
+    keywords = _checked_keywords(schema, target)
     if isinstance(node, NumberNode) and isinstance(keywords.get("maximum"), (int, float)):
         node.rules = node.rules._replace(highest=keywords["maximum"])
     validator = json_validator(target) if any(map(_validates, metadata)) else None

@@ -674,10 +674,7 @@ class UnionNode(Node[object]):
             else:
                 fits.append(_Fit(option, value, cursor.coercions[before:]))
             del cursor.coercions[before:]  # the next member starts from the same state
-        # an ambiguous member that needs as few coercions as any other makes the union ambiguous
-        for count, ambiguity in ambiguities:
-            if all(count <= len(fit.coercions) for fit in fits):
-                raise ambiguity
+        _check_ambiguities(ambiguities, fits)
         if not fits:
             raise self._nearest(failures, cursor)
         if len(fits) > 1 and likely:
@@ -925,6 +922,19 @@ def _nesting_in(node: Node[object], known: dict[Node[object], int]) -> int:
     return known[node]
 
 
+def _check_ambiguities(ambiguities: list[tuple[int, Ambiguity]], fits: list[_Fit]) -> None:
+    """Raise the Ambiguity of a member that needs as few coercions as any other."""
+    for count, ambiguity in ambiguities:
+        if all(count <= len(fit.coercions) for fit in fits):
+            raise ambiguity
+
+
+def _prefer_int(fits: list[_Fit], data: int) -> tuple[_Fit, list[_Fit]]:
+    """Leave out floats, which may lose digits of an integer; also return the fit to prefer."""
+    first = next((fit for fit in fits if type(fit.value) is int and fit.value == data), fits[0])
+    return first, [fit for fit in fits if fit is first or not isinstance(fit.value, float)]
+
+
 def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
     """Choose the union member that can read the data with the fewest conversions.
 
@@ -935,9 +945,8 @@ def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
     best = [fit for fit in fits if len(fit.coercions) == fewest]
     specific = [fit for fit in best if not isinstance(_bare(fit.option), (TextNode, AnyNode))] or best
     first = specific[0]
-    if type(data) is int:  # a float may lose digits of it
-        first = next((fit for fit in specific if type(fit.value) is int and fit.value == data), first)
-        specific = [fit for fit in specific if fit is first or not isinstance(fit.value, float)]
+    if type(data) is int:
+        first, specific = _prefer_int(specific, data)
     if not all(_equivalent(first.value, fit.value) for fit in specific):
         kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in specific))
         raise Ambiguity(Problem(cursor.path, f"it can be read in more than one way: as {kinds}"))

@@ -796,14 +796,7 @@ class ObjectNode(Node[object]):
             description = self.descriptions[field.name] or ""
             text = f"{dump_json(field.keys[0])}{optional}: {self.nodes[field.name].hint(enclosing)}"
             lines.append((text, " ".join(description.split())))
-        short = "{" + ", ".join(text for text, _ in lines) + "}"
-        remarks = [f"// {line}" for line in (self.spec.description or "").splitlines() if line.strip()]
-        has_comments = remarks or any(description for _, description in lines)
-        # a small record without comments needs fewer tokens on one line
-        if len(short) <= 100 and not has_comments and "\n" not in short:
-            return short
-        rows = [*remarks, *(f"{text},  // {comment}" if comment else f"{text}," for text, comment in lines)]
-        return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
+        return _hint_of(lines, self.spec.description or "")
 
     def read(self, data: Json, cursor: Cursor) -> object:
         if isinstance(data, str):
@@ -924,6 +917,11 @@ class ObjectNode(Node[object]):
         cursor.record_dropped("lines of keys and values")
         return self.read(data, cursor)
 
+    def _similar_key(self, key: str) -> FieldSpec | None:
+        """Return the field that a key in another case or spelling means."""
+        # the sign may belong to the value, as in {"y -": 2}
+        return None if key.endswith(_SIGNS) else self._by_normalized_key.get(normalize_key(key))
+
     def _assign_keys(
         self, data: dict[str, Json], cursor: Cursor
     ) -> tuple[dict[str, tuple[str, Json]], dict[str, Json], list[Problem]]:
@@ -946,9 +944,7 @@ class ObjectNode(Node[object]):
                 matches[field.name] = (key, value)
         exact_matches = set(matches)
         for key, value in others:
-            field = self._by_normalized_key.get(normalize_key(key))
-            if key.endswith(_SIGNS):  # the sign may belong to the value, as in {"y -": 2}
-                field = None
+            field = self._similar_key(key)
             if field is not None and field.name not in exact_matches:
                 if field.name in matches:
                     problems.append(
@@ -1247,3 +1243,15 @@ class EnvelopeNode(WrapperNode[T]):
         value = self.inner.read_text(text, cursor)
         cursor.record("envelope left out", text, value)
         return value
+
+
+def _hint_of(lines: list[tuple[str, str]], description: str) -> str:
+    """Return the hint of a record for prompts. ``lines`` are the hints of its fields with their comments."""
+    short = "{" + ", ".join(text for text, _ in lines) + "}"
+    remarks = [f"// {line}" for line in description.splitlines() if line.strip()]
+    has_comments = remarks or any(comment for _, comment in lines)
+    # a small record without comments needs fewer tokens on one line
+    if len(short) <= 100 and not has_comments and "\n" not in short:
+        return short
+    rows = [*remarks, *(f"{text},  // {comment}" if comment else f"{text}," for text, comment in lines)]
+    return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"

@@ -553,6 +553,17 @@ def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
     return error
 
 
+def _new_approval_error(problem: Problem, state: str, message: str, qualname: str) -> AiServiceError:
+    try:
+        suspended = SuspendedCall.from_json(state, verify=False)
+    except SuspendedCallError as error:
+        return InvalidReplyError(f"{message}, and its state cannot be read: {error}")
+    calls = [(ToolCall(one.id, one.name, one.arguments), one.external) for one in problem.calls]
+    to_approve = tuple(call for call, is_external in calls if not is_external)
+    external = tuple(call for call, is_external in calls if is_external)
+    return ApprovalRequiredError(qualname, to_approve, suspended, external)
+
+
 def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
     name = problem.type.rpartition(":")[2]
     if name == "unreadable-reply":
@@ -566,14 +577,7 @@ def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
         error.args = (message,)
         return error
     if name == "approval-required" and problem.state:
-        try:
-            state = SuspendedCall.from_json(problem.state, verify=False)
-        except SuspendedCallError as error:
-            return InvalidReplyError(f"{message}, and its state cannot be read: {error}")
-        calls = [(ToolCall(one.id, one.name, one.arguments), one.external) for one in problem.calls]
-        to_approve = tuple(call for call, is_external in calls if not is_external)
-        external = tuple(call for call, is_external in calls if is_external)
-        return ApprovalRequiredError(qualname, to_approve, state, external)
+        return _new_approval_error(problem, problem.state, message, qualname)
     if name == "suspended-call":
         return SuspendedCallError(f"{message}: {problem.detail}" if problem.detail else message)
     if name in _MODEL_ERRORS:

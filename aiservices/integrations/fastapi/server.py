@@ -736,21 +736,16 @@ def _json_of_argument(
     path = f"$.{argument.name}"
     present = [parameter for parameter in parameters if parameter.name in query]
     if not any(parameter.is_field for parameter in parameters):
-        if present:
-            return _json_of_query(query, present[0], wrong_values), path
-        if argument.required:
+        if not present and argument.required:
             wrong_values.append(WrongPart(path=path, message="it is missing"))
-        return None, path
+        return _json_of_query(query, present[0], wrong_values) if present else None, path
     if argument.name in query:
         if present or len(query.getlist(argument.name)) > 1:
             message = "given more than once; pass its fields, or one value with its JSON"
             wrong_values.append(WrongPart(path=path, message=message))
         return query[argument.name], path
-    wrong_values += [
-        WrongPart(path=f"$.{parameter.name}", message="it is missing")
-        for parameter in parameters
-        if parameter.required and parameter.name not in query
-    ]
+    missing = [one.name for one in parameters if one.required and one.name not in query]
+    wrong_values += [WrongPart(path=f"$.{name}", message="it is missing") for name in missing]
     if not present and not argument.required:
         return None, path
     fields = (f"{json.dumps(field.name)}: {_json_of_query(query, field, wrong_values)}" for field in present)

@@ -400,12 +400,7 @@ class BatchFolder:
         while self.records:
             self._progress.seconds = earlier + time.monotonic() - started_at
             await self._submit_all()
-            if self._deadline is not None and time.monotonic() >= self._deadline:
-                self.stopped = BudgetExceededError(
-                    f"{self._spent.limits.seconds:g} seconds passed; the batches that were submitted are not "
-                    "lost; make the same call again to continue with them",
-                    limit="seconds",
-                )
+            if self._is_time_over():
                 return
             is_late = time.monotonic() >= give_up
             for record in [record for record in self.records if record.state == "submitted"]:
@@ -449,6 +444,17 @@ class BatchFolder:
                     raise
                 await self._find(record)  # it may be there although the answer did not arrive
 
+    def _is_time_over(self) -> bool:
+        """Return True after the time limit of the run, and stop the run then."""
+        if self._deadline is None or time.monotonic() < self._deadline:
+            return False
+        self.stopped = BudgetExceededError(
+            f"{self._spent.limits.seconds:g} seconds passed; the batches that were submitted are not "
+            "lost; make the same call again to continue with them",
+            limit="seconds",
+        )
+        return True
+
     async def _check_submitted(self, record: BatchRecord) -> None:
         """Check the state of a batch; some errors may occur a few times."""
         try:
@@ -474,7 +480,7 @@ class BatchFolder:
         if error is not None:
             self.stopped = error
             return True
-        if limits.tokens is None and limits.money is None and limits.requests is None:
+        if (limits.tokens, limits.money, limits.requests) == (None, None, None):
             return False
         in_work = [one for one in self.records if one.state == "submitted"]
         expected = [self._expected(one) for one in (*in_work, record)]
