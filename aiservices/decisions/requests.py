@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from output_parsers.result.reading import Reading
 from output_parsers.types.cited import cited_from
+from output_parsers.types.validation import arguments_for_validators
 
 from ..engine.effects import Flow
 from ..engine.interceptor import Proceed
@@ -122,7 +123,7 @@ class _ProbableAnswer:
             reply = yield from continue_shared_tokens(output_format, reply, self._request, state)
         adjustments = self._invocation.plan.decisions.adjustments
         verifier = self._invocation.state.verifier
-        with cited_from(verifier):
+        with cited_from(verifier), arguments_for_validators(self._invocation.arguments):
             self.reading = read_with_probabilities(
                 output_format, reply, required=self.is_required, adjustments=adjustments
             )

@@ -12,6 +12,7 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Coercion
 from output_parsers.types.cited import cited_from
+from output_parsers.types.validation import arguments_for_validators
 
 from ..engine.effects import CallModel, Flow, Gather
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
@@ -100,7 +101,7 @@ def _elect(
     verifier = invocation.state.verifier
     for reply in (first.reply, *others):
         try:
-            with cited_from(verifier):
+            with cited_from(verifier), arguments_for_validators(invocation.arguments):
                 ballots.append(_ballot(reply, output_format, parser))
         except OutputParsingError:  # a sample that cannot be read has no vote
             continue
@@ -110,7 +111,7 @@ def _elect(
             counts.setdefault(path, Counter())[leaf.answer] += 1
     best = max(ballots, key=lambda one: sum(counts[path][leaf.answer] for path, leaf in one.leaves.items()))
     try:
-        with cited_from(verifier):
+        with cited_from(verifier), arguments_for_validators(invocation.arguments):
             probable = complete_reading(
                 parser,
                 best.text,

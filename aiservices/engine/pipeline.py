@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from output_parsers.result.errors import OutputParsingError, shorten
-from output_parsers.result.reading import Reading, strict_equal
+from output_parsers.result.reading import CALL_ARGUMENTS, Reading, strict_equal
 from output_parsers.types.cited import cited_from
 from output_parsers.types.target import type_name
+from output_parsers.types.validation import arguments_for_validators
 
 from ..models.errors import (
     AiServiceError,
@@ -282,9 +283,13 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         if reader is not None:
             reading = yield from reader.read(output_format, reply)
         elif state.verifier is None:
-            reading = _streamed_reading(state, output_format, reply) or output_format.read(reply)
+            token = CALL_ARGUMENTS.set(invocation.arguments)  # without a function, which would cost time
+            try:
+                reading = _streamed_reading(state, output_format, reply) or output_format.read(reply)
+            finally:
+                CALL_ARGUMENTS.reset(token)
         else:
-            with cited_from(state.verifier):
+            with cited_from(state.verifier), arguments_for_validators(invocation.arguments):
                 reading = _streamed_reading(state, output_format, reply) or output_format.read(reply)
             state.verifier.resolve()
     except OutputParsingError as error:

@@ -10,6 +10,7 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import Coercion
 from output_parsers.types.cited import cited_from
+from output_parsers.types.validation import arguments_for_validators
 
 from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputError, is_at_least
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
@@ -218,7 +219,7 @@ class FieldRepair:
             ) from error.__cause__
         try:
             verifier = invocation.state.verifier
-            with cited_from(verifier):
+            with cited_from(verifier), arguments_for_validators(invocation.arguments):
                 reading = self._patch.read(answer.value)
             if verifier is not None:
                 verifier.resolve()

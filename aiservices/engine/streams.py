@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, Type
 
 from output_parsers.parser.reasoning import ReasoningFilter
 from output_parsers.result.errors import OutputParsingError, Problem, ValidatorError
-from output_parsers.result.reading import Reading, strict_equal
+from output_parsers.result.reading import CALL_ARGUMENTS, Reading, strict_equal
 from output_parsers.types.cited import cited_from
 
 from ..models.errors import (
@@ -693,6 +693,7 @@ class ItemStream:
             return None
 
     def _feed(self, reader: ItemReader[object], text: str) -> list[object]:
+        token = CALL_ARGUMENTS.set(self._invocation.arguments)
         try:
             if self._invocation.state.verifier is None:
                 return reader.feed(text)
@@ -702,6 +703,8 @@ class ItemStream:
             item_error = self._error(error.text, error.problems, reader)
             item_error.error.__cause__ = error
             raise item_error from error
+        finally:
+            CALL_ARGUMENTS.reset(token)
 
     def _error(self, text: str, problems: Sequence[Problem], reader: ItemReader[object]) -> _ItemError:
         qualname, attempts = self._invocation.plan.qualname, self._invocation.state.attempts

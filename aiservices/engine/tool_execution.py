@@ -27,6 +27,7 @@ from output_parsers.parser.type_parser import TypeParser, parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
 from output_parsers.result.reading import strict_equal
 from output_parsers.types.target import type_name
+from output_parsers.types.validation import arguments_for_validators
 
 from ..interface.decorators import CallContext, ToolContext
 from ..interface.parameters import function_name, is_async, takes_invocation
@@ -179,7 +180,8 @@ def prepare_call(
     try:
         # Some models send no text if a call has no arguments.
         text = call.arguments.strip()
-        arguments = parsers[call.name].parse("{}" if text in ("", "null") else text)
+        with arguments_for_validators(invocation.arguments):
+            arguments = parsers[call.name].parse("{}" if text in ("", "null") else text)
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
         return _with_error_text(ToolRun(call, None, None, text, error, 0.0), errors.arguments, invocation)

@@ -133,7 +133,11 @@ def invocation_to_resume(
             arguments[name] = argument
     examples = plan.prompt.rendered_examples()
     return replace(
-        invocation, arguments=arguments, tool_context=tool_context, examples=examples, memory_id=memory_id
+        invocation,
+        arguments={**arguments, **tool_context},
+        tool_context=tool_context,
+        examples=examples,
+        memory_id=memory_id,
     )
 
 

@@ -24,10 +24,12 @@ from ..types.node import Node, walk
 from ..types.records import ObjectNode, has_own_schema
 from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode
 from ..types.validation import (
+    ValidationContext,
     contains_type_name,
     failures_of_validators,
     has_user_code,
     shape_schema,
+    validation_context,
 )
 
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
@@ -81,14 +83,17 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
             return NOT_EXACT
         if "\\" in text and has_lost_backslash(text):
             return NOT_EXACT
-        counter = [always] if counts_itself else None  # each record that ``make`` creates adds its keys
+        counter = None
+        if counts_itself:  # each record that ``make`` creates adds its keys
+            counter = ValidationContext()
+            counter.json_keys = always
         try:
             value = validate(text, context=counter)
         except (ValueError, *USER_CODE_ERRORS):  # a ValidationError is a ValueError
             return NOT_EXACT
         if field is not None:
             value = value[field]
-        keys = always if counter is None else counter[0]
+        keys = always if counter is None else counter.json_keys
         for name, keys_per_item in per_item:
             keys += keys_per_item * len(getattr(value, name))
         if count_others is not None:
@@ -124,7 +129,7 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
         if text.count(":") != keys and len(_KEY_END.findall(text)) != keys:
             return NOT_EXACT
         with failures_of_validators(name, Cursor(), text, fits=True):
-            value = validator.validate_json(text, context=[0])
+            value = validator.validate_json(text, context=validation_context())
         return value if field is None else value[field]
 
     return read

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from json.encoder import encode_basestring, encode_basestring_ascii
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..backslashes import with_clear_escapes
@@ -160,6 +161,8 @@ class Verifier(Protocol):
 
 # Verifies the quotes of the answer that is read; None if they are not verified.
 VERIFIER: ContextVar[Verifier | None] = ContextVar("verifier", default=None)
+# The arguments of the call whose answer is read, by name; validators get them as ``info.context``.
+CALL_ARGUMENTS: ContextVar[Mapping[str, Any]] = ContextVar("call_arguments", default=MappingProxyType({}))
 MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
 
 

@@ -490,6 +490,10 @@ class _Fit(NamedTuple):
     coercions: list[Coercion]
 
 
+# A whole reply that stands for null where text is allowed, too. Other words, and a JSON string, are text.
+_NO_TEXT = frozenset(("n/a", "null", "none"))
+
+
 class UnionNode(Node[object]):
     """Reads a value of a union type such as ``int | str``.
 
@@ -636,6 +640,11 @@ class UnionNode(Node[object]):
     def _read_text(self, text: str, cursor: Cursor) -> object:
         if self._lacks_opening_bracket(text):
             raise cursor.failure(f"expected {self.kind}; the opening bracket is missing", text)
+        if self.any_text and text.strip().casefold() in _NO_TEXT:
+            for option in self.options:
+                if isinstance(option, NoneNode):
+                    option.read_text(text, cursor)
+                    return None
         return self._best(self.options, text, cursor, lambda option: option.read_text(text, cursor))
 
     def _lacks_opening_bracket(self, text: str) -> bool:

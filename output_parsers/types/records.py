@@ -754,7 +754,7 @@ class ObjectNode(Node[object]):
             for name, part in others:
                 if name in values:
                     keys += part.count_keys(values[name])
-            info.context[0] += keys
+            info.context.json_keys += keys
             return make(values)
 
         return {"type": "with-info", "function": count_and_make}

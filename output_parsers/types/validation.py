@@ -8,7 +8,7 @@ so it tells whether JSON has the types of a schema without running them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Annotated, Any, ForwardRef, Literal, TypeAlias, get_args, get_origin
@@ -23,7 +23,7 @@ from pydantic_core import (
 )
 
 from ..result.errors import Problem, ValidatorError
-from ..result.reading import Cursor, Json, ValidationFailure, describe_value
+from ..result.reading import CALL_ARGUMENTS, Cursor, Json, ValidationFailure, describe_value
 from .node import Node, json_node_of, walk
 from .target import Target
 
@@ -39,6 +39,35 @@ _PROGRAMMING_ERRORS = (TypeError, AttributeError, LookupError)
 # Modules whose functions pydantic puts into its own schemas, such as ``ipaddress.IPv4Address``.
 _LIBRARIES = frozenset("pydantic pydantic_core output_parsers ipaddress fractions decimal pathlib re".split())
 _FUNCTION_FIRST = ("function-before", "function-wrap", "function-plain")
+
+
+class ValidationContext(dict[str, Any]):
+    """What validators of users get as ``info.context``: the arguments of the call whose answer is read.
+
+    Attributes:
+        json_keys: The number of keys that the records in the answer have, which their constructors count.
+    """
+
+    __slots__ = ("json_keys",)
+
+    json_keys: int
+
+
+def validation_context() -> ValidationContext:
+    """Return the context for validators of users, in which they cannot change the arguments themselves."""
+    context = ValidationContext(CALL_ARGUMENTS.get())
+    context.json_keys = 0
+    return context
+
+
+@contextmanager
+def arguments_for_validators(arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Context manager in which validators get the arguments of a call as ``info.context``."""
+    token = CALL_ARGUMENTS.set(arguments)
+    try:
+        yield
+    finally:
+        CALL_ARGUMENTS.reset(token)
 
 
 class JsonValidator:
@@ -84,7 +113,7 @@ class JsonValidator:
         """
         text = _DUMP(data)
         with failures_of_validators(name, cursor, text, fits=fits):
-            return self._adapter.validator.validate_json(text)
+            return self._adapter.validator.validate_json(text, context=validation_context())
 
     @cached_property
     def _restoring(self) -> list[SchemaValidator]:

@@ -344,6 +344,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         '{"shop": "Harper\'s", "total": "20.00 GBP"}',
         '{"number": "17"}',
         '{"number": "R-17"}',
+        '{"words": "30 euros"}',
     ],
     "how-to/add-a-provider.md": [],
     "how-to/providers.md": [],
