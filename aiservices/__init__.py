@@ -88,6 +88,14 @@ _NAMES = {
     ".service.settings": "options",
     ".tools.tool": "Denied ReturnBehavior Tool ToolAnswer ToolErrors ToolException ToolProvider ToolRun tool",
     ".tools.toolbox": "ToolLimits",
+    ".structured_model": "Structured StructuredModel structured",
+    ".rows": "amap_rows filter_rows map_rows",
+    ".memory": "ChatMemory",
+    ".testing.fake": "FakeChatModel",
+    ".guardrails": "InputGuardrails OutputGuardrails",
+    ".agents": "ReActAgent",
+    ".retrieval": "RetrievalAugmentor",
+    ".call_log": "log_calls",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -96,7 +104,9 @@ __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]  # it 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .guesses import missing_name
+
+        raise missing_name(__name__, name, __all__)
     from importlib import import_module
 
     value = getattr(import_module(_MODULES[name], __name__), name)

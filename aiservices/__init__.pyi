@@ -20,6 +20,12 @@ from output_parsers import (
     ValidatorError as ValidatorError,
 )
 
+from .agents import (
+    ReActAgent as ReActAgent,
+)
+from .call_log import (
+    log_calls as log_calls,
+)
 from .decisions.calibration import (
     Calibration as Calibration,
     CalibrationEntry as CalibrationEntry,
@@ -58,6 +64,10 @@ from .engine.streams import (
     ToolStarted as ToolStarted,
     ToolUndone as ToolUndone,
 )
+from .guardrails import (
+    InputGuardrails as InputGuardrails,
+    OutputGuardrails as OutputGuardrails,
+)
 from .interface.decorators import (
     CallId as CallId,
     History as History,
@@ -78,6 +88,9 @@ from .journal import (
     JournalError as JournalError,
     JournalStore as JournalStore,
     StoredCall as StoredCall,
+)
+from .memory import (
+    ChatMemory as ChatMemory,
 )
 from .models.base import (
     Capabilities as Capabilities,
@@ -174,7 +187,15 @@ from .models.requests import (
     ToolSpecification as ToolSpecification,
 )
 from .models.scripted import ScriptedChatModel as ScriptedChatModel
+from .retrieval import (
+    RetrievalAugmentor as RetrievalAugmentor,
+)
 from .retrieval.tool_search import ToolSearch as ToolSearch
+from .rows import (
+    amap_rows as amap_rows,
+    filter_rows as filter_rows,
+    map_rows as map_rows,
+)
 from .service.create import create as create
 from .service.methods import (
     Preview as Preview,
@@ -184,6 +205,14 @@ from .service.methods import (
     resume as resume,
 )
 from .service.settings import options as options
+from .structured_model import (
+    Structured as Structured,
+    StructuredModel as StructuredModel,
+    structured as structured,
+)
+from .testing.fake import (
+    FakeChatModel as FakeChatModel,
+)
 from .tools.tool import (
     Denied as Denied,
     ReturnBehavior as ReturnBehavior,

@@ -21,7 +21,9 @@ def lazy_names(package: str, names: Mapping[str, str], extras: Mapping[str, str]
 
     def get_name(name: str) -> Any:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from .guesses import missing_name
+
+            raise missing_name(package, name, [*modules])
         try:
             module = import_module(modules[name], package)
         except ModuleNotFoundError as error:

@@ -67,7 +67,7 @@ from .service.compile import MethodPlan
 from .service.create import create
 from .service.methods import plan_of
 from .service.signatures import ReturnShape
-from .structured import hide_from_stream
+from .structured_model import hide_from_stream
 
 __all__ = ["PartAnswered", "ResponseMode", "SynthesisPrompts", "Synthesizer"]
 

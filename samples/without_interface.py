@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aiservices import ChatModel, ScriptedChatModel
-from aiservices.structured import structured
+from aiservices import ChatModel, ScriptedChatModel, structured
 
 from .program import run
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 import importlib.resources
+import importlib.util
 import inspect
+import pickle
 import re
+import subprocess
+import sys
 import types
 import typing
 from collections import Counter
@@ -25,7 +30,7 @@ import aiservices.memory
 import aiservices.moderation
 import aiservices.retrieval
 import aiservices.skills
-import aiservices.structured
+import aiservices.structured_model
 import aiservices.synthesis
 import output_parsers
 import output_parsers.text
@@ -44,7 +49,7 @@ PACKAGES: tuple[types.ModuleType, ...] = (
     aiservices.memory,
     aiservices.moderation,
     aiservices.retrieval,
-    aiservices.structured,
+    aiservices.structured_model,
     aiservices.skills,
     aiservices.synthesis,
 )
@@ -94,6 +99,70 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError) as caught:
         aiservices.Nothing  # type: ignore[attr-defined]  # noqa: B018
     assert str(caught.value) == "module 'aiservices' has no attribute 'Nothing'"
+
+
+def test_the_error_for_a_name_says_where_it_is_or_what_it_is_called_here() -> None:
+    advice = {
+        "OpenAIChatModel": "did you mean OpenAiChatModel?",
+        "Budgett": "did you mean Budget?",
+        "ToolGuardrails": "it is in aiservices.guardrails: from aiservices.guardrails import ToolGuardrails",
+        "ToolGuardrail": "did you mean ToolGuardrails, from aiservices.guardrails?",
+        "fastapi": "it is a module: import aiservices.integrations.fastapi",
+        "Agent": "use ReActAgent",
+        "ChatOpenAI": "use OpenAiChatModel",
+    }
+    for name, text in advice.items():
+        message = f"module 'aiservices' has no attribute {name!r}; {text}"
+        with pytest.raises(AttributeError) as caught:
+            getattr(aiservices, name)
+        assert str(caught.value) == message
+        with pytest.raises(ImportError) as failed:
+            exec(f"from aiservices import {name}")
+        assert str(failed.value) == message
+        assert not hasattr(aiservices, name)
+    with pytest.raises(ImportError, match="cannot import name 'Nothing' from 'aiservices'"):
+        exec("from aiservices import Nothing")
+    with pytest.raises(ImportError, match="use FakeChatModel"):
+        exec("from aiservices.testing import TestModel")
+
+
+def test_all_names_in_the_advice_exist() -> None:
+    from aiservices.guesses import _MODULES, _NAMES
+
+    for name in {text for text in _NAMES.values() if text.isidentifier()}:
+        assert hasattr(aiservices, name), name
+    for module in _MODULES:
+        assert importlib.util.find_spec(f"aiservices.{module}"), module
+
+
+def test_objects_say_what_their_attributes_are_called_here() -> None:
+    reply = aiservices.ChatReply(aiservices.AiMessage("x"))
+    result = aiservices.Result("x", reply, aiservices.Strategy.TEXT, (), (), 0.0)
+    guesses = {
+        "content": (reply.message, "AiMessage", "text"),
+        "output": (result, "Result", "value"),
+        "prompt_tokens": (aiservices.Usage(), "Usage", "input_tokens"),
+    }
+    for name, (thing, kind, attribute) in guesses.items():
+        with pytest.raises(AttributeError) as caught:
+            getattr(thing, name)
+        assert str(caught.value) == f"{kind!r} object has no attribute {name!r}; use {attribute}"
+        assert hasattr(thing, attribute)
+    with pytest.raises(AttributeError, match=r"^'Usage' object has no attribute 'anything'$"):
+        getattr(aiservices.Usage(), "anything")  # noqa: B009
+    assert copy.deepcopy(pickle.loads(pickle.dumps(result))) == result
+
+
+@pytest.mark.parametrize(
+    "first", ["from aiservices import structured", "import aiservices.structured_model", "import aiservices"]
+)
+def test_structured_is_the_function_whatever_is_imported_first(first: str) -> None:
+    others = "import aiservices.structured_model; from aiservices import structured"
+    program = (
+        f"{first}; {others}; import aiservices; print(callable(structured), callable(aiservices.structured))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"
 
 
 def test_models_are_loaded_when_they_are_asked_for_and_then_known(monkeypatch: pytest.MonkeyPatch) -> None:

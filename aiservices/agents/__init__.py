@@ -37,6 +37,7 @@ from ..engine.results import Answer
 from ..engine.retry import Retry
 from ..engine.streams import ToolStarted
 from ..engine.tool_execution import ToolCheck, ToolInterceptor
+from ..guesses import explains_guesses
 from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
@@ -71,6 +72,10 @@ _DEFAULT_RETRY = Retry()
 _NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
 
 
+@explains_guesses(
+    **dict.fromkeys(("run_sync", "run", "invoke", "chat", "ask", "step"), "reply(text)"),
+    **dict.fromkeys(("arun", "ainvoke"), "await areply(text)"),
+)
 class ReActAgent:
     """An agent that reasons and calls tools until it can answer, similar to AgentScope's ReActAgent.
 

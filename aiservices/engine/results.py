@@ -13,6 +13,7 @@ from pydantic_core import to_jsonable_python
 from output_parsers.result.reading import Coercion
 from output_parsers.types.decisions import Decision
 
+from ..guesses import explains_guesses
 from ..models.conversation import is_empty
 from ..models.errors import Attempt, InnerCall, Strategy, total_usage, usage_of
 from ..models.messages import (
@@ -30,6 +31,14 @@ from ..tools.tool import ToolRun
 T_co = TypeVar("T_co", covariant=True)
 
 
+@explains_guesses(
+    **dict.fromkeys(("output", "data", "parsed", "content", "answer", "result", "final_output"), "value"),
+    **dict.fromkeys(("all_messages", "history", "to_input_list"), "messages"),
+    raw="reply.raw, or reply",
+    tool_calls="tool_runs",
+    tool_executions="tool_runs",
+    token_usage="usage",
+)
 @dataclass(frozen=True, slots=True, repr=False)
 class Result(Generic[T_co]):
     """The typed value of a service call, with details such as the model's reply and the token usage.

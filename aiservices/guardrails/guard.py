@@ -16,7 +16,7 @@ from ..interface.decorators import user_message
 from ..interface.parameters import call_problem, is_async, is_generator_function
 from ..models.base import ChatModel
 from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
-from ..structured import SideQuestion
+from ..structured_model import SideQuestion
 from .text_search import TextPatterns, folded_forms
 
 Stage: TypeAlias = Literal["input", "output", "arguments", "result"]

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields as dataclass_fields, re
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from ..guesses import explains_guesses
 from .media import Audio, File, Image, Media, interleave
 
 # Members of a stored message that this version does not know. They are stored again, so that a program with
@@ -118,6 +119,9 @@ class ProviderState:
     checksum: int
 
 
+@explains_guesses(
+    content="text", role="isinstance(message, AiMessage)", function_call="tool_calls", thinking="reasoning"
+)
 @dataclass(frozen=True, slots=True)
 class AiMessage(EncodedOnce):
     """A message that the model wrote, with text, tool calls or both.
@@ -216,6 +220,10 @@ Message: TypeAlias = SystemMessage | UserMessage | AiMessage | ToolMessage
 CHARACTERS_PER_TOKEN = 4
 
 
+@explains_guesses(
+    **dict.fromkeys(("prompt_tokens", "request_tokens"), "input_tokens"),
+    **dict.fromkeys(("completion_tokens", "response_tokens"), "output_tokens"),
+)
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The token counts of one or more model requests.
@@ -301,6 +309,9 @@ class TokenLogprob(NamedTuple):
     alternatives: tuple[tuple[bytes, float], ...] = ()
 
 
+@explains_guesses(
+    **dict.fromkeys(("content", "output_text"), "text"), choices="message", tool_calls="message.tool_calls"
+)
 @dataclass(frozen=True, slots=True)
 class ChatReply:
     """A model's complete reply to one request.

@@ -37,7 +37,7 @@ from ..models.errors import (
     is_at_least,
 )
 from ..models.messages import AiMessage, ChatReply, Message, UserMessage
-from ..structured import SideQuestion
+from ..structured_model import SideQuestion
 from ..tools.tool import Tool, ToolRun, tool, tools_of
 from .content import (
     Content,

@@ -12,7 +12,7 @@ from ..memory.windows import transcript
 from ..models.base import ChatModel
 from ..models.errors import check_settings
 from ..models.messages import Message, SystemMessage, UserMessage
-from ..structured import structured
+from ..structured_model import structured
 from .scoring import Scorer, Verdict
 
 _INSTRUCTIONS = """\

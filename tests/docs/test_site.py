@@ -19,7 +19,7 @@ PUBLIC_MODULES = """
 aiservices aiservices.agents aiservices.call_log aiservices.guardrails aiservices.integrations.fastapi
 aiservices.integrations.mcp aiservices.integrations.otel aiservices.interceptors aiservices.memory
 aiservices.moderation aiservices.page aiservices.prices aiservices.retrieval aiservices.rows
-aiservices.structured aiservices.synthesis aiservices.testing
+aiservices.structured_model aiservices.synthesis aiservices.testing
 output_parsers output_parsers.lint output_parsers.text output_parsers.tool_calls
 """.split()
 FETCHED = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["']?(https?:[^"'\s>]+)""")

@@ -67,7 +67,7 @@ from aiservices.integrations.mcp import McpTools, mcp_server, mount_mcp
 from aiservices.remote.codec import codec_for
 from aiservices.remote.problems import KINDS
 from aiservices.rows import BatchEngine, amap_rows, as_udf, map_rows
-from aiservices.structured import StructuredSettings, structured
+from aiservices.structured_model import StructuredSettings, structured
 from aiservices.testing import CassetteChatModel
 from output_parsers import PartialReader, parser_for, read
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY

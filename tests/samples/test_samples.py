@@ -52,7 +52,7 @@ PUBLIC_PACKAGES = {
     "aiservices.retrieval",
     "aiservices.rows",
     "aiservices.skills",
-    "aiservices.structured",
+    "aiservices.structured_model",
     "aiservices.synthesis",
     "aiservices.testing",
     "output_parsers",

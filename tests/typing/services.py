@@ -35,7 +35,7 @@ from aiservices import (
     system_message,
     user_message,
 )
-from aiservices.structured import Structured, StructuredModel, structured
+from aiservices.structured_model import Structured, StructuredModel, structured
 from output_parsers import ItemError, OutputParser, Reading, TypeParser, parse, parser_for, read
 
 T_co = TypeVar("T_co", covariant=True)

@@ -25,7 +25,7 @@ from aiservices import (
     preview,
     user_message,
 )
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 from output_parsers import ItemError, parse
 
 

@@ -28,7 +28,7 @@ from aiservices.models.scripted import ScriptedChatModel
 from aiservices.retrieval import Content, KeywordRetriever, RetrievalAugmentor
 from aiservices.rows import map_rows
 from aiservices.rows.fields import answer_columns
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 DOCUMENT = Document("ACME Corp. pays 1,500 euros. Bob has 7 cars and 8 cats.", "contract.txt")
 

@@ -47,7 +47,7 @@ from aiservices.agents import ReActAgent
 from aiservices.interceptors import Flow, ToolInvocation, ToolProceed
 from aiservices.memory import ChatMemory
 from aiservices.rows import map_rows
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 
 @dataclass

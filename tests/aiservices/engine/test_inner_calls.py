@@ -42,7 +42,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.agents import ReActAgent
-from aiservices.structured import SideQuestion
+from aiservices.structured_model import SideQuestion
 
 
 class Helper(Protocol):

@@ -51,7 +51,7 @@ from aiservices import (
 )
 from aiservices.agents import ReActAgent
 from aiservices.interceptors import Answer, Flow, Invocation, Proceed
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 from aiservices.synthesis import Synthesizer
 
 PLAIN = Capabilities(json_schema=True)

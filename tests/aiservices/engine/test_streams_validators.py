@@ -29,7 +29,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.integrations.fastapi import app
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 RUNS: Counter[str] = Counter()
 

@@ -44,7 +44,7 @@ from aiservices.agents import ReActAgent
 from aiservices.models.local.prompting import chat_body, reply_constraint
 from aiservices.models.providers.gemini import GeminiChatModel
 from aiservices.service.methods import preview_request
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 REQUIRED = ChatOptions(tool_choice="required")
 

@@ -40,7 +40,7 @@ from aiservices import (
 )
 from aiservices.engine.streams import ToolFinished
 from aiservices.memory import ChatMemory
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 from aiservices.tools.tool import ToolException, ToolRun, tool, tools_of
 from aiservices.tools.toolbox import ToolLimits
 

@@ -52,7 +52,7 @@ from aiservices.interceptors import (
 )
 from aiservices.models.errors import ToolError
 from aiservices.models.requests import ChatRequest
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 from aiservices.tools.tool import Tool, ToolRun, tool
 
 

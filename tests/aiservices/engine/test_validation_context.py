@@ -24,7 +24,7 @@ from aiservices import (
     tool,
     user_message,
 )
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 from output_parsers import parser_for
 
 SEEN: list[Any] = []

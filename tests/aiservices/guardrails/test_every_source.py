@@ -42,7 +42,7 @@ from aiservices.guardrails import (
 )
 from aiservices.memory import ChatMemory
 from aiservices.models.messages import Message, message_to_dict
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 SECRET = 'Jos\u00e9 "pass77"'
 

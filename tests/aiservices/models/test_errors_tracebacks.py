@@ -22,7 +22,7 @@ from aiservices import (
     create,
 )
 from aiservices.guardrails import InputGuardrails
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 from output_parsers import OutputParsingError, ValidatorError, parse
 
 

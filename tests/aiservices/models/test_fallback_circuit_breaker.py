@@ -33,7 +33,7 @@ from aiservices import (
 )
 from aiservices.agents import ReActAgent
 from aiservices.models.fallback import CircuitBreaker
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 REQUEST = ChatRequest((UserMessage("x"),))
 

@@ -34,7 +34,7 @@ from aiservices import (
 from aiservices.models.messages import ReplyDelta
 from aiservices.rows import map_rows
 from aiservices.rows.row import map_method
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 ONE_PLACE = Limits(max_concurrency=1)
 ANSWER = ChatReply(AiMessage("fine"))

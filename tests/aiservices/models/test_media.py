@@ -25,7 +25,7 @@ from aiservices import (
 )
 from aiservices.models.media import Audio, File, Image, Media, interleave
 from aiservices.models.messages import Message, message_from_dict, messages_from_json, messages_to_json
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(4)
 JPEG = b"\xff\xd8\xff\xe0"

@@ -25,7 +25,7 @@ from aiservices import (
 )
 from aiservices.agents import ReActAgent
 from aiservices.integrations.fastapi import app
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 PNG = b"\x89PNG\r\n\x1a\n cat"
 METADATA = "http://169.254.169.254/latest/meta-data.png"

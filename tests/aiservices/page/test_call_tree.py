@@ -42,7 +42,7 @@ from aiservices.agents import ReActAgent
 from aiservices.guardrails import InputGuardrails, Verdict, passed
 from aiservices.page import CallTree
 from aiservices.page.call_tree import Step
-from aiservices.structured import SideQuestion
+from aiservices.structured_model import SideQuestion
 
 PRICES = {"fake": Price(1_000_000, 2_000_000)}
 

@@ -52,7 +52,7 @@ from aiservices.interceptors import Interceptor, Invocation, Proceed
 from aiservices.memory import ChatMemory
 from aiservices.models import BUILT_IN
 from aiservices.service.methods import plan_of
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 from output_parsers import NumberStyle
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from aiservices import (
     options,
     user_message,
 )
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 
 class Counter(Protocol):

@@ -33,7 +33,7 @@ from aiservices.agents import ReActAgent
 from aiservices.guardrails import OutputGuardrails, Verdict, retry
 from aiservices.memory import ChatMemory
 from aiservices.remote.contract import contract_of
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 WITHOUT_LOGPROBS = Capabilities(json_schema=True, strict_schema=True, tools=True)
 WITHOUT_TOOLS = Capabilities(json_schema=True)

@@ -38,7 +38,7 @@ from aiservices import (
 )
 from aiservices.agents import ReActAgent
 from aiservices.interceptors import Invocation
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 
 def offered(model: ScriptedChatModel) -> list[list[str]]:

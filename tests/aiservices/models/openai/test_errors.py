@@ -31,7 +31,7 @@ from aiservices.models.http.base import StatusError
 from aiservices.models.http.replies import ErrorMapper
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
-from aiservices.structured import structured
+from aiservices.structured_model import structured
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")

@@ -40,7 +40,7 @@ from aiservices import (
 )
 from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 from aiservices.memory import ChatMemory
-from aiservices.structured import Structured, structured
+from aiservices.structured_model import Structured, structured
 
 ALL = Capabilities(json_schema=True, json_mode=True, tools=True)
 STRICT = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)

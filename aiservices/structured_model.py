@@ -29,6 +29,7 @@ from .engine.results import Answer
 from .engine.retry import Retry
 from .engine.streams import AsyncStream, Stream
 from .engine.tool_execution import ToolCheck, ToolInterceptor
+from .guesses import explains_guesses
 from .models.base import ChatModel
 from .models.errors import (
     Attempt,
@@ -66,6 +67,7 @@ _LANGCHAIN_KEYS = {"raw": "reply", "parsed": "value", "parsing_error": "error"}
 _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 
 
+@explains_guesses(raw="reply", parsed="value", output="value", parsing_error="error")
 @dataclass(frozen=True, slots=True)
 class Structured(Mapping[str, Any], Generic[T]):
     """A typed answer with the model's original reply, or with the error if parsing failed.
@@ -93,6 +95,11 @@ class Structured(Mapping[str, Any], Generic[T]):
         return len(_LANGCHAIN_KEYS)
 
 
+@explains_guesses(
+    **dict.fromkeys(("run_sync", "run", "predict", "create", "complete", "extract", "chat"), "invoke(text)"),
+    **dict.fromkeys(("arun", "acreate", "acomplete"), "await ainvoke(text)"),
+    batch="map_rows, or ainvoke with asyncio.gather",
+)
 class StructuredModel(Generic[T, V]):
     """A language model that answers with values of one type, such as a pydantic model.
 
