@@ -398,6 +398,38 @@ def map_(
         map_table(target, model, table, output, options, sample=sample, dry_run=dry_run)
 
 
+@application.command(short_help="Call a method with each document.")
+def extract(
+    target: Target,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILES", help="Texts, Markdown, HTML, PDF or DOCX files.")
+    ],
+    to: Annotated[str, typer.Option(metavar="OUT.jsonl", help="The file for the answers.")],
+    html: Annotated[
+        str | None,
+        typer.Option(metavar="OUT.html", help="A page that shows where the Cited values stand in the files."),
+    ] = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Another argument of the method. Repeatable."),
+    ] = None,
+    model: Model = None,
+    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show the progress.")] = True,
+    debug: Debug = False,
+) -> None:
+    """Call a method with each of several documents.
+
+    The method has a parameter of the type Document. Each line of the output has the name of a file with the
+    answer or the error. The exit code is 1 if a file has no answer. PDF and DOCX need the extra documents.
+    """
+    with report_errors(debug=debug):
+        from .extract import extract
+
+        arguments = argument or []
+        if not extract(target, model, files, arguments, to=to, html=html, progress=progress):
+            raise typer.Exit(ExitCode.FAILED)
+
+
 @application.command(short_help="Calibrate the probabilities of a method.")
 def calibrate(
     target: Target,

@@ -9,6 +9,7 @@ from ..lazy_names import lazy_names
 if TYPE_CHECKING:
     from .document import Document
     from .files import DocumentError
+    from .highlighting import highlight
     from .merging import By, Conflict, MergeConflictError, by, first, latest, one_of, vote
     from .pages import Box, Page
     from .splitting import Split
@@ -24,6 +25,7 @@ __all__ = [
     "Split",
     "by",
     "first",
+    "highlight",
     "latest",
     "one_of",
     "vote",
@@ -35,6 +37,7 @@ __getattr__ = lazy_names(
     {
         ".document": "Document",
         ".files": "DocumentError",
+        ".highlighting": "highlight",
         ".merging": "By Conflict MergeConflictError by first latest one_of vote",
         ".pages": "Box Page",
         ".splitting": "Split",

@@ -108,7 +108,7 @@ class By(NamedTuple):
 
     def key(self, item: Any) -> tuple[Any, ...]:
         """Return what two items have in common that are the same."""
-        fields = _fields(_bare(item)) or {}
+        fields = fields_of(_bare(item)) or {}
         return tuple(_key(fields.get(name)) for name in self.fields)
 
 
@@ -243,7 +243,7 @@ def _bare(value: Any) -> Any:
     return value.value if _is_cited(type(value)) else value
 
 
-def _fields(value: Any) -> Mapping[str, Any] | None:
+def fields_of(value: Any) -> Mapping[str, Any] | None:
     """Return the fields of a record with their values as they are; None for other values."""
     if isinstance(value, type):
         return None
@@ -257,7 +257,7 @@ def _key(value: Any) -> Any:
         return " ".join(value.split()).casefold()
     if isinstance(value, Number) and not isinstance(value, bool):
         return value
-    fields = _fields(value)
+    fields = fields_of(value)
     if fields is not None:
         return type(value).__name__, tuple((name, _key(one)) for name, one in fields.items())
     if isinstance(value, (list, tuple)):
@@ -273,7 +273,7 @@ def _quotes(value: Any) -> Iterator[tuple[str, int, int]]:
         if value.start is not None:
             yield value.document, value.start, value.end
         value = value.value
-    fields = _fields(value)
+    fields = fields_of(value)
     parts = fields.values() if fields is not None else value if isinstance(value, (list, tuple)) else ()
     for part in parts:
         yield from _quotes(part)
@@ -344,7 +344,7 @@ class Merger:
         for field in spec.fields:
             shape = shape_of(field.type, (*enclosing, spec.cls))
             child = _child(path, field.name)
-            ones = [Found(one.part, (_fields(one.value) or {}).get(field.name)) for one in found]
+            ones = [Found(one.part, (fields_of(one.value) or {}).get(field.name)) for one in found]
             merged = self._merge(shape, ones, child, (*enclosing, spec.cls))
             if merged is _NOTHING and field.required:
                 merged = None

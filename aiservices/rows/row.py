@@ -583,7 +583,8 @@ class _CellReader:
         self._is_document = Document in parameter.types
         self._text_only = text_only
         self._is_bool = bool in parameter.types
-        self._records = tuple(one for one in parameter.types if isinstance(one, type) and _is_record(one))
+        classes = [one for one in parameter.types if isinstance(one, type)]
+        self._records = tuple(one for one in classes if _is_record(one) or one is Document)
         hints = get_args(parameter.hint) if isinstance(parameter.hint, UnionType) else (parameter.hint,)
         # A cell that has one of these types exactly needs no other check.
         self._plain = frozenset(hints) if _PLAIN_HINTS.issuperset(hints) else frozenset()

@@ -259,6 +259,11 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         value(3),
         value(2),
     ],
+    "how-to/documents.md": [
+        '{"party": {"quote": "Contract with Acme Ltd.", "value": "Acme Ltd."}, '
+        '"amount": {"quote": "The price is EUR 1,250.00", "value": 1250.00}, "duties": ['
+        '{"title": "deliver", "days": {"quote": "within 14 days", "value": 14}}]}'
+    ],
     "how-to/guardrails.md": [
         OFFER % 90,
         OFFER % 20,

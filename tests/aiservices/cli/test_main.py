@@ -31,6 +31,7 @@ Commands:
   call          Call a method and print its answer.
   check         Check the services in modules for problems.
   map           Call a method for each row of a table.
+  extract       Call a method with each document.
   calibrate     Calibrate the probabilities of a method.
   serve         Serve a service over HTTP.
   mcp           Serve a service to an MCP client over stdio.
