@@ -137,7 +137,7 @@ class Durable(PickledByArguments, BaseInterceptor):
         self._digests: dict[int, tuple[object, Mapping[str, Any]]] = {}
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        call_id = _call_id(invocation)
+        call_id = call_id_of(invocation)
         if call_id is None or (invocation.state.recording is not None and not _has_own_id(invocation)):
             return (yield from proceed(invocation))
         start = _start_of(invocation, self._digests)
@@ -242,7 +242,13 @@ class Durable(PickledByArguments, BaseInterceptor):
             raise JournalError(f"{name} cannot be read: {error}") from error
 
 
-def _call_id(invocation: Invocation) -> str | None:
+def is_durable(interceptors: Iterable[object]) -> bool:
+    """Return True if one of the interceptors is a Durable."""
+    return any(isinstance(one, Durable) for one in interceptors)
+
+
+def call_id_of(invocation: Invocation) -> str | None:
+    """Return the id under which a call is recorded, or None. Raises DefinitionError for a wrong id."""
     state = invocation.state
     data = state.interceptor_data.get(_DATA)
     if data is not None and invocation.is_resumed and not state.call_id:
@@ -266,7 +272,7 @@ def _call_id(invocation: Invocation) -> str | None:
 
 def _has_own_id(invocation: Invocation) -> bool:
     """Return True if a call inside of a durable call has an id of its own."""
-    return _DATA not in invocation.state.interceptor_data and _call_id(invocation) is not None
+    return _DATA not in invocation.state.interceptor_data and call_id_of(invocation) is not None
 
 
 # --- The identity of a call ---

@@ -31,7 +31,7 @@ from ..engine.budget import SharedBudget
 from ..engine.plan import Invocation
 from ..engine.results import Result
 from ..engine.streams import Completed
-from ..integrations.fastapi.responses import LOGGER, EventStreamResponse, json_response
+from ..integrations.fastapi.responses import LOGGER, json_response, stream_events
 from ..integrations.fastapi.server import (
     DEFAULT_MAX_BODY_SIZE,
     Endpoints,
@@ -58,6 +58,7 @@ from ..remote.contract import (
     error_event,
 )
 from ..remote.description import description_of
+from ..remote.kept_streams import KeptStreams
 from ..remote.problems import problem_of
 from ..remote.request_check import RequestCheck, host_problems
 from ..service.methods import Preview, is_service_method, preview
@@ -157,11 +158,12 @@ def mount(
     router = APIRouter(route_class=_page_route_class(allowed_hosts))
     settings = RouteSettings({}, server_arguments, max_body_size=max_body_size)
     threads = Threads(settings.threads, settings.max_waiting_calls)
+    streams = KeptStreams(settings.keep_streams)
     for service in page_services:
         for method in service.contract.methods.values():
             method_path = f"{base}{_SUBPATH}/{service.id}/{method.name}"
             for name, endpoints_class in (("run", RunEndpoints), ("preview", PreviewEndpoints)):
-                endpoints = endpoints_class(method, service.provider, settings, threads)
+                endpoints = endpoints_class(method, service.provider, settings, threads, streams)
                 router.add_api_route(
                     f"{method_path}/{name}",
                     endpoints.post(("POST",)),
@@ -254,9 +256,19 @@ class RunEndpoints(Endpoints):
 
     async def _respond(self, call: ServiceCall) -> Response:
         args, kwargs = self._method.bind_arguments(call.values)
-        run = PlaygroundRun(getattr(call.service, self._method.name), args, kwargs)
-        events = _run_events(self._method, run, self._threads, is_large=call.is_large)
-        return EventStreamResponse((event.to_bytes() async for event in events), events)
+        method = self._method
+        run = PlaygroundRun(getattr(call.service, method.name), args, kwargs)
+
+        def start(run: MethodCall) -> AsyncGenerator[SseEvent, None]:
+            assert isinstance(run, PlaygroundRun)
+            return _run_events(method, run, self._threads, is_large=call.is_large)
+
+        def report(error: Exception) -> SseEvent:
+            return error_event(log_problem(error, method.qualname, LOGGER))
+
+        return await stream_events(
+            call.request, run, method.qualname, start, report, self._streams, last_events=(EventName.END,)
+        )
 
 
 async def _run_events(
@@ -355,6 +367,9 @@ class PlaygroundRun(MethodCall):
         super().__init__(function, args, kwargs)
         self._outcome: Any = _UNSET
         self.items: list[Any] = []
+
+    def again(self) -> PlaygroundRun:
+        return PlaygroundRun(self._function, self._args, self._kwargs)
 
     def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
         """Return a service call's result as JSON text, and store it to show the details later.

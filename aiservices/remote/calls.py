@@ -20,6 +20,7 @@ from anyio.to_thread import run_sync
 from output_parsers.result.errors import OutputParsingError
 
 from ..engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
+from ..engine.durable import call_id_of, is_durable
 from ..engine.plan import Invocation
 from ..interface.parameters import Role, memory_id_data
 from ..memory.stores import RESUMED_PREFIX, ChatMemoryStore
@@ -244,6 +245,26 @@ class MethodCall:
         self.invocation: Invocation | None = None
 
     @property
+    def arguments(self) -> object:
+        """What distinguishes the call from other calls of the method."""
+        return self._args, self._kwargs
+
+    @property
+    def durable_id(self) -> str | None:
+        """The id under which the call is recorded, if it is durable."""
+        method = self._service_method
+        if method is None or not is_durable(method.pipeline.interceptors):
+            return None
+        prompt = method.plan.prompt
+        bound = prompt.signature.bind_partial(*self._args, **self._kwargs)
+        call_id = bound.arguments.get(prompt.role_names.get(Role.CALL_ID, ""))
+        return call_id if isinstance(call_id, str) else None
+
+    def again(self) -> MethodCall:
+        """Return a new call with the same arguments."""
+        return MethodCall(self._function, self._args, self._kwargs)
+
+    @property
     def is_coroutine(self) -> bool:
         """True if the service method is async, so that its result must be awaited."""
         return asyncio.iscoroutinefunction(self._function)
@@ -320,6 +341,7 @@ class ResumedCall(MethodCall):
         if self._service_method is None:
             raise TypeError(f"{function!r} is not a method of a service made by create")
         self._state, self._states, self._is_claimed = state, states, False
+        self._decisions = approvals, arguments, results
         prompt = self._service_method.plan.prompt
         callers: dict[str, object] = {}
         for role, of_state in ((Role.MEMORY_ID, state.memory_id), (Role.USER_NAME, state.user_name)):
@@ -339,9 +361,28 @@ class ResumedCall(MethodCall):
         invocation = invocation_to_resume(self._service_method, state, approvals, tool_context, results)
         self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})
 
+    @property
+    def arguments(self) -> object:
+        return self._state.id, self._decisions
+
+    @property
+    def durable_id(self) -> str | None:
+        if self._service_method is None or not is_durable(self._service_method.pipeline.interceptors):
+            return None
+        return call_id_of(cast("Invocation", self.invocation))
+
+    def again(self) -> ResumedCall:
+        approvals, arguments, results = self._decisions
+        return ResumedCall(self._function, self._state, approvals, self._states, arguments, results)
+
     def prepare(self) -> None:
-        """Mark the suspended call as resumed; raise AlreadyResumedError if that happened before."""
-        self._states.claim(self._state)
+        """Mark the suspended call as resumed; raise AlreadyResumedError if that happened before.
+
+        The journal of a durable call does this: if the process is killed, the call can be resumed again, with
+        the same decisions.
+        """
+        if self.durable_id is None:
+            self._states.claim(self._state)
         self._is_claimed = True
 
     def start(self) -> Any:

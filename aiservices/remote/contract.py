@@ -21,6 +21,7 @@ which the server recognizes it.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -610,10 +611,44 @@ class SseEvent(NamedTuple):
     name: EventName
     data: str
 
-    def to_bytes(self, event_id: int | None = None) -> bytes:
+    def to_bytes(self, event_id: object = None) -> bytes:
         """Return the event as bytes in the text format of server-sent events."""
         last_line = "" if event_id is None else f"id: {event_id}\n"
         return f"event: {self.name}\ndata: {self.data}\n{last_line}\n".encode()
+
+
+_EVENT_ID = re.compile(r"([0-9a-f]{32})\.(\d{1,15})\.(\d{1,15})\.([0-9a-f]{16})(\.end)?", re.ASCII)
+
+
+class EventId(NamedTuple):
+    """The id of an event of a stream that can be continued.
+
+    Attributes:
+        stream: The name of the stream, which cannot be guessed.
+        number: The number of the event in the stream.
+        received: The number of characters, or of items, up to this event.
+        digest: A hash of these characters or items.
+        is_last: True for the last event of a stream.
+    """
+
+    stream: str
+    number: int
+    received: int
+    digest: str
+    is_last: bool = False
+
+    def __str__(self) -> str:
+        end = ".end" if self.is_last else ""
+        return f"{self.stream}.{self.number}.{self.received}.{self.digest}{end}"
+
+    @classmethod
+    def parse(cls, text: str) -> EventId | None:
+        """Read an id; return None for those of streams that cannot be continued."""
+        match = _EVENT_ID.fullmatch(text)
+        if match is None:
+            return None
+        stream, number, received, digest, end = match.groups()
+        return cls(stream, int(number), int(received), digest, end is not None)
 
 
 class EventEncoder(Protocol):

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from output_parsers.result.errors import OutputParsingError, shorten
 
 from ..engine.approval import AlreadyResumedError, ApprovalRequiredError
+from ..journal import CallCancelledError, CallChangedError, CallInProgressError, JournalError
 from ..models.errors import (
     AiServiceError,
     AuthenticationError,
@@ -174,6 +175,12 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     ApprovalRequiredError: ProblemKind("approval-required", 409, "A call waits for approval or a result"),
     AlreadyResumedError: ProblemKind("already-resumed", 409, "The call that waited was resumed before"),
     SuspendedCallError: _SUSPENDED_CALL,
+    CallInProgressError: ProblemKind("call-in-progress", 409, "The call with this id is running"),
+    CallChangedError: ProblemKind("call-changed", 409, "The call with this id was begun with other values"),
+    CallCancelledError: ProblemKind(
+        "call-cancelled", 409, "The call with this id was cancelled, or is too old to be continued"
+    ),
+    JournalError: ProblemKind("journal", 503, "The call cannot be recorded or continued"),
     MemoryBusyError: ProblemKind("memory-busy", 409, "Another call uses the conversation"),
     MemoryConflictError: ProblemKind(
         "memory-conflict", 409, "The conversation was changed during the call, so the call was not stored"
@@ -221,7 +228,7 @@ def problem_of(error: Exception, qualname: str) -> Problem:
     retryable, retry_after = kind.status == 503, _retry_after(model_error)
     if model_error is not None:
         retryable = model_error.retryable
-    elif isinstance(error, (MemoryBusyError, MemoryConflictError, MemoryStoreError)):
+    elif isinstance(error, (MemoryBusyError, MemoryConflictError, MemoryStoreError, CallInProgressError)):
         retryable = getattr(error, "retryable", True)
         # After a conflict, nothing has to be waited for.
         retry_after = 1.0 if retryable and not isinstance(error, MemoryConflictError) else None

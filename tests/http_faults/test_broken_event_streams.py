@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
 import pytest
 from browser import in_browser
@@ -14,7 +15,7 @@ from fastapi.testclient import TestClient
 from loopback import MAX_WAIT
 from served import serve_applications
 
-from aiservices import ScriptedChatModel, create
+from aiservices import CallId, Durable, Journal, ScriptedChatModel, create
 from aiservices.integrations.fastapi import app
 
 
@@ -99,7 +100,33 @@ def test_a_browser_whose_stream_breaks_calls_the_model_once(
     assert (cut.statuses, len(model.requests)) == ([200, 204], 1)
 
 
-@pytest.mark.parametrize("last_id", ["1", "0", "999", "x", ""])
+@pytest.mark.peers
+def test_a_browser_continues_the_stream_of_a_durable_call(
+    serve: Callable[[Any], str], tmp_path: Path
+) -> None:
+    class DurableWriter(Protocol):
+        def write(self, about: str, call_id: Annotated[str, CallId]) -> Iterator[str]: ...
+
+    model = ScriptedChatModel(["One two three."])
+    with Journal(tmp_path / "calls.db") as journal:
+        writer = create(DurableWriter, model, interceptors=[Durable(journal)])
+        web = app(writer, allow_get=True, caller_arguments=["call_id"])
+        page_text = PAGE.replace("about=x", "about=x&call_id=a")
+        web.get("/page", response_class=HTMLResponse)(lambda: page_text)
+        cut = CutStreams(web, 1)
+        url = serve(cut)
+
+        def work(page: Any) -> str:
+            page.goto(f"{url}/page")
+            page.get_by_text("(closed)").wait_for()
+            text: str = page.locator("p").inner_text()
+            return text
+
+        assert in_browser(work) == "One two three.(closed)"
+    assert (cut.statuses, len(model.requests)) == ([200, 200, 200, 200, 204], 1)
+
+
+@pytest.mark.parametrize("last_id", ["1", "0", "999", "x", "", f"{'0' * 32}.1.1.{'0' * 16}"])
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 def test_no_request_that_continues_a_stream_calls_the_model(verb: str, last_id: str) -> None:
     model = ScriptedChatModel(["One."])

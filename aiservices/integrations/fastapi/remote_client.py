@@ -5,7 +5,9 @@ Needs httpx2, but not FastAPI.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager
 from functools import cache, wraps
@@ -34,6 +36,7 @@ from ...engine.approval import (
 from ...engine.output_format import OutputFormat
 from ...engine.streams import Accepted, AsyncStream, AttemptStarted, Stream
 from ...interface.decorators import has_own_init
+from ...journal import CallCancelledError, CallChangedError, CallInProgressError, JournalError
 from ...models.errors import (
     AiServiceError,
     BadRequestError,
@@ -63,7 +66,7 @@ from ...models.http.base import PerLoop, ReplyTooLargeError
 from ...models.http.replies import ServerSentEvent, SseDecoder
 from ...models.messages import ChatReply, ReplyDelta, ToolCall
 from ...remote.codec import JsonObject, attempts_from_json, read_result
-from ...remote.contract import RESUME_PATH, Contract, EventName, Method, contract_of
+from ...remote.contract import RESUME_PATH, Contract, EventId, EventName, Method, contract_of
 from ...remote.problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
 from ...service.signatures import ReturnShape
 from ...tools.tool import REMOTE_CALL, REMOTE_RESUME, Denied, ExternalResult
@@ -77,6 +80,7 @@ _EVENT_HEADERS = {"Content-Type": "application/json", "Accept": f"text/event-str
 _TRANSIENT_ERRORS = (httpx2.NetworkError, httpx2.ProxyError, httpx2.RemoteProtocolError)
 # The client parses unfinished values itself, so it asks for the text of the model instead of snapshots.
 _DELTAS_QUERY = {"events": "deltas"}
+_RECONNECT_DELAYS = (0.0, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 8.0)  # seconds; a server may need them to restart
 
 
 # --- The client object ---
@@ -335,43 +339,69 @@ class Transport:
     def events(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> Generator[ServerSentEvent, None, None]:
-        """Send an HTTP request and yield the server-sent events of the response, or raise AiServiceError."""
-        with (
-            self._http_errors(qualname),
-            self._blocking_client().stream(**self._event_request(path, body, deltas=deltas)) as response,
-        ):
-            if not response.is_success:
-                response.read()
-                self._check_status(response, qualname)
-            decoder = self._event_decoder(response, qualname)
-            for chunk in response.iter_bytes():
-                yield from decoder.events(chunk)
+        """Send an HTTP request and yield the server-sent events of the response, or raise AiServiceError.
+
+        If the connection breaks and the server can continue the stream, it is continued.
+        """
+        progress = _Progress()
+        while True:
+            try:
+                with (
+                    self._http_errors(qualname),
+                    self._blocking_client().stream(
+                        **self._event_request(path, body, progress.last_id, deltas=deltas)
+                    ) as response,
+                ):
+                    if not response.is_success:
+                        response.read()
+                    decoder = self._event_decoder(response, qualname)
+                    if decoder is not None:
+                        for chunk in response.iter_bytes():
+                            yield from map(progress.received, decoder.events(chunk))
+                if not progress.can_continue or response.status_code == 204:
+                    return
+            except ModelError as error:
+                progress.check(error)
+            time.sleep(progress.next_delay(qualname))
 
     async def aevents(
         self, qualname: str, path: str, body: str, *, deltas: bool
     ) -> AsyncGenerator[ServerSentEvent, None]:
-        """Send an HTTP request asynchronously and yield its server-sent events, or raise AiServiceError."""
+        """Do the same as ``events``, asynchronously."""
         http = await self._async_client()
-        with self._http_errors(qualname):
-            async with http.stream(**self._event_request(path, body, deltas=deltas)) as response:
-                if not response.is_success:
-                    await response.aread()
-                    self._check_status(response, qualname)
-                decoder = self._event_decoder(response, qualname)
-                async for chunk in response.aiter_bytes():
-                    for event in decoder.events(chunk):
-                        yield event
+        progress = _Progress()
+        while True:
+            try:
+                with self._http_errors(qualname):
+                    request = self._event_request(path, body, progress.last_id, deltas=deltas)
+                    async with http.stream(**request) as response:
+                        if not response.is_success:
+                            await response.aread()
+                        decoder = self._event_decoder(response, qualname)
+                        if decoder is not None:
+                            async for chunk in response.aiter_bytes():
+                                for event in decoder.events(chunk):
+                                    yield progress.received(event)
+                if not progress.can_continue or response.status_code == 204:
+                    return
+            except ModelError as error:
+                progress.check(error)
+            await asyncio.sleep(progress.next_delay(qualname))
 
-    def _event_request(self, path: str, body: str, *, deltas: bool) -> dict[str, Any]:
+    def _event_request(self, path: str, body: str, last_id: str, *, deltas: bool) -> dict[str, Any]:
         return {
             "method": "POST",
             "url": self._base_url + path,
             "content": body,
             "params": _DELTAS_QUERY if deltas else None,
-            "headers": self._event_headers,
+            "headers": {**self._event_headers, "Last-Event-ID": last_id} if last_id else self._event_headers,
         }
 
-    def _event_decoder(self, response: httpx2.Response, qualname: str) -> SseDecoder:
+    def _event_decoder(self, response: httpx2.Response, qualname: str) -> SseDecoder | None:
+        """Return the decoder of a response; None if there is nothing to continue."""
+        self._check_status(response, qualname)
+        if response.status_code == 204:
+            return None
         content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "text/event-stream":
             raise InvalidReplyError(
@@ -429,6 +459,37 @@ def _abandon(client: httpx2.AsyncClient) -> None:
 
 
 # --- Events ---
+
+
+class _Progress:
+    """What a client has received of a stream, and how often it has tried to continue it."""
+
+    def __init__(self) -> None:
+        self.last_id = ""  # of a stream that can be continued
+        self.can_continue = False
+        self._delays = iter(_RECONNECT_DELAYS)
+
+    def received(self, event: ServerSentEvent) -> ServerSentEvent:
+        """Remember an event, and return it."""
+        event_id = EventId.parse(event.id)
+        if event_id is not None:
+            self.last_id, self.can_continue = event.id, not event_id.is_last
+            self._delays = iter(_RECONNECT_DELAYS)
+        return event
+
+    def check(self, error: ModelError) -> None:
+        """Raise an error after which the stream cannot be continued."""
+        if not (self.can_continue and error.retryable):
+            raise error
+
+    def next_delay(self, qualname: str) -> float:
+        """Return the seconds to wait before the stream is continued; raise an error if it is given up."""
+        delay = next(self._delays, None)
+        if delay is None:
+            raise ModelConnectionError(
+                f"{qualname}: the connection broke and could not be made again", retryable=True
+            )
+        return delay
 
 
 class RemoteEventDecoder:
@@ -537,6 +598,10 @@ _MODEL_ERRORS: dict[str, type[ModelError]] = {
 # The ids of the conversation and of the state are known only to the service.
 _ERRORS_WITH_ID: dict[str, Callable[[Problem], AiServiceError]] = {
     "already-resumed": lambda problem: AlreadyResumedError("", ""),
+    "call-in-progress": lambda problem: CallInProgressError(""),
+    "call-changed": lambda problem: CallChangedError("", ()),
+    "call-cancelled": lambda problem: CallCancelledError(""),
+    "journal": lambda problem: JournalError(""),
     "memory-busy": lambda problem: MemoryBusyError("", ""),
     "memory-conflict": lambda problem: MemoryConflictError(""),
     "memory-id": lambda problem: MemoryIdError(),

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from contextlib import aclosing
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from fastapi import Request, Response
@@ -19,9 +21,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from ...journal import CallInProgressError
 from ...remote.calls import ApprovalStates, MethodCall, Threads, iterate, log_problem
 from ...remote.contract import (
     EventEncoder,
+    EventId,
     EventName,
     ItemEncoder,
     Method,
@@ -29,6 +33,15 @@ from ...remote.contract import (
     StreamEncoder,
     StreamMode,
     error_event,
+)
+from ...remote.kept_streams import (
+    DEFAULT_KEEP_SECONDS,
+    LAST_EVENTS,
+    KeptReader,
+    KeptStream,
+    KeptStreams,
+    Received,
+    after,
 )
 from ...remote.problems import Problem, WrongPart, argument_problem
 from ...remote.request_check import NO_STORE
@@ -42,6 +55,8 @@ EVENT_STREAM = "text/event-stream"
 _EVENT_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _PING = b": ping\n\n"
 _PING_SECONDS = 15.0  # proxies close silent connections, nginx after 60 seconds
+_MAX_WAIT_SECONDS = DEFAULT_KEEP_SECONDS + 10  # for a call that runs in another process
+_WAIT_STEP = 0.25  # seconds
 
 
 # --- JSON and problems ---
@@ -109,11 +124,13 @@ class DocumentedEventStream(JSONResponse):
 class EventStreamResponse(StreamingResponse):
     """Sends server-sent events as an HTTP response, and stops generating them if the client disconnects.
 
-    ``sources`` are further generators to close: closing a generator that has not started does not close the
-    generator from which it reads.
+    ``sources`` are further generators and readers to close: closing a generator that has not started does not
+    close what it reads from.
     """
 
-    def __init__(self, chunks: AsyncGenerator[bytes, None], *sources: AsyncGenerator[Any, None]) -> None:
+    def __init__(
+        self, chunks: AsyncGenerator[bytes, None], *sources: AsyncGenerator[Any, None] | KeptReader
+    ) -> None:
         super().__init__(chunks, headers=_EVENT_HEADERS, media_type=EVENT_STREAM)
         self._generators = (chunks, *sources)
 
@@ -130,29 +147,90 @@ class EventStreamResponse(StreamingResponse):
             await self.background()
 
 
+Start: TypeAlias = Callable[[MethodCall], AsyncGenerator[SseEvent, None]]
+Report: TypeAlias = Callable[[Exception], SseEvent]
+
+
 async def stream_method(
     request: Request,
     method: Method,
     call: MethodCall,
     mode: StreamMode,
     threads: Threads,
+    streams: KeptStreams,
     approvals: ApprovalStates | None = None,
     *,
     is_large: bool,
 ) -> Response:
-    """Call a streaming service method, and return an HTTP response that sends its server-sent events.
+    """Call a streaming service method, and return an HTTP response that sends its server-sent events."""
 
-    A request with a ``Last-Event-ID`` asks to continue an earlier stream, which is not possible. It gets the
-    status 204, which tells a browser's ``EventSource`` not to reconnect.
+    def start(call: MethodCall) -> AsyncGenerator[SseEvent, None]:
+        return _events(method, call, mode, threads, is_large=is_large)
+
+    def report(error: Exception) -> SseEvent:
+        return error_event(log_problem(error, method.qualname, LOGGER, approvals))
+
+    return await stream_events(request, call, (method.qualname, mode), start, report, streams)
+
+
+async def stream_events(
+    request: Request,
+    call: MethodCall,
+    kind: object,
+    start: Start,
+    report: Report,
+    streams: KeptStreams,
+    last_events: Collection[EventName] = LAST_EVENTS,
+) -> Response:
+    """Return an HTTP response that sends the server-sent events of a call.
+
+    A request with a ``Last-Event-ID`` continues a stream that is kept, or that of a durable call. If there is
+    nothing to continue, it gets the status 204, which tells a browser's ``EventSource`` not to reconnect.
 
     An error before the first visible event is raised, so that it can still become an error status. Later
     errors become the last event.
+
+    Args:
+        request: The HTTP request.
+        call: The call.
+        kind: The method, and what else distinguishes its streams.
+        start: Returns the events of a call.
+        report: Returns the event for an error.
+        streams: The streams that are kept.
+        last_events: The names of events after which there are no others.
     """
+    header = request.headers.get("last-event-id")
+    last = None if header is None else EventId.parse(header)
+    arguments = kind, call.arguments
+    kept = streams.find(call, last, arguments)
     # An EventSource reconnects also after the last event. Without this, each time would call the model again.
-    if "last-event-id" in request.headers:
+    can_continue = last is not None and not last.is_last and (kept or call.durable_id is not None)
+    if header is not None and not can_continue:
         return Response(status_code=204, headers=NO_STORE)
+    number = last.number if last is not None and kept and last.stream == kept.name else 0
+    if kept is None or not kept.has_all_after(number):
+        seconds = streams.seconds_for(call)
+        if not seconds:
+            return await _unkept_stream(request, start(call), report)
+        received = Received()
+        events = start(call) if last is None else after(last, _start_when_free(call, start), received)
+        kept = KeptStream(events, report, received, seconds, last_events)
+        streams.add(call, arguments, kept)
+        number = 0
+    reader = kept.begin_reading()
+    try:
+        await cancel_on_disconnect(request.receive, kept.wait_until_visible())
+    except BaseException:
+        await reader.aclose()
+        raise
+    return EventStreamResponse(kept.read(number, _PING, _PING_SECONDS), reader)
+
+
+async def _unkept_stream(
+    request: Request, events: AsyncGenerator[SseEvent, None], report: Report
+) -> Response:
+    """Send a stream that ends when its caller disconnects."""
     # Until the first event is sent, the status of the response is still open.
-    events = _events(method, call, mode, threads, is_large=is_large)
     try:
         first = await cancel_on_disconnect(request.receive, _first_events(events))
     # Also after a cancellation: otherwise the request to the model would continue.
@@ -160,7 +238,25 @@ async def stream_method(
         with anyio.CancelScope(shield=True):
             await events.aclose()
         raise
-    return EventStreamResponse(_chunks(method, first, events, approvals), events)
+    return EventStreamResponse(_chunks(first, events, report), events)
+
+
+async def _start_when_free(call: MethodCall, start: Start) -> AsyncGenerator[SseEvent, None]:
+    """Yield the events of a durable call that another process may still be working on."""
+    end = time.monotonic() + _MAX_WAIT_SECONDS
+    has_begun = False
+    while True:
+        try:
+            async with aclosing(start(call)) as events:
+                async for event in events:
+                    has_begun = True
+                    yield event
+            return
+        except CallInProgressError:
+            if has_begun or time.monotonic() > end:
+                raise
+        await asyncio.sleep(_WAIT_STEP)
+        call = call.again()
 
 
 async def _events(
@@ -192,10 +288,7 @@ async def _first_events(events: AsyncGenerator[SseEvent, None]) -> list[SseEvent
 
 
 async def _chunks(
-    method: Method,
-    first: list[SseEvent],
-    events: AsyncGenerator[SseEvent, None],
-    approvals: ApprovalStates | None,
+    first: list[SseEvent], events: AsyncGenerator[SseEvent, None], report: Report
 ) -> AsyncGenerator[bytes, None]:
     """Yield server-sent events as bytes, with a ping if there was no event for 15 seconds."""
     pending: asyncio.Future[SseEvent | None] | None = None
@@ -215,7 +308,7 @@ async def _chunks(
                 return
             yield next_event.to_bytes(next(ids))
     except Exception as error:
-        yield error_event(log_problem(error, method.qualname, LOGGER, approvals)).to_bytes(next(ids))
+        yield report(error).to_bytes(next(ids))
     finally:
         with anyio.CancelScope(shield=True):
             if pending is not None and not pending.done():

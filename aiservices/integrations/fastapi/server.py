@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
@@ -58,6 +59,7 @@ from ...remote.contract import (
     server_argument_problems,
 )
 from ...remote.description import description_of
+from ...remote.kept_streams import KeptStreams
 from ...remote.problems import (
     WrongPart,
     argument_problem,
@@ -157,6 +159,7 @@ def router(
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     approvals: ApprovalSettings | None = None,
     media: MediaPolicy | None = None,
+    keep_streams: float | None = None,
     **settings: object,
 ) -> APIRouter:
     """Create a FastAPI router with one route for each method of a service.
@@ -180,6 +183,9 @@ def router(
             signed state, and each method with tools gets an endpoint ``/resume`` that continues it. Whoever
             can call it can approve. None leaves approvals to the program.
         media: Which images, sounds and files callers may pass; None for all.
+        keep_streams: For how many seconds a stream runs on, and its events are kept, after its caller has
+            lost the connection, so that the caller can continue it with ``Last-Event-ID``. None is 60 for
+            durable calls; others end at once, because they cost money and nobody may come back.
         settings: Other arguments of APIRouter, such as ``tags`` and ``dependencies``.
 
     A method answers POST with a JSON object of its arguments. Streams are Server-Sent Events. Errors are
@@ -189,7 +195,14 @@ def router(
     provider = service if isinstance(service, Provider) else Provider(service)
     contract = contract_of_provider(provider, interface, parsers, server_arguments or {}, media)
     route_settings = RouteSettings(
-        paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size, approvals
+        paths or {},
+        server_arguments or {},
+        allow_get,
+        threads,
+        max_waiting_calls,
+        max_body_size,
+        approvals,
+        keep_streams,
     )
     _check_settings([(contract, provider)], route_settings, caller_arguments)
     return _routes(contract, provider, route_settings, {"prefix": prefix, **settings})
@@ -210,6 +223,7 @@ def app(
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     approvals: ApprovalSettings | None = None,
     media: MediaPolicy | None = None,
+    keep_streams: float | None = None,
     **settings: object,
 ) -> FastAPI:
     """Create a FastAPI application that serves one service, or several under different path prefixes.
@@ -227,15 +241,23 @@ def app(
     all hosts.
 
     The other arguments (``interface``, ``paths``, ``server_arguments``, ``caller_arguments``, ``parsers``,
-    ``allow_get``, ``threads``, ``max_waiting_calls``, ``max_body_size``, ``approvals`` and ``media``) are
-    those of ``router`` and apply to all services; ``threads`` and ``max_waiting_calls`` are per service.
+    ``allow_get``, ``threads``, ``max_waiting_calls``, ``max_body_size``, ``approvals``, ``media`` and
+    ``keep_streams``) are those of ``router`` and apply to all services; ``threads`` and
+    ``max_waiting_calls`` are per service.
     Raises DefinitionError with all problems at once.
     """
     by_prefix = services if isinstance(services, Mapping) else {"": services}
     for prefix, service in by_prefix.items():
         _check_service(service, prefix)
     route_settings = RouteSettings(
-        paths or {}, server_arguments or {}, allow_get, threads, max_waiting_calls, max_body_size, approvals
+        paths or {},
+        server_arguments or {},
+        allow_get,
+        threads,
+        max_waiting_calls,
+        max_body_size,
+        approvals,
+        keep_streams,
     )
     providers = [
         service if isinstance(service, Provider) else Provider(service) for service in by_prefix.values()
@@ -297,6 +319,7 @@ class RouteSettings(NamedTuple):
     max_waiting_calls: int = DEFAULT_MAX_WAITING_CALLS
     max_body_size: int = DEFAULT_MAX_BODY_SIZE
     approvals: ApprovalSettings | None = None
+    keep_streams: float | None = None
 
 
 def _check_settings(
@@ -327,6 +350,9 @@ def _check_settings(
         for name, least in limits.items()
         if not getattr(settings, name) >= least
     ]
+    if settings.keep_streams is not None and not 0 <= settings.keep_streams < math.inf:
+        message = f"keep_streams is {settings.keep_streams!r}; it must be 0 or more"
+        problems.append(DefinitionProblem(services, message))
     if settings.approvals is not None:
         problems += [DefinitionProblem(services, message) for message in settings.approvals.problems()]
     problems += host_problems(services, allowed_hosts)
@@ -345,9 +371,10 @@ def _routes(
 ) -> APIRouter:
     api_router = APIRouter(route_class=ServiceRoute, **{"tags": [contract.name], **router_settings})
     threads = Threads(settings.threads, settings.max_waiting_calls)
+    streams = KeptStreams(settings.keep_streams)
     states = None if settings.approvals is None else ApprovalStates(settings.approvals)
     for method in contract.methods.values():
-        endpoints = Endpoints(method, provider, settings, threads, states)
+        endpoints = Endpoints(method, provider, settings, threads, streams, states)
         path = settings.paths.get(method.name, method.path)
         _add_routes(api_router, method, path, endpoints, allow_get=settings.allow_get)
     return api_router
@@ -368,7 +395,7 @@ def _add_routes(
     if method.returns_nothing:
         documentation.update(response_model=None, response_class=Response, status_code=204)
     if method.streams:
-        description = "The request has a Last-Event-ID, but a stream that ended cannot be continued"
+        description = "The request has a Last-Event-ID, and the stream has ended or cannot be continued"
         documentation["responses"] = {204: {"description": description}, **documentation["responses"]}
     operation_id, allowed = f"{method.service}.{method.name}", method.http_methods(allow_get=allow_get)
     api_router.add_api_route(
@@ -510,6 +537,7 @@ class Endpoints:
         provider: Provider[object],
         settings: RouteSettings,
         threads: Threads,
+        streams: KeptStreams,
         states: ApprovalStates | None = None,
     ) -> None:
         self._method = method
@@ -521,6 +549,7 @@ class Endpoints:
         }
         self._max_body_size = settings.max_body_size
         self._threads = threads
+        self._streams = streams
         self._states = states
 
     @property
@@ -641,7 +670,7 @@ class Endpoints:
         try:
             if method.streams:
                 return await stream_method(
-                    request, method, call, mode, self._threads, states, is_large=is_large
+                    request, method, call, mode, self._threads, self._streams, states, is_large=is_large
                 )
             running = call.run(method.qualname, self._threads, is_large=is_large)
             value = await cancel_on_disconnect(request.receive, running)

@@ -108,10 +108,11 @@ class EventDecoder(Protocol):
 
 
 class ServerSentEvent(NamedTuple):
-    """A server-sent event: its name, which is "" if it has none, and its data."""
+    """A server-sent event: its name, which is "" if it has none, its data, and the last id of the stream."""
 
     name: str
     data: bytes
+    id: str = ""
 
 
 class SseDecoder:
@@ -126,6 +127,7 @@ class SseDecoder:
         self._pieces: list[bytes] = []
         self._data: list[bytes] = []
         self._name = b""
+        self._id = ""
         self._size = 0  # the total size of the pieces and the data
         self._at_start = True
         self._after_cr = False  # a line feed belongs to the carriage return before it
@@ -182,11 +184,14 @@ class SseDecoder:
                 self._grow(len(line))
             elif line.startswith(b"event:"):
                 self._name = line[6:].removeprefix(b" ")
+            elif line.startswith(b"id:"):
+                self._id = line[3:].removeprefix(b" ").decode(errors="replace")
             elif not line:
                 if data:
                     joined = data[0] if len(data) == 1 else b"\n".join(data)
                     if joined.strip():
-                        events.append(ServerSentEvent(self._name.decode(errors="replace"), joined))
+                        name = self._name.decode(errors="replace")
+                        events.append(ServerSentEvent(name, joined, self._id))
                     data.clear()
                 self._name = b""
                 self._size = 0

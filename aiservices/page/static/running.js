@@ -28,7 +28,7 @@ export async function run(method, body, onRefusal) {
   try {
     const response = await post(method.run, body, own.signal);
     if (!response.ok) return handleRefusal(outcome, await problemIn(response), onRefusal);
-    await readEvents(response, outcome);
+    await readEvents(events(response, (lastId) => post(method.run, body, own.signal, lastId)), outcome);
     if (!outcome.ended && !outcome.problem) outcome.problem = { title: "The connection was cut off" };
   } catch (error) {
     if (error.name !== "AbortError") outcome.problem = { title: "The service cannot be reached", detail: error.message };
@@ -40,7 +40,7 @@ export async function run(method, body, onRefusal) {
   return outcome;
 }
 
-async function readEvents(response, outcome) {
+async function readEvents(received, outcome) {
   let frame = 0;
   const draw = () => {
     frame = 0;
@@ -49,7 +49,7 @@ async function readEvents(response, outcome) {
     if (outcome.attempt > 1) showStatus(`Attempt ${outcome.attempt}…`);
   };
   try {
-    for await (const event of events(response)) {
+    for await (const event of received) {
       outcome.apply(event);
       frame ||= requestAnimationFrame(draw);
     }
