@@ -70,7 +70,7 @@ def events(answer: Any) -> list[tuple[str, Any]]:
 
 def all_events(answer: Any) -> list[tuple[str, Any]]:
     blocks = [block.split("\n") for block in answer.text.strip().split("\n\n")]
-    return [(name[7:], json.loads(data[6:], parse_float=Decimal)) for name, data in blocks]
+    return [(name[7:], json.loads(data[6:], parse_float=Decimal)) for name, data, _ in blocks]
 
 
 def steps(answer: Any) -> list[dict[str, Any]]:
