@@ -122,18 +122,25 @@ class StructuredModel(Generic[T, V]):
         self._examples = examples
         self._include_raw = include_raw
 
-    def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Send a string or messages to the language model, and return the typed answer."""
+    def invoke(
+        self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS, call_id: str | None = None
+    ) -> T:
+        """Send a string or messages to the language model, and return the typed answer.
+
+        ``call_id`` is the id of a durable call, for a model with the interceptor ``Durable``.
+        """
         try:
-            flow = self._pipeline.flow(self._invocation(messages, options, self._blocking_plan))
+            flow = self._pipeline.flow(self._invocation(messages, options, self._blocking_plan, call_id))
             return self._success(run(flow))
         except (ServiceOutputError, FinishError) as error:
             return self._failure(error)
 
-    async def ainvoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """Send a string or messages to the language model, and await the typed answer."""
+    async def ainvoke(
+        self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS, call_id: str | None = None
+    ) -> T:
+        """Send a string or messages to the language model, and await the typed answer; see ``invoke``."""
         try:
-            flow = self._pipeline.flow(self._invocation(messages, options, self._plan))
+            flow = self._pipeline.flow(self._invocation(messages, options, self._plan, call_id))
             return self._success(await arun(flow))
         except (ServiceOutputError, FinishError) as error:
             return self._failure(error)
@@ -170,20 +177,24 @@ class StructuredModel(Generic[T, V]):
         except (ServiceOutputError, FinishError) as error:
             return self._failure(error)
 
-    def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
+    def stream(
+        self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS, call_id: str | None = None
+    ) -> Stream[V]:
         """Send a string or messages to the language model, and stream the typed answer.
 
         The stream contains the value even with ``include_raw``. Its ``result()`` has the reply, and raises an
         error if the reply cannot be parsed.
         """
         plan = self._blocking_plan._replace(routes=self._streaming_routes)
-        invocation = self._invocation(messages, options, plan)
+        invocation = self._invocation(messages, options, plan, call_id)
         return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
 
-    def astream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
+    def astream(
+        self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS, call_id: str | None = None
+    ) -> AsyncStream[V]:
         """Send a string or messages to the language model, and stream the typed answer asynchronously."""
         plan = self._plan._replace(routes=self._streaming_routes)
-        invocation = self._invocation(messages, options, plan)
+        invocation = self._invocation(messages, options, plan, call_id)
         return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
 
     def preview_invocation(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Invocation:
@@ -209,14 +220,17 @@ class StructuredModel(Generic[T, V]):
             raise TypeError(f"structured: {', '.join(names)} can only be awaited; use ainvoke or astream")
         return self._plan._replace(is_async=False)
 
-    def _invocation(self, messages: MessageInput, options: ChatOptions, plan: CallPlan) -> Invocation:
+    def _invocation(
+        self, messages: MessageInput, options: ChatOptions, plan: CallPlan, call_id: str | None = None
+    ) -> Invocation:
         problems = options.problems(plan.qualname)
         problems += tool_choice_problems(options, plan.toolbox, plan.qualname)
         parsed = to_messages(messages, plan.qualname, problems)
         if problems:
             raise DefinitionError(problems)
         request = ChatRequest(parsed, options.with_defaults(plan.options))
-        return replace(plan.invocation(request, CallState(self._budget)), examples=self._examples)
+        state = CallState(self._budget, call_id=call_id)
+        return replace(plan.invocation(request, state), examples=self._examples)
 
     def _resumed(
         self, state: SuspendedCall, approvals: Approvals, results: Mapping[str, object], plan: CallPlan

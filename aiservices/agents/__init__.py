@@ -151,17 +151,18 @@ class ReActAgent:
             attributes_of(one).add_service(name, name, has_default_conversation=True)
 
     @overload
-    def reply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
+    def reply(self, msg: AgentInput, output_type: None = ..., *, call_id: str | None = ...) -> Msg[None]: ...
     @overload
-    def reply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
-    def reply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
+    def reply(self, msg: AgentInput, output_type: TypeForm[T], *, call_id: str | None = ...) -> Msg[T]: ...
+    def reply(self, msg: AgentInput, output_type: object = None, *, call_id: str | None = None) -> Msg[Any]:
         """Let the agent reply to a string, a message with images or files, or other agents' messages.
 
         With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
         the text ``response`` and the fields of the type; the value is the ``metadata`` of the answer. If the
         arguments do not fit the type, the model gets the problems and answers again. Without ``output_type``
         the first plain text is the answer. For a ``Decision``, and for a FallbackChatModel with ``unsure``,
-        the model answers with JSON, because the arguments of tools have no probabilities.
+        the model answers with JSON, because the arguments of tools have no probabilities. ``call_id`` is the
+        id of a durable call, for an agent with the interceptor ``Durable``.
 
         Raises:
             DefinitionError: if a model cannot be asked for the type.
@@ -169,16 +170,22 @@ class ReActAgent:
             ApprovalRequiredError: if a tool needs approval. ``resume`` continues with its ``state``.
             AiServiceError: the other errors of a service method.
         """
-        invocation = self._invocation(msg, self._blocking_plan(output_type))
+        invocation = self._invocation(msg, self._blocking_plan(output_type), call_id)
         return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
 
     @overload
-    async def areply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
+    async def areply(
+        self, msg: AgentInput, output_type: None = ..., *, call_id: str | None = ...
+    ) -> Msg[None]: ...
     @overload
-    async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
-    async def areply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
+    async def areply(
+        self, msg: AgentInput, output_type: TypeForm[T], *, call_id: str | None = ...
+    ) -> Msg[T]: ...
+    async def areply(
+        self, msg: AgentInput, output_type: object = None, *, call_id: str | None = None
+    ) -> Msg[Any]:
         """Let the agent reply asynchronously; its tools and hooks may be async functions."""
-        invocation = self._invocation(msg, self._plan(output_type))
+        invocation = self._invocation(msg, self._plan(output_type), call_id)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
@@ -330,12 +337,12 @@ class ReActAgent:
         self._plans[None] = plan
         self._async_parts = async_parts_of(plan, path.pipeline)
 
-    def _invocation(self, msg: AgentInput, plan: CallPlan) -> Invocation:
+    def _invocation(self, msg: AgentInput, plan: CallPlan, call_id: str | None = None) -> Invocation:
         system, *messages = with_system_texts(self._system_message, to_chat_messages(self.name, msg))
         if self._has_memory:
             messages = [*merge_messages(self.name, messages)]
         request = ChatRequest((system, *messages), plan.options)
-        return plan.invocation(request, CallState(self._budget))
+        return plan.invocation(request, CallState(self._budget, call_id=call_id))
 
     def _blocking_plan(self, output_type: object) -> CallPlan:
         """Return the models and tools for a blocking reply, or raise TypeError if a tool or hook is async."""
@@ -413,6 +420,7 @@ def _order_interceptors(
         kind = attributes_of(one).kind
         is_after_retrieval = is_after_retrieval or kind is InterceptorKind.RETRIEVAL
         is_outside = kind is InterceptorKind.INPUT_GUARD and not is_after_retrieval
+        is_outside = is_outside or kind is InterceptorKind.DURABLE
         (guards if is_outside else inside).append(one)
     return (save_trace, *guards, *(() if memory is None else (memory,)), _answer_as_text, *inside)
 

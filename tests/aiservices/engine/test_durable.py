@@ -34,8 +34,10 @@ from aiservices import (
     tool,
     user_message,
 )
+from aiservices.agents import ReActAgent
 from aiservices.journal.sqlite import SqliteJournalStore
 from aiservices.memory import ChatMemory
+from aiservices.structured import structured
 from tests.killed_calls import Killed, Machine, journal_of
 
 
@@ -481,3 +483,23 @@ def test_the_id_of_another_user_is_refused(journal: Journal) -> None:
     with pytest.raises(CallChangedError) as caught:
         named.hello("Bob", call_id="a")
     assert caught.value.changes == ("the user",)
+
+
+def test_structured_takes_the_id_of_a_call(journal: Journal) -> None:
+    model = ScriptedChatModel(["3"])
+    number = structured(model, int, interceptors=[Durable(journal)])
+    assert [number.invoke("How many?", call_id="a"), number.invoke("How many?", call_id="a")] == [3, 3]
+    with pytest.raises(CallChangedError):
+        number.invoke("How much?", call_id="a")
+    assert [list(number.stream("How many?", call_id="a"))[-1].value for _ in range(2)] == [3, 3]
+
+
+def test_an_agent_takes_the_id_of_a_call(journal: Journal) -> None:
+    bank, model = Bank(), ScriptedChatModel(_replies)
+    memory = ChatMemory()
+    agent = ReActAgent(
+        "Agent", "Help.", model, tools=[bank.pay], memory=memory, interceptors=[Durable(journal)]
+    )
+    replies = [agent.reply("Refund 17.", call_id="a").content for _ in range(2)]
+    assert (replies[0], bank.paid) == (replies[1], [3])
+    assert len(memory.messages(service="Agent")) == 4
