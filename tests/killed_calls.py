@@ -85,4 +85,4 @@ class KillableStore:
 
 def journal_of(store: JournalStore, machine: Machine) -> Journal:
     """Return the journal of a process that may be killed."""
-    return Journal(KillableStore(store, machine), lease=3600.0)
+    return Journal(KillableStore(store, machine), lease=60.0)

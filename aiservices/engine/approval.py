@@ -12,6 +12,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from pydantic_core import to_jsonable_python
+
 from output_parsers.parser.type_parser import parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError, shorten
 
@@ -213,7 +215,8 @@ def _call_text(call: ToolCall) -> str:
     return f"{call.name}({call.arguments})"
 
 
-DOUBT_KEY = "tools.in_doubt"  # in the stored data: the ids of the calls that may have run already
+# In the stored data: the ids of the calls that may have run already, and decisions about the others.
+DOUBT_KEY, DECIDED_KEY = "tools.in_doubt", "tools.decided"
 
 
 def suspend(
@@ -464,7 +467,7 @@ def resumed_invocation(
             f"{plan.qualname}: the signature of the state was not checked; pass the key to from_json"
         )
     toolbox = toolbox or plan.toolbox
-    by_call = _decisions_by_call(suspended, decisions)
+    by_call = {**_earlier_decisions(suspended), **_decisions_by_call(suspended, decisions)}
     _check_decisions(by_call, suspended, plan, toolbox)
     messages = [*suspended.earlier_messages, *suspended.tool_messages]
     count = suspended.interceptor_data.get(_CONVERSATION)
@@ -617,7 +620,8 @@ def with_resumption(tool: Tool, method: SuspendableMethod, decision: InnerDecisi
     def resume(**arguments: object) -> object:
         return method.resume(decision.state, approvals, {**keywords, **arguments}, results)
 
-    return replace(tool, function=resume)
+    # of a service in this process, a durable call records what it does
+    return replace(tool, function=resume, idempotent=tool.idempotent or method.call_plan is not None)
 
 
 def finished_run(call: ToolCall, message: ToolMessage, tool: Tool | None) -> ToolRun:
@@ -702,6 +706,52 @@ def _decisions_by_call(
 
 
 # --- Decisions ---
+
+
+def decisions_to_json(decisions: Mapping[str, Any], *, own_only: bool = False) -> dict[str, Any]:
+    """Return decisions about tool calls as JSON data.
+
+    Those about inner calls have a prefix; with ``own_only`` they are left out.
+    """
+    data: dict[str, Any] = {}
+    for call_id, one in decisions.items():
+        if isinstance(one, InnerDecisions):
+            if own_only:
+                continue
+            prefix = call_id_prefix(call_id)
+            data |= {f"{prefix}{inner}": value for inner, value in decisions_to_json(one.decisions).items()}
+        elif isinstance(one, ExternalResult):
+            data[call_id] = {"result": to_jsonable_python(one.value), "is_of_doubt": one.is_of_doubt}
+        elif isinstance(one, Denied):
+            data[call_id] = {"denied": one.reason}
+        elif not isinstance(one, ToolMessage):
+            data[call_id] = one
+    return data
+
+
+class Decisions(NamedTuple):
+    """Decisions about tool calls, as ``resume`` takes them."""
+
+    approvals: dict[str, bool | Denied]
+    results: dict[str, object]
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Decisions:
+        """Restore decisions from the data of ``decisions_to_json``."""
+        approvals: dict[str, bool | Denied] = {}
+        results: dict[str, object] = {}
+        for call_id, one in data.items():
+            if isinstance(one, dict) and "result" in one:
+                results[call_id] = one["result"]
+            else:
+                approvals[call_id] = Denied(one["denied"]) if isinstance(one, dict) else bool(one)
+        return cls(approvals, results)
+
+
+def _earlier_decisions(suspended: SuspendedCall) -> dict[str, WaitingCallDecision]:
+    """Return the decisions about other calls of the round, made before it was suspended again."""
+    earlier = Decisions.of(suspended.interceptor_data.get(DECIDED_KEY, {}))
+    return {**earlier.approvals, **{key: ExternalResult(one, True) for key, one in earlier.results.items()}}
 
 
 class ExternalResultError(ValueError):

@@ -15,9 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, TypeVar
-
-from pydantic_core import to_jsonable_python
+from typing import Any, Literal, TypeVar
 
 from ..interface.decorators import CallId
 from ..journal import (
@@ -36,20 +34,20 @@ from ..models.errors import DefinitionError, DefinitionProblem, check_settings, 
 from ..models.messages import (
     ChatReply,
     ToolCall,
-    ToolMessage,
     message_to_dict,
     reply_to_json,
     whole_reply_deltas,
 )
 from ..models.requests import request_hash
-from ..tools.tool import Denied, ExternalResult, ToolRun
+from ..tools.tool import ToolRun
 from ..tools.toolbox import Toolbox
 from .approval import (
+    DECIDED_KEY,
     AlreadyResumedError,
     ApprovalRequiredError,
-    InnerDecisions,
+    Decisions,
     SuspendedCall,
-    call_id_prefix,
+    decisions_to_json,
     resumed_invocation,
     suspendable_method,
     waiting_calls,
@@ -344,42 +342,12 @@ def suspension_of(loaded: Loaded) -> ApprovalRequiredError:
     return ApprovalRequiredError(state.qualname, waiting.approvals, state, waiting.results, waiting.in_doubt)
 
 
-def decisions_to_json(decisions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return decisions about tool calls as JSON data, those of inner calls with their prefix."""
-    data: dict[str, Any] = {}
-    for call_id, one in decisions.items():
-        if isinstance(one, InnerDecisions):
-            prefix = call_id_prefix(call_id)
-            data |= {f"{prefix}{inner}": value for inner, value in decisions_to_json(one.decisions).items()}
-        elif isinstance(one, ExternalResult):
-            data[call_id] = {"result": one.value}
-        elif isinstance(one, Denied):
-            data[call_id] = {"denied": one.reason}
-        elif not isinstance(one, ToolMessage):
-            data[call_id] = one
-    return data
-
-
-class _Decisions(NamedTuple):
-    approvals: dict[str, bool | Denied]
-    results: dict[str, object]
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> _Decisions:
-        approvals: dict[str, bool | Denied] = {}
-        results: dict[str, object] = {}
-        for call_id, one in data.items():
-            if isinstance(one, dict) and "result" in one:
-                results[call_id] = one["result"]
-            else:
-                approvals[call_id] = Denied(one["denied"]) if isinstance(one, dict) else bool(one)
-        return cls(approvals, results)
-
-
 def _check_decisions(invocation: Invocation, entries: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the key and the data of decisions; raise AlreadyResumedError if others were recorded before."""
     key = f"decided:{invocation.state.interceptor_data[_DATA]['segment']}"
-    data = to_jsonable_python(decisions_to_json(invocation.approvals))
+    earlier = invocation.state.interceptor_data.get(DECIDED_KEY, ())
+    decisions = {call_id: one for call_id, one in invocation.approvals.items() if call_id not in earlier}
+    data = decisions_to_json(decisions)
     if entries.get(key, data) != data:
         raise AlreadyResumedError(invocation.qualname, invocation.state.suspended_id)
     return key, data
@@ -458,7 +426,7 @@ class DurableCall(RequestRecorder[str]):
     def _continue_resumed(self, decided: int) -> None:
         """Continue after the last suspension, with the decisions that were recorded."""
         invocation, state = self.invocation, self.invocation.state
-        decisions = _Decisions.of(self._entries[f"decided:{decided - 1}"])
+        decisions = Decisions.of(self._entries[f"decided:{decided - 1}"])
         suspended = SuspendedCall.from_json(to_text(self._entries[f"suspended:{decided - 1}"]))
         resumed = resumed_invocation(
             invocation.plan,
@@ -495,6 +463,16 @@ class DurableCall(RequestRecorder[str]):
         inner = DurableCall(self._journal, self.stored, self._entries, invocation, path, segment)
         inner._is_replaying = any(key.startswith(inner._prefix) for key in self._entries)
         return inner
+
+    def run(self, flow: Flow[T]) -> Flow[T]:
+        """Run the flow of a call that a tool makes."""
+        try:
+            result = yield from map_effects(flow, self.perform)
+        except ApprovalRequiredError:
+            yield from self.flush()
+            raise
+        yield from self.flush()
+        return result
 
     # --- Effects ---
 
@@ -576,13 +554,6 @@ class DurableCall(RequestRecorder[str]):
     def record_error(self, key: str, error: Exception) -> None:
         self._add(key, failed_request_to_json(error))
 
-    def request(self, effect: CallModel) -> Flow[ChatReply]:
-        reply = yield from super().request(effect)
-        if reply.replayed and effect.policy.streamed and not effect.policy.filters:
-            for delta in whole_reply_deltas(reply):
-                yield Emit(delta, replayed=True)
-        return reply
-
     # --- Tools ---
 
     def _tool_key(self, call_id: str) -> str:
@@ -615,7 +586,8 @@ class DurableCall(RequestRecorder[str]):
                 record_undoable(UndoableCall(prepared, replayed.result))
             return replayed
         self._is_replaying = False
-        is_service = suspendable_method(prepared.tool) is not None  # what it does is recorded itself
+        method = suspendable_method(prepared.tool)
+        is_service = method is not None and method.call_plan is not None  # what it does is recorded itself
         if not (prepared.tool.idempotent or is_service):
             self._add(self._begun_key(call.id), {"segment": self.segment, "tool": call.name})
         yield from self.flush()

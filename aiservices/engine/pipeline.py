@@ -210,7 +210,8 @@ def _with_recording(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
         return flow
     inner = recording.inner(invocation, enclosing.tool_call)
     state.recording = inner
-    return map_effects(flow, inner.perform)
+    recorded: Flow[Answer] = inner.run(flow)
+    return recorded
 
 
 def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[Answer]:

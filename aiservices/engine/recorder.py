@@ -65,7 +65,7 @@ class RequestRecorder(ABC, Generic[K]):
         key = self.identify(effect)
         reply = self.recall(key, effect)
         if reply is not None:
-            if effect.policy.filters:  # of which only the driver knows whether they are used
+            if effect.policy.streamed or effect.policy.filters:  # the driver knows who reads it
                 shown: ChatReply = yield effect._replace(model=RecordedReply(effect.model, reply))
                 return shown
             if effect.checks and not all((yield Gather(effect.checks))):

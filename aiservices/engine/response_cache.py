@@ -179,7 +179,7 @@ class _CachedCall:
 
     def perform(self, effect: Effect) -> Flow[Outcome]:
         """Perform an effect of the service call, taking a model reply from the cache if possible."""
-        if isinstance(effect, CallModel):
+        if isinstance(effect, CallModel) and not isinstance(effect.model, RecordedReply):
             effect, request = yield from self._from_cache(effect)
             outcome = yield effect
             self._remember(request, outcome)

@@ -46,6 +46,7 @@ from ..tools.toolbox import (
     tool_problems,
 )
 from .approval import (
+    DECIDED_KEY,
     DOUBT_KEY,
     AlreadyResumedError,
     ApprovalRequiredError,
@@ -53,6 +54,7 @@ from .approval import (
     InnerDecisions,
     SuspendedCall,
     check_external_call,
+    decisions_to_json,
     finished_run,
     suspend,
     suspendable_method,
@@ -525,7 +527,10 @@ def _check_waiting(
     if pending or external or in_doubt:
         store_undoable(invocation.state)
         if in_doubt:
-            invocation.state.interceptor_data[DOUBT_KEY] = [call.id for call in in_doubt]
+            doubts = [call.id for call in in_doubt]
+            decided = {key: one for key, one in invocation.approvals.items() if key not in doubts}
+            invocation.state.interceptor_data[DOUBT_KEY] = doubts
+            invocation.state.interceptor_data[DECIDED_KEY] = decisions_to_json(decided, own_only=True)
         state = suspend(invocation, messages_sent, [*pending, *in_doubt], external)
         qualname, calls = invocation.plan.qualname, (*pending, *in_doubt)
         raise ApprovalRequiredError(qualname, calls, state, tuple(external), in_doubt)
@@ -536,7 +541,8 @@ def _calls_in_doubt(
 ) -> tuple[ToolCall, ...]:
     """Return the tool calls of a durable call that began in a process that was killed."""
     recording = invocation.state.recording
-    invocation.state.interceptor_data.pop(DOUBT_KEY, None)
+    for key in (DOUBT_KEY, DECIDED_KEY):
+        invocation.state.interceptor_data.pop(key, None)
     if recording is None:
         return ()
     approvals = invocation.approvals
