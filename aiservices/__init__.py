@@ -85,6 +85,7 @@ _NAMES = {
     ".retrieval.tool_search": "ToolSearch",
     ".service.create": "create",
     ".service.methods": "Preview acall call preview resume",
+    ".service.recovery": "RecoveredCall arecover decide recover",
     ".service.settings": "options",
     ".tools.tool": "Denied ReturnBehavior Tool ToolAnswer ToolErrors ToolException ToolProvider ToolRun tool",
     ".tools.toolbox": "ToolLimits",

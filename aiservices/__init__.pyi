@@ -204,6 +204,12 @@ from .service.methods import (
     preview as preview,
     resume as resume,
 )
+from .service.recovery import (
+    RecoveredCall as RecoveredCall,
+    arecover as arecover,
+    decide as decide,
+    recover as recover,
+)
 from .service.settings import options as options
 from .structured_model import (
     Structured as Structured,

@@ -9,7 +9,7 @@ import contextlib
 import inspect
 import io
 from collections.abc import Callable, Iterator
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -104,6 +104,8 @@ models_application = typer.Typer(help="List models and download weights.")
 application.add_typer(models_application, name="models")
 batch_application = typer.Typer(help="Manage the batches of the command map.", no_args_is_help=True)
 application.add_typer(batch_application, name="batch")
+calls_application = typer.Typer(help="Manage durable calls.", no_args_is_help=True)
+application.add_typer(calls_application, name="calls")
 
 
 class Engine(Enum):
@@ -606,6 +608,88 @@ def agent_skills(
         from .agent_skills import agent_skills
 
         agent_skills(install=install, to=to, as_json=json)
+
+
+StoreArgument = Annotated[str, typer.Argument(metavar="JOURNAL", help="The file or the URL of the journal.")]
+CallId = Annotated[str, typer.Argument(metavar="ID", help="The id of the call.")]
+
+
+class CallStatus(StrEnum):
+    """The states of durable calls."""
+
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@calls_application.command(name="list")
+def list_calls(
+    journal: StoreArgument,
+    status: Annotated[
+        list[CallStatus] | None, typer.Option(help="Only calls with this status. Repeatable.")
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the durable calls of a journal, the oldest first."""
+    with report_errors(debug=debug, as_json=json):
+        from .calls import list_calls
+
+        list_calls(journal, [one.value for one in status or ()], as_json=json)
+
+
+@calls_application.command(name="show")
+def show_call(journal: StoreArgument, call: CallId, json: Json = False, debug: Debug = False) -> None:
+    """Show what a call has recorded, and what it waits for."""
+    with report_errors(debug=debug, as_json=json):
+        from .calls import show_call
+
+        show_call(journal, call, as_json=json)
+
+
+@calls_application.command(name="resume")
+def resume_call(
+    journal: StoreArgument,
+    call: CallId,
+    approve: Annotated[
+        bool | None,
+        typer.Option("--approve/--deny", help="The decision about all tool calls that wait."),
+    ] = None,
+    result: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID=JSON", help="The result of a tool: external, or one that ran. Repeatable."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Answer what a suspended call waits for.
+
+    The program continues the call when it calls recover, or makes the same call again. Of a tool call that
+    may have run, --approve means that it has not run; if it has, pass its result.
+    """
+    with report_errors(debug=debug):
+        from .calls import answer_call
+
+        answer_call(journal, call, approve, result or [])
+
+
+@calls_application.command(name="cancel")
+def cancel_call(journal: StoreArgument, call: CallId, debug: Debug = False) -> None:
+    """End a call, so that it cannot be continued."""
+    with report_errors(debug=debug):
+        from .calls import cancel_call
+
+        cancel_call(journal, call)
+
+
+@calls_application.command(name="forget")
+def forget_call(journal: StoreArgument, call: CallId, debug: Debug = False) -> None:
+    """Delete a call with all that it has recorded."""
+    with report_errors(debug=debug):
+        from .calls import forget_call
+
+        forget_call(journal, call)
 
 
 @application.command(short_help="List the providers of models.")

@@ -300,7 +300,7 @@ def _state_from_dict(data: dict[str, object]) -> SuspendedCall:
         _texts(data, "pending"),
         _get(data, "memory_id", object),
         _rounds(data),
-        _options(_get(data, "options", dict)),
+        options_from_json(_get(data, "options", dict)),
         _get(data, "kept", dict),
         _get({"model": "", **data}, "model", str),
         data.get("user_name"),
@@ -427,7 +427,8 @@ def _mapping_to_dict(value: object) -> object:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def _options(data: dict[str, Any]) -> ChatOptions:
+def options_from_json(data: dict[str, Any]) -> ChatOptions:
+    """Restore options from JSON data; raise TypeError for wrong data."""
     stop = data.get("stop")
     if "extra_headers" in data:  # to_json does not write them
         raise TypeError("$.options.extra_headers: a suspended call has no headers")

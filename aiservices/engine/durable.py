@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import Any, Literal, TypeVar
 
 from ..interface.decorators import CallId
+from ..interface.parameters import memory_id_data
 from ..journal import (
     CONTINUABLE,
     CallCancelledError,
@@ -33,7 +34,9 @@ from ..models.base import PickledByArguments
 from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_positive
 from ..models.messages import (
     ChatReply,
+    Message,
     ToolCall,
+    message_from_dict,
     message_to_dict,
     reply_to_json,
     whole_reply_deltas,
@@ -290,9 +293,15 @@ def _start_of(invocation: Invocation, digests: dict[int, tuple[object, Mapping[s
         for name in options.__dataclass_fields__
         if name not in ("timeout", "extra_headers") and getattr(options, name) is not None
     }
-    values = {"messages": messages, "options": own_options, "memory_id": invocation.memory_id}
+    values = {"messages": messages, "options": own_options, "memory_id": memory_id_data(invocation.memory_id)}
     text = json.dumps(values, ensure_ascii=False, default=str)
     return {**fixed, **json.loads(text.replace(INSTRUCTIONS_MARK, _MARK))}
+
+
+def messages_of_start(start: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Return the messages with which a stored call began."""
+    text = json.dumps(start["messages"], ensure_ascii=False).replace(_MARK, INSTRUCTIONS_MARK)
+    return tuple([message_from_dict(message) for message in json.loads(text)])
 
 
 def _fixed_part(plan: CallPlan, toolbox: Toolbox | None) -> Mapping[str, Any]:

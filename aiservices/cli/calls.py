@@ -1,0 +1,109 @@
+"""The commands ``calls``: list, show, answer, cancel and delete the durable calls of a journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..engine.durable import suspension_of
+from ..journal import Journal, Loaded, Status, StoredCall
+from ..service.recovery import decide
+from .errors import UsageError
+
+
+def open_journal(store: str) -> Journal:
+    """Open an existing journal; raise UsageError if there is no such file."""
+    if "://" not in store and not Path(store).exists():
+        raise UsageError(f"there is no journal {store}")
+    return Journal(store)
+
+
+def list_calls(store: str, statuses: Sequence[Status], *, as_json: bool) -> None:
+    """Print the calls of a journal, the oldest first."""
+    with open_journal(store) as journal:
+        for call in journal.list(*statuses):
+            if as_json:
+                print(json.dumps(call._asdict(), ensure_ascii=False))
+            else:
+                print(
+                    f"{call.id}  {call.status}  {call.method}  {_time(call.created_at)}  {call.user}".rstrip()
+                )
+
+
+def show_call(store: str, call_id: str, *, as_json: bool) -> None:
+    """Print what a call has recorded, and what it waits for."""
+    with open_journal(store) as journal:
+        loaded = _loaded(journal, call_id)
+    if as_json:
+        entries = [{**entry._asdict(), "data": json.loads(entry.data)} for entry in loaded.entries]
+        print(json.dumps({**loaded.call._asdict(), "entries": entries}, ensure_ascii=False, indent=2))
+        return
+    print(_line(loaded.call))
+    for entry in loaded.entries:
+        print(f"{_time(entry.at)}  {entry.key}  {len(entry.data)} characters")
+    if loaded.call.status == "suspended":
+        print(suspension_of(loaded))
+        for pending in suspension_of(loaded).calls:
+            print(f"  {pending.id}: {pending.name}({pending.arguments})")
+
+
+def answer_call(store: str, call_id: str, approved: bool | None, results: Sequence[str]) -> None:
+    """Record the decision about a suspended call; the next ``recover`` continues it."""
+    with open_journal(store) as journal:
+        _loaded(journal, call_id)
+        values = dict([_result(text) for text in results])
+        if approved is None and not values:
+            raise UsageError("pass --approve or --deny, or --result ID=JSON")
+        decide(
+            journal,
+            call_id,
+            {} if approved is None else _approvals(journal, call_id, approved, values),
+            results=values,
+        )
+    print(f"{call_id} continues with the next call of recover, or when the program makes the same call again")
+
+
+def _approvals(journal: Journal, call_id: str, approved: bool, results: dict[str, object]) -> dict[str, bool]:
+    waiting = suspension_of(_loaded(journal, call_id)).calls
+    return {call.id: approved for call in waiting if call.id not in results}
+
+
+def _result(text: str) -> tuple[str, object]:
+    call_id, equals, value = text.partition("=")
+    try:
+        return call_id, json.loads(value)
+    except ValueError as error:
+        if not equals:
+            raise UsageError(f"--result {text}: write ID=JSON") from error
+        return call_id, value
+
+
+def cancel_call(store: str, call_id: str) -> None:
+    """End a call, so that it cannot be continued."""
+    with open_journal(store) as journal:
+        _loaded(journal, call_id)
+        journal.cancel(call_id)
+
+
+def forget_call(store: str, call_id: str) -> None:
+    """Delete a call with all that it has recorded."""
+    with open_journal(store) as journal:
+        _loaded(journal, call_id)
+        journal.delete(call_id)
+
+
+def _loaded(journal: Journal, call_id: str) -> Loaded:
+    loaded = journal.load(call_id)
+    if loaded is None:
+        raise UsageError(f"the journal has no call {call_id}")
+    return loaded
+
+
+def _line(call: StoredCall) -> str:
+    return f"{call.id}  {call.status}  {call.method}  {_time(call.created_at)}  {call.user}".rstrip()
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")

@@ -1,0 +1,188 @@
+"""Continue the durable calls that other processes left, and answer what suspended calls wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..engine.approval import Approvals, decisions_for, decisions_to_json, options_from_json
+from ..engine.durable import Durable, messages_of_start, suspension_of
+from ..engine.plan import CallState, Invocation
+from ..engine.streams import AsyncStream, Stream
+from ..interface.decorators import methods_of
+from ..interface.parameters import Role, memory_id_from_data
+from ..journal import CallInProgressError, Entry, Journal, JournalError, StoredCall
+from ..models.requests import ChatRequest
+from .methods import ServiceMethod, is_service_method, service_method_of
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class RecoveredCall(NamedTuple):
+    """A durable call that ``recover`` has continued.
+
+    Attributes:
+        call: The call as it was in the journal.
+        value: What the method returned; of a stream, a list of its items.
+        error: Why the call has no value, such as an ApprovalRequiredError; None if it has one.
+    """
+
+    call: StoredCall
+    value: Any = None
+    error: Exception | None = None
+
+
+def recover(
+    journal: Journal, services: Iterable[object], *, tool_context: Mapping[str, object] = _NOTHING
+) -> list[RecoveredCall]:
+    """Continue the calls in a journal that were running when their process was killed.
+
+    Calls on which a process works are left out, and so are calls of other services, of agents and of
+    ``structured``. Suspended calls wait until they are resumed, and failed ones until the program makes the
+    same call again. Async methods run in an event loop of their own; in an async program use ``arecover``.
+
+    Args:
+        journal: The journal.
+        services: The services whose methods were called, each with the journal in its ``Durable``.
+        tool_context: The arguments that are ``ToolContext`` parameters, by name, for all calls. They are not
+            stored.
+    """
+    recovered = []
+    for method, call in _left_calls(journal, services):
+        try:
+            value = method.start(_invocation(method, journal, call, tool_context))
+            if inspect.isawaitable(value) or isinstance(value, (AsyncStream, AsyncIterator)):
+                value = asyncio.run(_aread(value))
+            recovered.append(RecoveredCall(call, _read(value)))
+        except CallInProgressError:
+            continue
+        except Exception as error:
+            recovered.append(RecoveredCall(call, error=error))
+    return recovered
+
+
+async def arecover(
+    journal: Journal, services: Iterable[object], *, tool_context: Mapping[str, object] = _NOTHING
+) -> list[RecoveredCall]:
+    """Continue the calls that were running when their process was killed; async version of ``recover``.
+
+    Blocking methods run in a thread.
+    """
+    recovered = []
+    for method, call in _left_calls(journal, services):
+        try:
+            invocation = _invocation(method, journal, call, tool_context)
+            if method.plan.returns.is_async:
+                value = await _aread(method.start(invocation))
+            else:
+                value = await asyncio.to_thread(
+                    lambda method, call: _read(method.start(call)), method, invocation
+                )
+            recovered.append(RecoveredCall(call, value))
+        except CallInProgressError:
+            continue
+        except Exception as error:
+            recovered.append(RecoveredCall(call, error=error))
+    return recovered
+
+
+def _read(value: object) -> object:
+    """Return a value, or the items of a stream."""
+    if isinstance(value, Stream):
+        return value.result().value
+    return list(value) if isinstance(value, Iterator) else value
+
+
+async def _aread(value: Any) -> object:
+    if inspect.isawaitable(value):
+        return await value
+    if isinstance(value, AsyncStream):
+        return (await value.result()).value
+    return [item async for item in value]
+
+
+def _left_calls(journal: Journal, services: Iterable[object]) -> Iterator[tuple[ServiceMethod, StoredCall]]:
+    """Yield the running calls of services, with their methods."""
+    methods: dict[str, ServiceMethod] = {}
+    for service in services:
+        for name, _, attribute in methods_of(type(service)):
+            if is_service_method(attribute):
+                method = service_method_of(getattr(service, name))
+                if any(_records(one, journal) for one in method.pipeline.interceptors):
+                    methods[method.call_plan.qualname] = method
+    for call in journal.list("running"):
+        if call.method in methods:
+            yield methods[call.method], call
+
+
+def _records(interceptor: object, journal: Journal) -> bool:
+    return isinstance(interceptor, Durable) and interceptor.journal is journal
+
+
+def _invocation(
+    method: ServiceMethod, journal: Journal, call: StoredCall, tool_context: Mapping[str, object]
+) -> Invocation:
+    """Return the Invocation of a call with its stored messages; raise TypeError without a ToolContext."""
+    plan, loaded = method.plan, journal.load(call.id)
+    if loaded is None:
+        raise JournalError(f"the call {call.id!r} was deleted")
+    start = json.loads(next(entry.data for entry in loaded.entries if entry.key == "start"))
+    names, parameters = plan.prompt.role_names, plan.prompt.signature.parameters
+    hints = {parameter.role: parameter.hint for parameter in plan.prompt.parameters}
+    memory_id = start["memory_id"]
+    if Role.MEMORY_ID in hints:
+        memory_id = memory_id_from_data(memory_id, hints[Role.MEMORY_ID])
+    roles = {Role.MEMORY_ID: memory_id, Role.USER_NAME: call.user or None, Role.CALL_ID: call.id}
+    arguments = {name: roles[role] for role, name in names.items() if role in roles}
+    context = {}
+    for name in plan.prompt.context_names:
+        default = parameters[name].default
+        if name not in tool_context and default is inspect.Parameter.empty:
+            raise TypeError(f"{call.method}: the argument {name} is not stored; pass it in tool_context")
+        context[name] = tool_context.get(name, default)
+    options = options_from_json(start["options"]).with_defaults(plan.call.options)
+    request = ChatRequest(messages_of_start(start), options, qualname=call.method)
+    invocation = plan.call.invocation(request, CallState(method.budget, call_id=call.id))
+    return replace(
+        invocation,
+        arguments={**arguments, **context},
+        memory_id=memory_id,
+        user_name=call.user or None,
+        tool_context=context,
+        examples=plan.prompt.rendered_examples() if plan.prompt.examples else (),
+    )
+
+
+def decide(
+    journal: Journal,
+    call_id: str,
+    approvals: Approvals = _NOTHING,
+    *,
+    results: Mapping[str, object] = _NOTHING,
+) -> None:
+    """Answer what a suspended call waits for, without continuing it; ``recover`` or the same call does that.
+
+    Args:
+        journal: The journal.
+        call_id: The id of the call.
+        approvals: True or False for all pending tool calls, or a dict with True, False or Denied by the id of
+            each. Of a call in doubt, True means that it has not run.
+        results: The results of external tools, and of calls in doubt that have run, by id.
+
+    Raises:
+        JournalError: There is no such call, or it is not suspended.
+        ValueError: There is not one decision or result for each pending call.
+    """
+    loaded = journal.load(call_id)
+    if loaded is None or loaded.call.status != "suspended":
+        problem = "does not exist" if loaded is None else f"is {loaded.call.status}"
+        raise JournalError(f"the call {call_id!r} {problem}, so it does not wait for a decision")
+    decisions = decisions_for(suspension_of(loaded).state, approvals, results, loaded.call.method)
+    segment = sum(entry.key.startswith("decided:") for entry in loaded.entries)
+    entry = Entry(f"decided:{segment}", json.dumps(decisions_to_json(decisions)))
+    journal.store.append(call_id, None, [entry], status="running", leased_until=0.0)

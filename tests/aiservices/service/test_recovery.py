@@ -1,0 +1,123 @@
+"""Calls that other processes left are continued."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import pytest
+
+from aiservices import (
+    ApprovalRequiredError,
+    CallId,
+    ChatOptions,
+    Durable,
+    JournalError,
+    ScriptedChatModel,
+    ToolContext,
+    UserName,
+    arecover,
+    create,
+    decide,
+    recover,
+    system_message,
+    tool,
+    user_message,
+)
+from aiservices.journal import JournalStore
+from aiservices.journal.sqlite import SqliteJournalStore
+from tests.killed_calls import Killed, Machine, journal_of
+
+
+class Desk(Protocol):
+    @system_message("Be brief.")
+    @user_message("Refund {{order}} for {{user}}.")
+    def refund(
+        self,
+        order: str,
+        user: Annotated[str, UserName],
+        account: Annotated[str, ToolContext],
+        call_id: Annotated[str, CallId],
+    ) -> str: ...
+
+    @user_message("Stream {{order}}.")
+    def stream(self, order: str, call_id: Annotated[str, CallId]) -> Iterator[str]: ...
+
+
+class AsyncDesk(Protocol):
+    @user_message("Refund {{order}}.")
+    async def refund(self, order: str, call_id: Annotated[str, CallId]) -> str: ...
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> JournalStore:
+    return SqliteJournalStore(tmp_path / "calls.db")
+
+
+def kill(store: JournalStore, make: Any, start: Any) -> None:
+    machine = Machine()
+
+    def die(request: Any) -> Any:
+        machine.is_dead = True
+        raise Killed
+
+    with pytest.raises(Killed):
+        start(make(ScriptedChatModel(die), Durable(journal_of(store, machine))))
+
+
+def test_running_calls_are_continued_with_their_stored_messages(store: JournalStore) -> None:
+    def make(model: Any, durable: Any) -> Any:
+        options = ChatOptions(temperature=0.5, stop=("END",))
+        return create(Desk, model, interceptors=[durable], options=options)
+
+    kill(store, make, lambda desk: desk.refund("17", "Ann", "x", call_id="a"))
+    kill(store, make, lambda desk: list(desk.stream("18", call_id="b")))
+    model, journal = ScriptedChatModel(["done", "streamed"]), journal_of(store, Machine())
+    desk = make(model, Durable(journal))
+    missing = recover(journal, [desk])
+    assert str(missing[0].error) == "Desk.refund: the argument account is not stored; pass it in tool_context"
+    recovered = recover(journal, [desk], tool_context={"account": "x"})
+    assert [(one.call.id, one.value) for one in missing[1:]] == [("b", ["done"])]
+    assert [(one.call.id, one.value) for one in recovered] == [("a", "streamed")]
+    assert [message.text for message in model.requests[-1].messages] == ["Be brief.", "Refund 17 for Ann."]
+    assert desk.refund("17", "Ann", "x", call_id="a") == recovered[0].value
+    assert recover(journal, [desk]) == []
+
+
+def test_async_methods_are_recovered(store: JournalStore) -> None:
+    def make(model: Any, durable: Any) -> Any:
+        return create(AsyncDesk, model, interceptors=[durable])
+
+    for call in "ab":
+        kill(store, make, lambda desk, call=call: asyncio.run(desk.refund("17", call_id=call)))
+    journal = journal_of(store, Machine())
+    desk = make(ScriptedChatModel(["1"]), Durable(journal))
+    store.append("b", None, (), status="suspended", leased_until=0.0)
+    assert [one.value for one in recover(journal, [desk])] == ["1"]
+    store.append("b", None, (), status="running", leased_until=0.0)
+    desk = make(ScriptedChatModel(["2"]), Durable(journal))
+    assert [one.value for one in asyncio.run(arecover(journal, [desk]))] == ["2"]
+
+
+def test_a_decision_of_an_operator_is_used_by_recover(store: JournalStore) -> None:
+    paid = []
+
+    @tool(needs_approval=True)
+    def pay(euros: int) -> str:
+        paid.append(euros)
+        return "paid"
+
+    from tests.aiservices.engine.test_durable import _replies
+
+    journal = journal_of(store, Machine())
+    desk = create(AsyncDesk, ScriptedChatModel(_replies), tools=[pay], interceptors=[Durable(journal)])
+    with pytest.raises(ApprovalRequiredError):
+        asyncio.run(desk.refund("17", call_id="a"))
+    assert recover(journal, [desk]) == []
+    decide(journal, "a", True)
+    with pytest.raises(JournalError, match="is running, so it does not wait for a decision"):
+        decide(journal, "a", True)
+    assert [one.value for one in recover(journal, [desk])] == ["done after paid"]
+    assert paid == [3]
