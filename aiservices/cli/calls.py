@@ -27,9 +27,7 @@ def list_calls(store: str, statuses: Sequence[Status], *, as_json: bool) -> None
             if as_json:
                 print(json.dumps(call._asdict(), ensure_ascii=False))
             else:
-                print(
-                    f"{call.id}  {call.status}  {call.method}  {_time(call.created_at)}  {call.user}".rstrip()
-                )
+                print(_line(call))
 
 
 def show_call(store: str, call_id: str, *, as_json: bool) -> None:
