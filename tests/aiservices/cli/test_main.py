@@ -39,6 +39,7 @@ Commands:
   providers     List the providers of models.
   models        List models and download weights.
   batch         Manage the batches of the command map.
+  calls         Manage durable calls.
 """
 
 
