@@ -71,7 +71,7 @@ async def arecover(
 ) -> list[RecoveredCall]:
     """Continue the calls that were running when their process was killed; async version of ``recover``.
 
-    Blocking methods run in a thread.
+    Blocking methods run in a thread. ``journal``, ``services`` and ``tool_context`` are those of ``recover``.
     """
     recovered = []
     for method, call in _left_calls(journal, services):
