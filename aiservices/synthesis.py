@@ -357,14 +357,14 @@ class Synthesizer(Generic[T]):
         model: The model, as in ``create``.
         mode: How the answer is made from the contents; see ``ResponseMode``.
         output_type: The type of an answer. With "accumulate" the value is a list of such answers.
-        max_characters: How many characters of contents one request contains at most. Leave room for the
+        max_characters: The maximum number of characters of contents in one request. Leave room for the
             question, the instructions and the answer so far.
         max_tokens: The same limit in tokens, used instead of ``max_characters``. Requires ``count_tokens``.
         count_tokens: Returns the number of tokens of a text.
         prompts: The prompt templates.
         budget: Its number of attempts is for each question to the model; its seconds, tokens and money are
             for the whole synthesis.
-        max_concurrency: How many questions are asked at the same time.
+        max_concurrency: The maximum number of requests at the same time.
     """
 
     @overload
@@ -476,7 +476,7 @@ class Synthesizer(Generic[T]):
     def iterate(self, question: str, chunks: Chunks) -> Generator[Any, None, None]:
         """Answer a question from strings or documents, yielding text chunks or list items of the answer.
 
-        Once the first part of the answer has been yielded, the model is not asked again. Raises
+        Once the first part of the answer has been yielded, no answer is requested again. Raises
         DefinitionError for other output types.
         """
         chunk_source, questions = self._iterator_plan
@@ -606,10 +606,10 @@ class SynthesisRun:
         contents: What to answer from.
         questions: The questions for requests before the last one, which streams do not show.
         last_questions: The questions for the request that returns the answer.
-        limit: How much text fits in one request.
+        limit: The maximum length of the text of one request.
         budget: The budget that all requests share.
         start_flows: Starts flows that run concurrently.
-        on_last_question: Called with the invocation of the last question before it is asked.
+        on_last_question: Called with the invocation of the last question before it is sent.
     """
 
     question: str

@@ -55,7 +55,7 @@ class Profile(NamedTuple):
         recursion: True if a definition may refer to itself.
         enum_kinds: The JSON types whose enums may be sent.
         whole_patterns: True if a pattern must begin with ``^`` and end with ``$``.
-        bounds_of_numbers: False if ``minimum`` and the like are enforced for integers only.
+        bounds_of_numbers: False if bounds such as ``minimum`` are enforced for integers only.
         max_min_items: The greatest ``minItems`` that is enforced. None if there is no limit.
         limits: How large a schema may be.
     """

@@ -136,7 +136,7 @@ class QuoteIndex:
     def find_aligned(self, quote: str) -> QuoteMatch | None:
         """Return the passage that is most similar to a quote, if it is similar enough and has its numbers."""
         words = [word for word in map(_core, _pieces(quote.strip(_WRAPPING))) if word]
-        # A quote of signs, such as a table, has too few words to be told from another one.
+        # A quote of signs, such as a table, has too few words to be distinguished from another one.
         if 2 * sum(map(len, words)) < sum(map(len, quote.split())):
             return None
         found: list[tuple[float, Span]] = []

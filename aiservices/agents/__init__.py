@@ -87,8 +87,8 @@ class ReActAgent:
         system_message: The system message. It is plain text, not a template.
         model: The model, as in ``create``.
         tools: The tools, as in ``create``.
-        max_rounds: How many rounds a reply may take, including the round with the answer. If there is no
-            answer then, a ToolLimitError is raised.
+        max_rounds: The maximum number of rounds of a reply, including the round with the answer. If there is
+            no answer then, a ToolLimitError is raised.
         memory: An interceptor such as a ChatMemory, which makes the agent remember earlier replies. Several
             input messages are then stored as one, in which each text follows the name of its speaker.
         options: The options of requests, as in ``create``.
@@ -165,7 +165,7 @@ class ReActAgent:
         id of a durable call, for an agent with the interceptor ``Durable``.
 
         Raises:
-            DefinitionError: if a model cannot be asked for the type.
+            DefinitionError: if a model does not support the type.
             ToolLimitError: if there is no answer after ``max_rounds`` rounds.
             ApprovalRequiredError: if a tool needs approval. ``resume`` continues with its ``state``.
             AiServiceError: the other errors of a service method.

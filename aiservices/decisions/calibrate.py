@@ -66,7 +66,7 @@ def calibrate(
         cases: The examples, with the right answer as ``expected``.
         error: The highest share of wrong answers above the threshold.
         confidence: The probability that this limit holds, for examples like these.
-        max_concurrency: How many calls run at the same time.
+        max_concurrency: The maximum number of calls at the same time.
 
     Raises DefinitionError if the method has no answers to calibrate, or if the examples have no labels.
     """

@@ -22,9 +22,9 @@ def continue_shared_tokens(
 ) -> Flow[ChatReply]:
     """Request further tokens until the token probabilities distinguish as many answers as possible.
 
-    If the model could have written ``b``, and ``billing`` and ``bug`` are possible answers, it is asked for
-    the probabilities of the tokens after ``b``. Each question is a request for one token, whose prompt is in
-    the cache of the model. They do not count against ``Budget.max_attempts``.
+    If the model could have written ``b``, and ``billing`` and ``bug`` are possible answers, a request asks
+    for the probabilities of the tokens after ``b``. Each question is a request for one token, whose prompt is
+    in the cache of the model. They do not count against ``Budget.max_attempts``.
     """
     route, parser = state.route, output_format.parser
     if (

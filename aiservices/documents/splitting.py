@@ -29,12 +29,12 @@ class Split:
 
     Args:
         tokens: The largest size of a part.
-        overlap: How many tokens of the part before are repeated in a part, so that facts at the border are
+        overlap: The number of tokens of the part before that a part repeats, so that facts at the border are
             complete in one of them.
         carry: The fields whose values the prompts of later parts show, as what was found so far. Then the
             parts are read one after the other, and not at the same time.
-        max_concurrency: How many parts are read at the same time; by default as many as the model allows, and
-            8 at most.
+        max_concurrency: The maximum number of parts that are read at the same time; by default as many as the
+            model allows, and 8 at most.
         count_tokens: Returns the number of tokens of a text, by default an estimate.
     """
 
@@ -87,7 +87,7 @@ class Split:
         ]
 
     def _fitting(self, text: str, position: int, tokens: int, *, forwards: bool) -> int:
-        """Return up to which index a text fits in so many tokens, from a position forwards or backwards."""
+        """Return the index up to which a text fits in a number of tokens, forwards or backwards."""
         if tokens == 0:
             return position
         longest = len(text) - position if forwards else position
@@ -115,7 +115,7 @@ class DocumentPart(Document):
     Attributes:
         whole: The document.
         number: Its number, counted from 1.
-        count: How many parts there are.
+        count: The number of parts.
     """
 
     __slots__ = ("_offset", "count", "number", "whole")

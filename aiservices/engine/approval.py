@@ -58,7 +58,7 @@ class SuspendedCall(NamedTuple):
             nothing else waits, and the other tools have run.
         finished: The results of these other tools.
         memory_id: The argument that is the memory id.
-        rounds: How many rounds of tools were completed.
+        rounds: The number of completed rounds of tools.
         options: The options of the request, without extra headers.
         interceptor_data: JSON that interceptors need when the call is resumed.
         model: The name of the model that wrote the calls; "" if it is not known.
@@ -95,7 +95,7 @@ class SuspendedCall(NamedTuple):
             key: A secret of the program with which the text is signed (HMAC with SHA-256). ``from_json`` then
                 needs the same key, and refuses changed text. The text is not encrypted.
             expires_after: The seconds from now after which the state cannot be resumed. The default is the
-                ``expires_at`` of the state. Without a signature, whoever has the text can change it.
+                ``expires_at`` of the state. Without a signature, anybody who has the text can change it.
 
         Raises:
             TypeError: The memory id or the user name cannot be written as JSON.

@@ -304,7 +304,7 @@ class SharedBudget:
     Attributes:
         usage: The tokens that were used so far.
         cost: What the replies cost so far, as far as prices are known.
-        requests: How many requests were sent so far.
+        requests: The number of requests so far.
         listeners: The functions that receive the events of the calls.
 
     Raises DefinitionError for a wrong limit or an async listener.

@@ -371,7 +371,7 @@ class DurableCall(RequestRecorder[str]):
     Attributes:
         stored: The call in the journal.
         path: The beginning of all keys: the id of the call, and for a call that a tool makes, the tool call.
-        segment: How many times the call was resumed after a suspension. Requests are counted from there.
+        segment: The number of times that the call was resumed. Requests are counted from there.
         invocation: The call; after a suspension as it continues.
     """
 
@@ -569,7 +569,7 @@ class DurableCall(RequestRecorder[str]):
         return f"{self._prefix}tool:{self.invocation.state.tool_rounds}:{call_id}"
 
     def is_done(self, call: ToolCall) -> bool:
-        """Return True if the result of a tool call is recorded, so that nobody must approve it again."""
+        """Return True if the result of a tool call is recorded, so that it need not be approved again."""
         return self._tool_key(call.id) in self._entries
 
     def is_in_doubt(self, call: ToolCall, *, is_decided: bool) -> bool:
@@ -647,7 +647,7 @@ class DurableCall(RequestRecorder[str]):
         yield from self._write("suspended")
 
     def fail(self, error: Exception) -> Flow[None]:
-        """Record that the call failed. If its tools were undone, it begins anew the next time."""
+        """Record that the call failed. If its tools were undone, it starts over the next time."""
         if getattr(error, "undone_runs", ()) or any(run.undone for run in self.invocation.state.tool_runs):
             self._unstored = [Entry(key, "") for key in self._entries if key != _START]
         self._add("failed", {"error": f"{type(error).__name__}: {error}"})

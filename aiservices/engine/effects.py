@@ -61,7 +61,7 @@ class StreamPolicy(NamedTuple):
             stream was invalid.
         filters: Functions that check and change the deltas that a stream shows, applied in this order.
         early: Flows to start while the reply is streamed, after the checks; None for most requests. With them
-            the model is asked for a stream in all kinds of calls.
+            the request is streamed in all kinds of calls.
         streamed: False to show nothing of the reply in a stream.
     """
 
@@ -112,7 +112,7 @@ class Gather(NamedTuple):
 
     Attributes:
         effects: The effects. Their outcomes are in the same order.
-        max_concurrency: How many run at the same time. None sets no limit.
+        max_concurrency: The maximum number at the same time. None sets no limit.
     """
 
     effects: tuple[CallModel | Run, ...]
@@ -127,7 +127,7 @@ class GatherFlows(NamedTuple):
 
     Attributes:
         flows: The flows. Their outcomes are in the same order.
-        max_concurrency: How many run at the same time.
+        max_concurrency: The maximum number at the same time.
         running: Flows that began during a request. The step waits for them, too, and their outcomes come
             first.
     """

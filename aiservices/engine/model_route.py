@@ -27,7 +27,7 @@ from .output_format import OutputFormat
 _MEMORY_SECONDS = 3600.0  # a server may be upgraded, so refusals are tried again after an hour
 _LOGPROBS = "logprobs"  # the name of log probabilities among the refused features
 _LONGEST_WAIT = 30.0  # seconds between two requests to one model, unless the provider asks for more
-_LONGEST_REQUESTED_WAIT = 60.0  # seconds; a provider that asks for more is not asked again
+_LONGEST_REQUESTED_WAIT = 60.0  # seconds; a provider that requests more gets no further request
 _SMALLEST_WAIT = 0.1  # seconds before a request that the provider asks to send again at once
 _SAME_TIME = 0.005  # seconds; models that are ready within it keep their order
 _UNSUPPORTED_STATUS = frozenset((400, 404, 405, 415, 422, 501))
@@ -111,8 +111,8 @@ class StrategyFallbacks:
     The output format of a strategy is made when it is first used.
 
     Attributes:
-        options: The ways, the best one first.
-        notes: What else is to be told as a reason, such as that another model is not asked.
+        options: The strategies, best first.
+        notes: Other reasons to report, such as that another model is left out.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class ModelRoute:
     Attributes:
         model: The model.
         strategies: The ways to request structured output from it.
-        rest: Whether it rests after failures; None if it never does.
+        rest: Its circuit breaker, or None.
     """
 
     def __init__(
@@ -310,10 +310,10 @@ class ModelState:
     Attributes:
         route: The model with its strategies.
         model_name: Another name that the options give to the model; None to use its own.
-        name: The full name under which the model is asked.
+        name: The full name of the model.
         option: The strategy option of the last request.
-        failures: How many requests have failed, without those whose strategy was refused.
-        ready_at: When the model may be asked, by ``time.monotonic()``; infinity if never again.
+        failures: The number of failed requests, without those whose strategy was refused.
+        ready_at: When the model may get a request, by ``time.monotonic()``; infinity if never again.
         refused_options: The options of requests that the model has refused in this call.
     """
 
@@ -384,7 +384,7 @@ class ModelFailover:
     """Chooses the model for each request of a service call, and another model after a failure.
 
     ``current`` is the model to ask. After a failure the next model takes over at once. When all have failed,
-    those that may recover are asked again in their order, each after its wait.
+    those that may recover are tried again in their order, each after its wait.
 
     Attributes:
         current: The model to ask.
@@ -409,7 +409,7 @@ class ModelFailover:
     ) -> float | None:
         """Choose the model to ask after a failed request, and return the seconds to wait before.
 
-        Returns None if no model can be asked again.
+        Returns None if no model is left.
         """
         failed = self.current
         now = time.monotonic()
@@ -433,7 +433,7 @@ class ModelFailover:
         ready = [model for model in models if model.ready_at <= ready_at]
         for model in ready:
             model.ready_at = 0.0
-        # Of several ready models, take the one with the fewest failures; among equals, min takes the first.
+        # If several models are ready, take the one with the fewest failures, and the first of equals.
         self.current = min(ready, key=lambda model: model.failures)
         return wait
 
@@ -451,7 +451,7 @@ class ModelFailover:
         return models
 
     def _wait_before_retry(self, error: ModelError, failures: int) -> float | None:
-        """Return the seconds to wait before the same model is asked again; None if that cannot help."""
+        """Return the seconds to wait before the next request to the same model; None if that cannot help."""
         if not error.retryable:
             return None
         if error.retry_after is not None:
@@ -467,7 +467,7 @@ class ModelFailover:
 
 
 def _in_turn(model: ChatModel) -> ChatModel:
-    """Return the model, with a queue in front of it if it answers only so many requests at a time.
+    """Return the model, with a queue in front of it if it limits the requests at a time.
 
     A model with the attribute ``has_queue`` has one itself.
     """

@@ -175,7 +175,7 @@ class OutputFormat(NamedTuple):
                 call = ToolCall(f"example_{number}", self.tooling.choice, text)
                 example_messages.append(AiMessage("", (call,)))
                 # Providers require a result after each tool call.
-                example_messages.append(ToolMessage(call.id, call.name, "The answer was taken."))
+                example_messages.append(ToolMessage(call.id, call.name, "Answer accepted."))
         return (*messages[:start], *example_messages, *messages[start:])
 
     def _with_instructions(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -375,7 +375,7 @@ def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Liste
 
     try:
         answer = yield from map_effects(flow, perform)
-    except GeneratorExit:  # the consumer is gone, so nothing can be awaited for listeners any more
+    except GeneratorExit:  # the consumer is gone, so nothing can be awaited for listeners
         _notify_now(CallClosed(invocation, events=tuple(events)), listeners)
         raise
     except BaseException as error:

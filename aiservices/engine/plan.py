@@ -192,26 +192,26 @@ class CallState:
         tool_messages: The calls of tools and their results, in all rounds of this call.
         tool_runs: The tool calls that were executed.
         round_runs: The tool calls of a round that is not over which were executed.
-        tool_rounds: How many rounds of tool calls the model has made.
-        tool_calls: How many tools the model has called in them.
-        resumed_messages: Of a call that waited for approval: how many of the tool messages its request
-            contains.
-        earlier_requests: Of a call that waited for approval: how many requests were made before it waited.
+        tool_rounds: The number of rounds of tool calls so far.
+        tool_calls: The number of tool calls in them.
+        resumed_messages: For a resumed call, the number of tool messages that were already sent; 0 for other
+            calls.
+        earlier_requests: For a resumed call, the number of requests before it waited; 0 for other calls.
         interceptor_data: JSON that interceptors keep while a call waits for approval, by names of their own.
-        suspended_id: Of a call that waited for approval: the id of its state; "" for other calls.
+        suspended_id: For a resumed call, the id of its state; "" for other calls.
         enclosing: What the call also counts for, the outermost first: the SharedBudgets of ``with`` blocks
             around it, and the calls whose tools make it.
         inner: The calls that its tools made; None before the first tool of a call that is not an inner call.
         inner_listeners: The listeners that receive the events of these calls.
         estimated_usage: The estimated tokens of replies whose usage is unknown, with the names of the models;
             empty if the budget limits neither tokens nor money.
-        messages_without_state: How many messages at the start of a request are sent without the state of
-            their provider, because the provider refused it.
+        messages_without_state: The number of messages at the start of a request that are sent without the
+            state of their provider, because the provider refused it.
         sources: The passages that retrieval has added to the prompt so far.
         id: An id of the call, for logs.
         undoable: The tool calls that can be undone, in the order in which they succeeded; None before the
             first tool.
-        provided_tools: What the tool providers have given so far; None before they are asked.
+        provided_tools: What the tool providers have returned so far; None before the first request.
         is_abandoned: True if the caller no longer waits for the answer. Then no further request is sent.
         streamed_reading: A function of the text of the reply that returns what a stream has already read of
             it, so that validators run once; None if there is no stream.
@@ -219,7 +219,7 @@ class CallState:
         waiting: Measures how long its requests wait for their turn, which is not time of the call; None if
             nothing limits its time.
         call_id: The id of a durable call that has no ``CallId`` parameter; None for other calls.
-        recording: Of a durable call: a DurableCall, which records what it does; None for other calls.
+        recording: The DurableCall that records a durable call; None for other calls.
     """
 
     budget: Budget

@@ -61,7 +61,7 @@ def request_model(
 
     Every request becomes an attempt in the state of the call and counts against its budget. ``start_early``
     is called before each request; it returns the flows that start while the reply is streamed. Raises
-    ModelError if no model can be asked any more, BudgetExceededError if the budget does not allow another
+    ModelError if no model is left, BudgetExceededError if the budget does not allow another
     request, and FinishError if the reply is not complete.
     """
     state, loop = invocation.state, RequestLoop(invocation, request, toolbox)

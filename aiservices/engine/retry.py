@@ -43,8 +43,8 @@ class Retry(BaseInterceptor):
     the repaired fields.
 
     Attributes:
-        max_attempts: How many answers are requested, including the first; at most ``Budget.max_attempts``,
-            which also counts failed requests. None sets no limit besides the budget.
+        max_attempts: The maximum number of answers to request, including the first; at most
+            ``Budget.max_attempts``, which also counts failed requests. None sets no limit besides the budget.
         mode: "whole" to request the whole answer again, "fields" to request only the wrong fields, which are
             then put into the answer. If the problem is not in single fields, the whole answer is requested.
         on_empty: True to ask again after an answer without text, if the method returns text. By default it is
@@ -155,7 +155,7 @@ def retry_problems(location: str, interceptors: Iterable[object], budget: Budget
 def _ask_again(
     original: Invocation, tool_messages: Sequence[Message], error: ServiceOutputError
 ) -> Invocation:
-    text = format_problems(error.problems, "Answer again in full, with these problems put right.")
+    text = format_problems(error.problems, "Answer again in full and fix these problems.")
     messages = (*tool_messages, *_rejected_answer(original, text))
     return replace(original, request=original.request.plus(*messages))
 
@@ -182,7 +182,7 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
 
 
 def _add_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Add to an error message why the model cannot be asked again, such as too many tokens used."""
+    """Add to an error message why no further request is possible, such as too many tokens used."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
         error.args = (f"{error}; not asked again: {exceeded}",)
@@ -260,7 +260,7 @@ def plan_field_repair(
     strategies = select_strategies(
         patch.parts, model.capabilities, state.output_format.strategy, model.name, is_streamed=False
     )
-    text = format_problems(error.problems, "Write only these parts again, with the problems put right.")
+    text = format_problems(error.problems, "Write only these parts again and fix the problems.")
     if failed is not None:
         conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(text))
     else:

@@ -168,7 +168,7 @@ class ToolUndone:
 
 @dataclass(slots=True)
 class AnswerRejected:
-    """An event for listeners: the model will be asked again because its answer does not fit the type.
+    """An event for listeners: the answer does not fit the type, so another one is requested.
 
     Attributes:
         error: The problems of the answer.
@@ -216,7 +216,7 @@ class CallFailed:
 class CallClosed:
     """An event for listeners: the reader of a stream closed it before its end.
 
-    Only plain functions receive it, because nothing can be awaited any more.
+    Only plain functions receive it, because nothing can be awaited at that point.
 
     Attributes:
         invocation: The call; its attempts are in ``invocation.state``.

@@ -284,7 +284,7 @@ def execution(prepared: ToolInvocation, limits: ToolLimits) -> Run:
     def failed(error: Exception, started_at: float) -> ToolRun:
         seconds = time.monotonic() - started_at
         enclosing.is_over = isinstance(error, TimeoutError)  # its thread may still run
-        if isinstance(error, (*FINAL_ERRORS, ApprovalRequiredError)):  # the model is not asked again now
+        if isinstance(error, (*FINAL_ERRORS, ApprovalRequiredError)):  # no further request now
             return ToolRun(call, arguments, None, "", error, seconds)
         run = ToolRun(call, arguments, None, _error_text(tool, error), error, seconds)
         run = _with_error_text(run, invocation.plan.tool_errors.execution, invocation)
@@ -560,7 +560,7 @@ class ToolCheck(Protocol):
 
         Returns the call, possibly with other arguments, or a ToolRun that replaces the call.
 
-        For a tool that needs approval, or is external, this also runs before a person is asked.
+        For a tool that needs approval, or is external, this also runs before a person decides.
         """
         ...
 
@@ -685,7 +685,7 @@ def _log_failed_rule(call: ToolInvocation) -> bool:
 
 
 def checked_call(call: ToolInvocation, checks: Sequence[ToolCheck]) -> Flow[ToolInvocation | ToolRun]:
-    """Run the checks on a tool call's arguments until no check changes the arguments any more.
+    """Run the checks on a tool call's arguments until no check changes the arguments.
 
     Raises ToolError if the arguments do not fit the tool, or if the checks do not stop changing them.
     """

@@ -1,7 +1,7 @@
 """The tool loop of a service call: send a request, run the tools that the model calls, repeat.
 
-Tool providers, such as ``McpTools``, are asked for their tools before the first request. Dynamic providers
-are asked again before each later request.
+Tool providers, such as ``McpTools``, return their tools before the first request, and dynamic providers
+again before each later request.
 """
 
 from __future__ import annotations
@@ -505,7 +505,7 @@ def _check_waiting(
     """Suspend the service call if a tool call needs an approval, or a result from outside the program.
 
     The arguments are checked first: a person sees the arguments with which the tool will run, and is not
-    asked about a call that cannot run. The messages and ``prepared`` then contain the checked arguments.
+    shown a call that cannot run. The messages and ``prepared`` then contain the checked arguments.
     """
     pending, external = list[ToolCall](), list[ToolCall]()
     in_doubt = _calls_in_doubt(prepared, invocation)
@@ -630,8 +630,8 @@ def _immediate_runs(runs: Sequence[ToolRun], toolbox: Toolbox) -> tuple[ToolRun,
 def current_toolbox(base: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
     """Return the toolbox for the next model request, including tools from the tool providers in ``base``.
 
-    Each provider is asked before the first request. Providers with ``dynamic = True`` are asked again before
-    each later one: their new tools are added, and a tool with a known name stays unchanged. Raises
+    Each provider is called before the first request. Providers with ``dynamic = True`` are called again
+    before each later one: their new tools are added, and a tool with a known name stays unchanged. Raises
     DefinitionError for invalid tools.
     """
     state = invocation.state

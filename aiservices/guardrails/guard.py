@@ -282,7 +282,7 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Verdict
 
     Args:
         predicate: A function of the typed value. It must not be async.
-        message: What the model is told if the predicate is false.
+        message: The message to the model if the predicate is false.
         otherwise: Makes the verdict if the predicate is false: ``reprompt``, ``retry`` or ``refused``.
     """
     if inspect.iscoroutinefunction(predicate):
@@ -298,7 +298,7 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Verdict
 def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictFactory = refused) -> Guard:
     """Return a guard function that rejects text with more than ``max_characters`` characters.
 
-    Of a value that is not a str, each text in it is measured. ``otherwise`` makes the verdict for text that
+    In a value that is not a str, each text is measured. ``otherwise`` makes the verdict for text that
     is too long: ``refused``, ``retry`` or ``reprompt``. ``on`` changes nothing.
     """
     if max_characters < 1:
@@ -463,7 +463,7 @@ def grounded(
         model: The model that judges, also a decision endpoint. By default the model of the environment.
         otherwise: Makes the verdict for an unsupported answer: ``reprompt``, ``retry`` or ``refused``.
         without_sources: What happens to the answer of a call without sources: "refuse" raises a
-            GuardrailError, "pass" accepts it. The model is not asked.
+            GuardrailError, "pass" accepts it. No request is sent.
     """
     if without_sources not in ("refuse", "pass"):
         message = f"without_sources is {without_sources!r}; it must be one of refuse, pass"

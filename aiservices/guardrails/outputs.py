@@ -75,16 +75,16 @@ class OutputGuardrails(BaseInterceptor):
     Streams show nothing before an answer has passed.
 
     With ``chunks`` the guards check a text part by part, and a stream shows each part once all guards have
-    passed or rewritten it. Blocking calls check the same parts. Once a stream has shown a part, the model is
-    not asked again: a rejected part ends the call with a GuardrailError. Answers of other types than str are
-    checked as a whole, also with ``chunks``.
+    passed or rewritten it. Blocking calls check the same parts. Once a stream has shown a part, no
+    answer is requested again: a rejected part ends the call with a GuardrailError. Answers of other types
+    than str are checked as a whole, also with ``chunks``.
 
     Args:
         guards: The guard functions. A ``Guard`` overrides ``on``.
-        on: "text" to check text, "value" to check the typed value. Of a value that is not a str, functions of
-            text get each text in it. Of a value without texts, they get the value as JSON; built-in guards
-            then check only numbers.
-        max_attempts: How many answers the guards check, the first one included; at most
+        on: "text" to check text, "value" to check the typed value. Functions of text get each text in a value
+            that is not a str. If it has no texts, they get the value as JSON; built-in guards then check only
+            numbers.
+        max_attempts: The maximum number of answers that the guards check, including the first; at most
             ``Budget.max_attempts``, which also counts failed requests. By default 3, or the budget if it is
             smaller. If all answers are rejected, the call raises a GuardrailError.
         chunks: Finds the parts: ``sentences()``, ``paragraphs()``, or a function that gets the text that has
@@ -438,7 +438,7 @@ def _checked_texts(
 ) -> Flow[Answer | _Rejection]:
     """Run a guard function on the text of an answer; return the answer, possibly rewritten.
 
-    Of a value that is not text, the guard gets each text in it. If it has none, a number is the text, and for
+    If the value is not text, the guard gets each text in it. If it has none, a number is the text, and for
     functions of users any value. Choices are words of the program, which built-in guards do not check.
     """
     texts = [answer_text(answer, invocation)] if value is None else texts_of(value.data, value.schema)

@@ -1,4 +1,4 @@
-"""The texts in JSON data, without the words of the program: field names, enum values, dates and the like."""
+"""The texts in JSON data, without the words of the program, such as field names, enum values and dates."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class ToolGuardrails:
     Args:
         arguments: Functions of the arguments and the ToolInvocation. The arguments are a mapping by parameter
             name. A ``Guard`` with ``on="text"``, such as ``forbidden(…)``, gets each text in the arguments
-            instead. For a tool that needs approval they also run before a person is asked.
+            instead. For a tool that needs approval they also run before a person decides.
         results: Functions of the text that the model will receive and the ToolInvocation. A ``Guard`` with
             ``on="value"`` gets the result itself, if the tool did not fail.
     """

@@ -159,7 +159,7 @@ class Journal(PickledByArguments):
     # --- Leases ---
 
     def _takes(self, call: StoredCall) -> bool:
-        """Return True if a call has no owner, or one that does not work on it any more."""
+        """Return True if a call has no owner, or one that no longer works on it."""
         return not call.owner or call.leased_until < time.time() or _is_dead(call.owner)
 
     def _keep(self, call: str, fence: int) -> None:
@@ -230,7 +230,7 @@ def _process_name() -> str:
 
 
 def _is_dead(owner: str) -> bool:
-    """Return True if the process of an owner was on this machine and does not exist any more."""
+    """Return True if the process of an owner was on this machine and no longer exists."""
     machine, _, rest = owner.partition("#")[0].rpartition("/")[0].rpartition("/")
     if machine != _MACHINE or not rest.isdigit():
         return False

@@ -247,7 +247,7 @@ class ChatMemory(BaseInterceptor):
             id.
         shared_by_callers: Serve methods without a MemoryId over HTTP, although all callers then share one
             conversation and see what the others wrote.
-        forget_evicted: Remove exchanges from the store that do not fit the window any more. By default the
+        forget_evicted: Remove exchanges from the store that no longer fit the window. By default the
             store keeps the whole history.
     """
 

@@ -218,7 +218,7 @@ class MessageWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """How many of the newest messages are loaded first; usually enough for the window."""
+        """The number of newest messages that are loaded first; usually enough for the window."""
         return self.max_messages + _LARGE_EXCHANGE  # so that a whole exchange is there that does not fit
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
@@ -279,7 +279,7 @@ class TokenWindow:
 
     @property
     def messages_to_load(self) -> int:
-        """How many of the newest messages are loaded first; usually enough for the window."""
+        """The number of newest messages that are loaded first; usually enough for the window."""
         return self.max_tokens // _TOKENS_PER_SHORT_MESSAGE + _LARGE_EXCHANGE
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
@@ -335,7 +335,7 @@ _DEFAULT_KEEP = MessageWindow(12)
 class SummarizingWindow:
     """Replaces the oldest messages of a conversation with a summary when it gets too long.
 
-    When the conversation does not fit ``window`` any more, a model summarizes all exchanges except the newest
+    When the conversation no longer fits ``window``, a model summarizes all exchanges except the newest
     ones that fit ``keep``. The summary takes their place in the request, and in the store when the call
     succeeds.
 

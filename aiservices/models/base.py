@@ -43,15 +43,15 @@ class Capabilities:
         schema_with_tools: The model accepts a JSON Schema for its answer also while tools are offered.
         profile: The subset that the strict mode accepts, as a key of
             ``output_parsers.profiles.PROFILES``.
-        logprobs: How many of the most likely tokens the model can list for each token of its reply; 0 if it
-            cannot.
+        logprobs: The number of most likely tokens that the model can list for each token of its reply; 0 if
+            it cannot.
         decisions: The limits of a decision endpoint, which only answers questions with fixed answers; None
             for models that write text.
         continues_replies: If the last message is an AiMessage, the model goes on after its text. Options of
-            a Decision that begin with the same token are then told apart by further requests.
+            a Decision that begin with the same token are then distinguished by further requests.
         image_output: The model can answer with images.
-        max_concurrency: How many requests the model answers at the same time; a service sends no more, and
-            waiting for a place is not time of the call. None if it sets no limit.
+        max_concurrency: The number of requests that the model answers at the same time; a service sends no
+            more, and waiting for a place is not time of the call. None if it sets no limit.
     """
 
     json_schema: bool = False

@@ -298,7 +298,8 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
         text: The text that could not be read.
         problems: What is wrong with the text.
         reply: The whole reply; in a stream, the part that had arrived before the error.
-        discarded_characters: How many characters of a stream were read after that part, for its usage only.
+        discarded_characters: The number of characters of a stream that were read after that part, for its
+            usage only.
     """
 
     reply: ChatReply | None = None

@@ -116,7 +116,7 @@ class FallbackChatModel(DelegatingChatModel, PickledByArguments):
     In a service, each member is used with the strategy that suits it best, and all members share one budget.
     If a member fails, the next one is used at once. If all have failed, those with temporary errors
     are tried again after a wait. A reply that does not match the return type is not a failure of the model:
-    the same model is asked again, with a list of the problems.
+    the same model gets another request, with a list of the problems.
 
     With ``unsure=0.9``, a service also asks the next member if an answer of a bool, Enum or Literal has a
     probability below 0.9. With ``unsure="threshold"``, the limit of each answer is its threshold, from
@@ -125,12 +125,12 @@ class FallbackChatModel(DelegatingChatModel, PickledByArguments):
 
     With ``rest_after=5``, a member that has failed five times in a row is skipped for ``rest_for`` seconds.
     Then one request tries it, and if that fails, the member rests again. All calls with this object share
-    what is known of its members. If all members rest, all are tried. ``Result.reasons`` names
+    the state of its members. If every circuit is open, all members are tried. ``Result.reasons`` names
     skipped members, and the logger ``aiservices`` gets a warning when a rest begins. A request that the model
     refuses because of its content does not count as a failure.
 
     A member that is a LimitedChatModel, except the last one, does not wait for the end of an outage (status
-    503 or 529): the next member is asked at once.
+    503 or 529): the next member is tried at once.
 
     Without a service, each member is tried once. The request may use only what all members support.
 

@@ -138,8 +138,8 @@ class Limiter:
     """Decides when the next request may be sent to a server; safe for threads and event loops.
 
     Attributes:
-        sent: How many requests were sent.
-        refused: How many of them the server refused because of a limit.
+        sent: The number of requests.
+        refused: The number of requests that the server refused because of a limit.
     """
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class Limiter:
         def wake() -> None:
             try:
                 loop.call_soon_threadsafe(_finish, woken)
-            except RuntimeError:  # the loop is closed, so nothing waits any more
+            except RuntimeError:  # the loop is closed, so nothing waits
                 pass
 
         waiter = _Waiter(wake)

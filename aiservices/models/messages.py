@@ -110,7 +110,7 @@ class ProviderState:
         provider: The API and its address, as in "anthropic at https://api.anthropic.com".
         model: The model that wrote the message.
         parts: The parts of the message, as JSON values, in the order of the provider.
-        checksum: Of the text and the tool calls of the message, to notice that they were edited.
+        checksum: A checksum of the text and the tool calls, to notice that they were edited.
     """
 
     provider: str

@@ -27,7 +27,7 @@ class DecisionServer(NamedTuple):
         path: The path of the requests.
         images: Where images are sent: as "parts" of the state, in the member ``images`` as "data URLs" or as
             "base64"; "" if the server takes none.
-        limits: How much the server accepts in one request.
+        limits: The limits of one request to the server.
     """
 
     path: str = "/v1/systemone"
@@ -43,7 +43,7 @@ class Preset:
         base_url: The URL of its API.
         key_variable: The environment variable with the key; None if it needs no key.
         capabilities: The features that its models support.
-        returned: The members of a message with reasoning that the service wants back in later requests.
+        returned: Reasoning fields that later requests must echo.
         requires_reasoning: True if it refuses messages with tool calls that lack their reasoning.
         extra_body: Members of every request, as for ``ChatOptions.extra_body``.
         cache_marks: True if it caches a prompt up to the messages that are marked with ``cache_control``.

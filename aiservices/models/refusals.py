@@ -16,7 +16,7 @@ from .messages import AiMessage, Message
 
 _WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(r"\\[nrtf\"']")
-_WINDOW = 3  # a quotation is recognized by so many words in a row, or by all words of a shorter text
+_WINDOW = 3  # a quotation is recognized by this number of words in a row, or by all words of a shorter text
 _QUOTED = "input"  # the member in which servers built with FastAPI return what they were sent
 _PARAMETERS = ("param", "field")
 
@@ -101,7 +101,7 @@ def _without_quotations(text: str, quoted: Iterable[str]) -> str:
 
 
 def _runs(words: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
-    """Yield all runs of so many words; all words as one run if they are fewer."""
+    """Yield all runs of a number of words; all words as one run if they are fewer."""
     length = min(length, len(words))
     for start in range(len(words) - length + 1 if length else 0):
         yield tuple(words[start : start + length])

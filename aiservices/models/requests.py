@@ -62,7 +62,7 @@ class Question(NamedTuple):
         kind: "yes_no", "choice" (one of several options) or "scale" (levels from low to high).
         text: The question.
         options: The possible answers. Those of a yes/no question are false and true.
-        member: For a list of options that is asked for with one yes/no question each: the option of this
+        member: For a list of options with one yes/no question each: the option of this
             question; None for other questions.
     """
 
@@ -413,7 +413,7 @@ class ChatRequest:
         tooling: The tools that the model may call; None if there are none.
         deadline: When the answer must be complete, in the time of ``time.monotonic()``; it comes from the
             budget of the call. None if there is no deadline.
-        logprobs: How many of the most likely tokens the reply should list for each of its tokens; 0 for a
+        logprobs: The number of most likely tokens that the reply should list for each of its tokens; 0 for a
             reply without log probabilities.
         parser: The parser that will read the answer, if it is known. A fake model in a test uses it to write
             an answer that the parser accepts.

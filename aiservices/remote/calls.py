@@ -104,7 +104,7 @@ class ApprovalSettings(NamedTuple):
             they need the same key, and a store.
         store: A store that all processes use. It records which states were resumed, so that each is resumed
             once. A ``key`` requires a store, which may be the store of a ChatMemory.
-        expires_after: The seconds after which a state cannot be resumed any more.
+        expires_after: The seconds after which a state can no longer be resumed.
     """
 
     key: str | bytes | None = None
@@ -187,8 +187,8 @@ class Threads:
     """A thread pool of limited size, in which a server runs blocking service methods.
 
     Args:
-        threads: How many methods run at the same time.
-        max_waiting: How many more calls wait for a thread. Further calls are refused.
+        threads: The maximum number of methods at the same time.
+        max_waiting: The maximum number of further calls that wait for a thread. Further calls are refused.
     """
 
     def __init__(self, threads: int, max_waiting: int) -> None:

@@ -491,13 +491,13 @@ class RetrievalAugmentor(BaseInterceptor):
             that were passed.
         fuse: Merges the results into one ranking.
         inject: Adds the contents to the user message.
-        max_concurrency: How many retrievers run at the same time. None sets no limit.
+        max_concurrency: The maximum number of retrievers at the same time. None sets no limit.
         query: The name of the parameter that is the query; or a function of the invocation that returns the
             text to search for.
         on_error: "raise" for a RetrievalError if a step fails. With "skip" a failed retriever finds nothing,
             a failed rewriter leaves the query as it is, a failed router chooses no retriever, and a failed
             re-ranker is replaced by ReciprocalRankFusion; each is logged as a warning.
-        when_empty: The answer if nothing is found, of the type of the method; the model is not asked. By
+        when_empty: The answer if nothing is found, of the type of the method; no request is sent. By
             default the model answers without sources.
         async_parts: The names of the async retrievers, for the checks of ``create``.
     """

@@ -194,7 +194,7 @@ def split(
             it as ``source``, and the position of the first character as ``start``. By default the name is
             made from the text.
         max_characters: The largest length of a content.
-        overlap: How many characters a content shares with the one before.
+        overlap: The number of characters that a content shares with the one before.
         format: "markdown" also splits between the sections of a Markdown text.
     """
     if not is_at_least(max_characters, 1):

@@ -471,8 +471,8 @@ class OpenAiEmbeddingModel:
         api_key: The key. By default the variable of the provider.
         client: A client of the SDK to use instead of ``provider``, ``base_url`` and ``api_key``.
         dimensions: The length of the vectors, for models that support shorter ones.
-        batch_size: How many texts are sent in one request.
-        max_attempts: How often a request is sent if connections fail, the first attempt included.
+        batch_size: The number of texts in one request.
+        max_attempts: The maximum number of attempts if connections fail, including the first.
     """
 
     def __init__(
@@ -564,7 +564,7 @@ class SentenceTransformerModel:
 
     Args:
         model: A loaded ``sentence_transformers.SentenceTransformer``.
-        batch_size: How many strings are embedded at the same time.
+        batch_size: The number of strings that are embedded at the same time.
     """
 
     def __init__(self, model: Any, *, batch_size: int = 32) -> None:

@@ -396,7 +396,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-# What a row needed; each value is of the row that the model was asked about.
+# What a row needed; each value is of the row whose request was sent.
 USAGE_COLUMNS = (
     AnswerColumn("tokens", "tokens", _SHAPES["int"], _same),
     AnswerColumn("cost", "cost", _SHAPES["float"], _same),

@@ -38,10 +38,10 @@ Labels: TypeAlias = "str | PathLike[str] | Judge"
 _OTHER_SETTINGS = frozenset(
     "to prefix error_column usage explode ordered review unsure_below reviewed".split()
 )
-_STEPS = 20  # so many parts of the table are tried
+_STEPS = 20  # the number of parts of the table that are tried
 _FIRST = 0.2  # the share of the permitted risk for the set of all candidates
-_SIZES = 50  # so many numbers of candidates are compared
-_MARGIN = 1.2  # there are so many times more candidates than the best number, which is only an estimate
+_SIZES = 50  # the number of candidate counts that are compared
+_MARGIN = 1.2  # the best number of candidates is only an estimate, and is multiplied by this
 _CANDIDATE = 0.5  # rows with a lower probability of True are never selected
 
 
@@ -50,8 +50,8 @@ class Bound(NamedTuple):
 
     Attributes:
         threshold: Rows with at least this probability of True are selected.
-        labelled: How many of them have a label.
-        wrong: How many of these labels are False.
+        labelled: The number of them that have a label.
+        wrong: The number of these labels that are False.
     """
 
     threshold: float
@@ -127,7 +127,7 @@ def _end(probabilities: Sequence[float], count: int) -> int:
 
 
 def _power(labelled: int, error: float, precision: float, confidence: float) -> float:
-    """Return the probability that so many labels show the precision if so many rows are wrong."""
+    """Return the probability that a number of labels shows the precision if a number of rows is wrong."""
     # a model that is too sure of itself must not make small sets with few labels the most promising ones
     error = max(error, (1 - precision) / 4)
     return binomial_tail(_allowed(labelled, precision, confidence), labelled, error)
@@ -151,8 +151,8 @@ class FilteredRows:
             label.
         precision: At least this share of the selected rows is right, with the confidence.
         confidence: The probability of this, over the choice of the rows that were labelled.
-        labelled: How many labels there were among the rows above the threshold.
-        wrong: How many of these were False. These rows are not selected.
+        labelled: The number of labels among the rows above the threshold.
+        wrong: The number of these that were False. These rows are not selected.
         summary: What the run over the table did.
     """
 
@@ -213,7 +213,7 @@ def filter_rows(
 ) -> FilteredRows:
     """Select the rows for which a method answers True, so that most of them are right.
 
-    The method is called for each row. Of the rows with high probabilities of True, some are chosen at random
+    The method is called for each row. Some rows with high probabilities of True are chosen at random
     and labelled. Then the rows above the lowest threshold are returned at which the labels show the
     precision::
 
@@ -231,7 +231,7 @@ def filter_rows(
             returns a bool; or a method of a service, for example with a larger model.
         precision: The share of the selected rows that must be right.
         confidence: The probability that it is, over the choice of the labelled rows.
-        labelled: How many rows are labelled.
+        labelled: The number of labelled rows.
         seed: The seed of the random choice.
         **settings: As for ``map_rows``, without those of its outputs. The journal is that of the file for
             labels by default.

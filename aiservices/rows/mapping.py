@@ -69,7 +69,7 @@ from .tables import Table, is_series, open_table
 T = TypeVar("T")
 _MAX_WAITING = 256  # rows that wait for a slow consumer
 _END = object()
-_PAGE_ROWS = 1000  # so many rows are read for an index
+_PAGE_ROWS = 1000  # the number of rows that are read for an index
 _SHOWN_ROWS = 10  # in a notebook
 _SHOWN_CHARACTERS = 200  # of a cell
 
@@ -267,7 +267,7 @@ class RowSettings(TypedDict, total=False):
             read; True for all, also those whose content the model refused; False for none.
         limits: The limits of requests to the model.
         budget: The limits of the whole run: money, tokens, requests and seconds.
-        max_concurrency: How many rows are processed at the same time; 64 by default, or
+        max_concurrency: The number of rows that are processed at the same time; 64 by default, or
             as many as the limits or the model allow.
         row_timeout: The seconds after which a row has an error; 600 by default. The time in which a request
             waits for its turn does not count.
@@ -684,10 +684,10 @@ class Estimate:
 
     Attributes:
         rows: The number of rows in the table.
-        to_ask: How many rows need a model request: without equal rows, and without those that an earlier
+        to_ask: The number of rows that need a request: without equal rows, and without those that an earlier
             run has finished.
-        sample: How many rows were processed for the estimate.
-        errors: How many rows of the sample had an error.
+        sample: The number of rows that were processed for the estimate.
+        errors: The number of rows of the sample with an error.
         requests: The requests of the whole run.
         input_tokens: Its input tokens.
         output_tokens: Its output tokens.
@@ -741,7 +741,7 @@ def estimate(
     Args:
         method: The method, as for ``map_rows``.
         table: The table, as for ``map_rows``, but not an iterator, because it is read several times.
-        sample: How many different rows are asked, chosen at random.
+        sample: The number of different rows to process, chosen at random.
         seed: The seed of the random choice.
         **settings: As for ``map_rows``.
     """

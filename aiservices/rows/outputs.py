@@ -46,7 +46,7 @@ class Output(ABC):
     Attributes:
         path: The file.
         fields: The columns.
-        formulas: How many cells a spreadsheet would run as formulas.
+        formulas: The number of cells that a spreadsheet would run as formulas.
     """
 
     def __init__(self, path: Path, fields: Fields) -> None:
@@ -389,7 +389,7 @@ def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: 
         table: The input.
         rows: The rows of the input with their answers, in the same order.
         fields: The columns.
-        limit: So many rows were processed at most, the first ones of the input.
+        limit: The maximum number of rows that were processed, from the start of the input.
 
     Raises RowsError if there is not one row for each row of the input.
     """

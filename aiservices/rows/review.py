@@ -59,7 +59,7 @@ class Review:
 
     Attributes:
         path: The file.
-        unsure: How many rows were written.
+        unsure: The number of rows that were written.
         error_bound: The upper limit of the share of wrong answers among the other rows, as the calibration
             states it; None if it states none.
     """

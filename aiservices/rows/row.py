@@ -91,7 +91,7 @@ class Row(Generic[T]):
         error: Why the row has no answer; None if it has one.
         usage: The tokens that were used for the row in this run.
         cost: The cost of these tokens; None if no price is known.
-        attempts: How many requests were sent for the row in this run.
+        attempts: The number of requests for the row in this run.
         seconds: How long the row took in this run.
         cached: True if nothing was requested for the row in this run, because the answer was known from an
             earlier run or an equal row.
@@ -142,15 +142,15 @@ class Progress:
 
     Attributes:
         total: The number of rows in the table; None if it is unknown.
-        rows: How many rows are finished, including rows of earlier runs.
-        errors: How many of them have an error.
-        cached: How many of them were answered without a request: by an earlier run or by an equal row.
-        changed: How many rows had different content in an earlier run and were processed again.
-        requests: How many requests were sent in this run.
+        rows: The number of finished rows, including rows of earlier runs.
+        errors: The number of them with an error.
+        cached: The number of them that were answered by an earlier run or by an equal row.
+        changed: The number of rows that had different content in an earlier run and were processed again.
+        requests: The number of requests in this run.
         usage: The tokens of this run.
         cost: The cost of these tokens, including only known prices.
         seconds: The duration of this run so far.
-        in_batches: How many requests are waiting in a provider's batches.
+        in_batches: The number of requests that are waiting in a provider's batches.
     """
 
     total: int | None = None
@@ -205,9 +205,9 @@ class Agreement:
 
     Attributes:
         rows: The number of rows.
-        same: In how many of them the answers are the same.
-        classes: For each answer of people: in how many rows the model has it, too, and the number of rows.
-            The fields of a record are counted separately, under names such as "team billing".
+        same: The number of them with the same answer.
+        classes: For each answer of people, the number of rows in which the model has it, too, and the number
+            of rows. The fields of a record are counted separately, under names such as "team billing".
     """
 
     rows: int = 0
@@ -239,11 +239,12 @@ class Summary(Progress):
         read_as: The encoding and the delimiter of CSV files; "" for UTF-8 with commas, and for other tables.
         output: The file with the answers; None if there is none.
         journal: The file with the replies and the finished rows; None if there is none.
-        damaged_lines: How many lines of the journal could not be read. Their rows were processed again.
-        unsure: How many rows were written to the review file.
-        reviewed: How many rows have the answer of a person.
+        damaged_lines: The number of lines of the journal that could not be read. Their rows were processed
+            again.
+        unsure: The number of rows in the review file.
+        reviewed: The number of rows with the answer of a person.
         agreement: How often people and the model have the same answer; None if no row was compared.
-        formulas: How many cells of a CSV output a spreadsheet would run as formulas.
+        formulas: The number of cells of a CSV output that a spreadsheet would run as formulas.
         limits_left: What was left of each limit of the budget, by name.
         error_bound: The upper limit of the share of wrong answers among those that are not unsure, from the
             calibration; None without one.

@@ -72,7 +72,7 @@ class RunJournal:
             people are taken over if the question is the same.
 
     Attributes:
-        damaged_lines: How many lines of the file could not be read. Their rows are asked again.
+        damaged_lines: The number of lines of the file that could not be read. Their rows are processed again.
         people: The JSON of the answers that people gave, by the ids of the rows' contents.
     """
 

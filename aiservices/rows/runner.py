@@ -85,7 +85,7 @@ from .tables import Table, open_table
 
 # Errors after which no other row can succeed.
 _FATAL = (AuthenticationError, ModelNotFoundError, DefinitionError, MissingExtraError, RowsError)
-_SAME_ERRORS = 5  # so many rows at the start with the same error end the run
+_SAME_ERRORS = 5  # stop after this many identical errors at the start
 # Errors that do not depend on what a row contains.
 _GENERAL_NAMES = frozenset(
     one.__name__
@@ -135,12 +135,12 @@ class RunSettings:
 
     Attributes:
         key: The column that identifies a row; None to tell rows apart by their content.
-        max_concurrency: How many rows are processed at the same time.
+        max_concurrency: The number of rows that are processed at the same time.
         dedupe: True to send only one request for equal rows.
         retry_failed: True to process all rows again that had an error in an earlier run, None only those
             whose error may not occur again, and False none.
         ordered: True to yield the rows in the order of the table.
-        window: With ``ordered``: how many rows may be ahead of the first one that is not finished.
+        window: With ``ordered``, the number of rows that may be ahead of the first unfinished one.
         seconds_per_row: The seconds after which a row fails with an error, without those in which its
             requests waited for their turn.
         max_failures: The run ends if a larger share of its rows has an error.
@@ -249,7 +249,7 @@ class RowInput(NamedTuple):
 
 
 class _Window:
-    """So many rows may be in work. Like a semaphore, whose ``release`` is linear in the number of waiters."""
+    """Limits the rows in work, like a semaphore whose ``release`` is linear in the number of waiters."""
 
     def __init__(self, places: int) -> None:
         self._places = places
@@ -309,7 +309,7 @@ class Runner:
         self._done = job.results
         self._in_flight: dict[str, asyncio.Future[StoredEntry | None]] = {}
         self._results: asyncio.Queue[Row[Any] | None] = asyncio.Queue()
-        # so many rows may be in work or wait for the caller
+        # the number of rows that may be in work or wait for the caller
         self._window = _Window(settings.window if settings.ordered else 2 * settings.max_concurrency)
         self._failed_now: set[str] = set()  # rows with an error of this run, which equal rows share
         self._errors: Counter[str] = Counter()
@@ -592,7 +592,7 @@ async def answer_row(
         calls.store_replies()
     if outcome.failure.kind or not calls.only_recorded:
         return outcome
-    # the recorded replies cannot be read; the model is asked from the start
+    # the recorded replies cannot be read; the call starts over
     calls = _RecordedCalls({}, row_id, store, settings)
     return await _answer_row(method, arguments, calls, settings, prices)
 

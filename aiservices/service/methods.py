@@ -68,7 +68,7 @@ def resume(
 ) -> R:
     """Continue a service call after its tool calls were approved, and return the answer.
 
-    The budget starts over, and models are asked from the first one on.
+    The budget starts over, and routing starts again at the first model.
 
     Args:
         method: The method of a service that was called, or of a remote client.
@@ -161,7 +161,7 @@ class ServiceMethod(NamedTuple):
         budget: The limits of each call.
         start: Runs an invocation and returns what the method returns.
         shares_conversation: True if all callers share one conversation: there is a memory, but no memory id.
-        is_streamed: True if the model is asked for a stream.
+        is_streamed: True if the request is streamed.
         pipeline: The interceptors and listeners of the service and the method.
     """
 

@@ -205,14 +205,14 @@ class CallDefinition:
 
     @property
     def votes(self) -> int:
-        """How many samples replace missing probabilities; 0 for none."""
+        """The number of samples that replace missing probabilities; 0 for none."""
         if not self.has_decisions or self.returns.shape is ReturnShape.STREAM:
             return 0  # a stream shows its value before the votes are counted
         return self.settings.votes
 
     @property
     def unsure(self) -> float | Literal["threshold"] | None:
-        """The probability below which the next model is asked."""
+        """Ask the next model if the probability is lower."""
         return getattr(self.model, "unsure", None)
 
     def with_shape(self, shape: ReturnShape) -> CallDefinition:
@@ -292,7 +292,7 @@ class _ReplyParser(_NoValueParser):
     """Stands for types whose values are taken from the reply without parsing its text, such as images.
 
     Attributes:
-        output_format: How the model is asked.
+        output_format: The format of the requests.
         problem: What is wrong if no model makes images; "" for values that all models give.
     """
 
@@ -385,7 +385,7 @@ def _make_routes(call: CallDefinition, problems: list[DefinitionProblem]) -> tup
 
 
 def _only(call: CallDefinition, models: Iterable[ChatModel], one: OutputFormat) -> tuple[ModelRoute, ...]:
-    """Return the models with the only format in which they are asked."""
+    """Return the models with the only format of their requests."""
     return tuple(ModelRoute(model, only_format(one), call.rests) for model in models)
 
 

@@ -77,9 +77,9 @@ class ServiceSettings(TypedDict, total=False):
         retry: Asks the model again when an answer cannot be read; None raises the error at once.
         calibration: Corrections of probabilities that ``calibrate`` of ``aiservices.testing`` has fitted: the
             path of their file, or a Calibration.
-        thresholds: Probabilities by method or field, such as ``{"triage.urgent": 0.8}``: from which a bool is
-            True, or ``at()`` of a Decision returns the value.
-        votes: How often a model that gives no probabilities is asked for the answer of a Decision; the shares
+        thresholds: Minimum probabilities by method or field, such as ``{"triage.urgent": 0.8}``: above it a
+            bool is True, or ``at()`` of a Decision returns the value.
+        votes: The number of samples for a Decision if the model gives no probabilities; the shares
             of the answers are their probabilities.
         check: What is verified of Cited values: "value" (the default) for the quote and the value in it,
             "quote" for the quote alone, or "off". What is not found is a problem of the answer.

@@ -33,7 +33,7 @@ _UNIONS = (Union, types.UnionType)
 _AWAITABLES = (collections.abc.Awaitable, collections.abc.Coroutine)
 
 
-# Return types whose objects come with a reply: a model that was asked for one would invent it.
+# Return types whose objects come with a reply; a model would invent them.
 _PARTS_OF_REPLIES = (Usage, ToolCall, SystemMessage, UserMessage, ToolMessage)
 
 
@@ -283,7 +283,7 @@ def _parse_iterator(hint: TypeExpression, origin: Any, is_async: bool) -> Return
         raise ReturnTypeError(f"{type_name(hint)} has no items; return None, Result[None] or {stream}[None]")
     if args[0] is str:
         return ReturnType(str, ReturnShape.TEXT_STREAM, is_async)
-    # Of ``Person | ItemError`` the model is asked for ``Person``.
+    # For ``Person | ItemError``, a ``Person`` is requested.
     members = get_args(args[0]) if get_origin(args[0]) in _UNIONS else ()
     items = [member for member in members if not _is_item_error(member)]
     if len(items) == len(members):

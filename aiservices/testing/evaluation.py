@@ -98,11 +98,11 @@ def evaluate(
         method: A method of a service (blocking, async or streaming), or any function to compare it with.
         cases: The test cases.
         scorers: Score each answer.
-        repeat: How often each case is called, because models answer differently each time. The report then
+        repeat: The number of calls of each case, because models answer differently each time. The report then
             has the score of each run, and its intervals treat the answers to one case as one observation.
         errors: With "report", the errors of calls and scorers are in the report; with "raise", the first one
             is raised.
-        max_concurrency: How many calls run at a time.
+        max_concurrency: The maximum number of calls at a time.
         confidence: The level of the intervals in the report.
 
     Raises DefinitionError if there are no cases, if two scorers have the same name, or if ``method``, a case

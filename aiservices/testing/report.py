@@ -110,7 +110,7 @@ class Report(Generic[T_co]):
         confidence: The level of the intervals, for example 0.95.
         seconds: The wall time of the evaluation.
         means: The names of the scorers that are known to return numbers, even if no call succeeded.
-        repeat: How often each case was called.
+        repeat: The number of calls of each case.
     """
 
     method: str

@@ -77,7 +77,7 @@ class Denied:
     """A person's decision to reject a tool call, with a reason for the model.
 
     Attributes:
-        reason: Why the call is not approved. The model is told.
+        reason: The reason for the refusal, sent to the model.
     """
 
     reason: str
@@ -165,7 +165,7 @@ class Tool:
         external: True if a person or another program gives the result, with ``resume``.
         interceptors: The ToolInterceptor and ToolCheck objects around each call, inside of those of the
             service.
-        max_calls: How many times the model may call it in one call of a method; None sets no limit.
+        max_calls: The maximum number of calls in one call of a method; None sets no limit.
         compensate: Undoes a call that succeeded; None if nothing can be undone.
         start_early: True if a call may run before the reply that contains it is complete.
         idempotent: True if a call that a durable call has begun may run again.
@@ -260,7 +260,7 @@ class ToolRun(NamedTuple):
         text: The text that the model receives.
         error: Why the call failed; None if it succeeded.
         seconds: Wall time of the function.
-        cut: How many characters of the result were left out of ``text`` because of the limit.
+        cut: The number of characters of the result that were left out of ``text`` because of the limit.
         contents: The images, audio and files that the model receives after the text.
         undone: True if the call was undone by the ``compensate`` function of the tool.
         undo_error: Why the call could not be undone.
@@ -308,7 +308,7 @@ class ToolErrors(NamedTuple):
         execution: For a tool that raised an exception. By default the model receives the text of a
             ToolException; for other exceptions it only learns that the tool failed.
         compensate: True to undo the earlier tools of the call when a tool raises an exception, the last one
-            first. These are the tools with a ``compensate`` function. The model is told.
+            first. These are the tools with a ``compensate`` function. The model gets a message about it.
     """
 
     unknown: ErrorFormatter = lambda run: run.text
@@ -326,8 +326,8 @@ class ToolErrors(NamedTuple):
 class ToolProvider(Protocol):
     """An object that provides tools for each service call, such as an MCP client.
 
-    With an attribute ``dynamic = True`` it is asked before each request of a call, and may return more tools
-    than before. Without it, it is asked once per call.
+    With an attribute ``dynamic = True`` it is called before each request of a call, and may return more tools
+    than before. Without it, it is called once per call.
     """
 
     def tools(self, invocation: object) -> Iterable[ToolSource]:
@@ -402,8 +402,8 @@ def tool(
             runs, and ``resume(…, results={id: value})`` checks the value against the return annotation.
         interceptors: Run around each call of the tool, the first one outermost: functions of a
             ``ToolInvocation`` and ``proceed``, or ToolGuardrails.
-        max_calls: How many times the model may call it in one call of a method. Further calls do not run, and
-            the model is told.
+        max_calls: The maximum number of calls in one call of a method. Further calls do not run, and the
+            model gets a message about it.
         compensate: A function that undoes a call of the tool. It is called when the call of the method fails
             after the tool succeeded, and, with ``ToolErrors(compensate=True)``, when a later tool fails. It
             gets those of the tool's arguments that it has parameters for, and the result in a parameter

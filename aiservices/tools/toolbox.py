@@ -27,16 +27,16 @@ class ToolLimits:
     """Limits on tool use in one service call: number of calls, concurrency, time and result size.
 
     Attributes:
-        max_rounds: How many times the model may call tools and continue.
-        max_calls: How many calls it may make in all rounds.
-        max_calls_per_reply: How many calls one reply may have. None sets no limit.
-        max_concurrency: How many calls of one round run at the same time.
+        max_rounds: The maximum number of rounds of tool calls.
+        max_calls: The maximum number of calls in all rounds.
+        max_calls_per_reply: The maximum number of calls in one reply. None sets no limit.
+        max_concurrency: The maximum number of calls of one round at the same time.
         timeout: Seconds for each call of a tool that has no timeout of its own. None sets no limit.
-        max_characters: How many characters of a result the model receives, with a note that the rest is
-            missing. The ToolRun contains the whole result. None sets no limit.
-        repeated: How many times the model may call a tool with the same arguments. The next such call does
-            not run, and the model is told to use the results that it has; one more raises a ToolLimitError.
-            None sets no limit.
+        max_characters: The maximum number of characters of a result that the model receives, with a note that
+            the rest is missing. The ToolRun contains the whole result. None sets no limit.
+        repeated: The maximum number of calls of a tool with the same arguments. The next such call does not
+            run, and a message asks the model to use the results that it has; one more raises a
+            ToolLimitError. None sets no limit.
     """
 
     max_rounds: int = 10
@@ -85,7 +85,7 @@ class Toolbox:
     Attributes:
         tools: The tools by name.
         providers: Objects that add tools in each call.
-        limits: How much the model may do with the tools.
+        limits: The limits of the tool calls.
         takes_tools: True if each call may bring tools.
     """
 

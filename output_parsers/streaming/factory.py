@@ -157,7 +157,7 @@ class BuilderFactory:
         options = [option for option in node.options if accepts_bracket(option, bracket)]
         if len(options) == 1:
             return self._maker(options[0], bracket, checks)
-        # Of several options, the tag decides. Without a tag, only the complete value can decide.
+        # The tag decides between several options. Without a tag, only the complete value can decide.
         if bracket == "{" and not checks and node.tag_keys():
             return partial(TaggedUnionBuilder, self, node)
         return lambda cursor: JsonBuilder(bracket)

@@ -182,7 +182,7 @@ class PartialReader(Generic[T]):
         elif answer and not self._is_closed:
             self._scanner.feed(answer)
             if self._last_closed is not None and not self._is_closed:
-                # The text of an invalid answer is not needed any more.
+                # The text of an invalid answer is no longer needed.
                 self._scanner.drop_before(self._last_closed.stack[0][0].end)
 
     def _on_root_closed(self, container: Container) -> bool:

@@ -674,7 +674,7 @@ def schema_hint(schema: JsonSchema) -> str:
 
 
 class _Definitions:
-    """The definitions of a schema, of which a hint shows only so many."""
+    """The definitions of a schema, of which a hint shows a limited number."""
 
     def __init__(self, definitions: dict[str, JsonSchema]) -> None:
         self._definitions = definitions

@@ -251,7 +251,7 @@ class MergedSchema(NamedTuple):
 def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> MergedSchema:
     """Merge a JSON Schema with all schemas that it refers to or lists under allOf.
 
-    Of several titles, descriptions or defaults, those nearest to the schema win.
+    The titles, descriptions and defaults nearest to the schema win.
     """
     plain: JsonSchema = {}
     choices: list[tuple[JsonSchema | bool, ...]] = []

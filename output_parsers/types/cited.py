@@ -49,7 +49,7 @@ class Cited(Generic[T_co]):
         def contract(self, document: Document) -> Contract: ...
 
     The model writes the value and the words that state it. These words are searched in the documents of the
-    call, and the value is looked for in them. If one of them is missing, the model is asked again.
+    call, and the value is looked for in them. If one of them is missing, the answer is requested again.
 
     Attributes:
         value: The value.

@@ -105,7 +105,7 @@ def test_the_constraints_of_the_profile_are_sent_and_enforced() -> None:
         "call_1",
         "generate_response",
         "That answer cannot be read:\n- $.age: input should be less than or equal to 120, found 176\n"
-        "Answer again in full, with these problems put right.",
+        "Answer again in full and fix these problems.",
     )
 
 

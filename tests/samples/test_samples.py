@@ -283,15 +283,15 @@ def test_retry(printed: Printed) -> None:
         "Person(name='Ann', age=31)\n"
         '  1. {"name": "Ann", "age": "old"} is rejected\n'
         '  2. {"name": "Ann", "age": 31} is accepted\n'
-        "  input and output tokens: 45, 8\n"
+        "  input and output tokens: 44, 8\n"
         f"{retry_message}"
-        "  > Answer again in full, with these problems put right.\n"
+        "  > Answer again in full and fix these problems.\n"
         "Person(name='Ann', age=31)\n"
         '  1. {"name": "Ann", "age": "old"} is rejected\n'
         '  2. {"age": 31} is accepted\n'
-        "  input and output tokens: 46, 6\n"
+        "  input and output tokens: 45, 6\n"
         f"{retry_message}"
-        "  > Write only these parts again, with the problems put right.\n"
+        "  > Write only these parts again and fix the problems.\n"
         "  $.age: asked for again\n"
     )
 
@@ -299,8 +299,8 @@ def test_retry(printed: Printed) -> None:
 def test_budget(printed: Printed) -> None:
     assert printed(budget) == (
         '8, after large: overloaded; small: {"value": 8}\n'
-        "3 attempts: ServiceOutputError, attempts: 3, tokens: 114\n"
-        "30 tokens: ServiceOutputError, attempts: 2, tokens: 64\n"
+        "3 attempts: ServiceOutputError, attempts: 3, tokens: 112\n"
+        "30 tokens: ServiceOutputError, attempts: 2, tokens: 63\n"
         "0.00005 euros: ServiceOutputError, attempts: 1, tokens: 14\n"
     )
 

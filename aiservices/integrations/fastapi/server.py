@@ -176,9 +176,10 @@ def router(
         parsers: The parser factories that were passed to ``create``.
         allow_get: True to answer GET as well, if a query string can hold the arguments. Any web page can then
             let the browsers of its visitors call the methods, for example with an image.
-        threads: How many blocking methods of this router run at the same time.
-        max_waiting_calls: How many more blocking calls wait for a thread. Further calls get the status 503.
-        max_body_size: How many bytes the body of a request may have. Larger ones get the status 413.
+        threads: The maximum number of blocking methods of this router at the same time.
+        max_waiting_calls: The maximum number of further blocking calls that wait for a thread. Further calls
+            get the status 503.
+        max_body_size: The maximum number of bytes in the body of a request. Larger ones get the status 413.
         approvals: Lets callers approve tool calls: the problem of a call that waits has the tool calls and a
             signed state, and each method with tools gets an endpoint ``/resume`` that continues it. Whoever
             can call it can approve. None leaves approvals to the program.

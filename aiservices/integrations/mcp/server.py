@@ -498,8 +498,9 @@ def mcp_server(
         prompts: True to offer the messages of each method as a prompt. Callers then see the system messages.
         approvals: Lets callers approve tool calls. The server asks the user of the client (elicitation). None
             leaves approvals to the program, and a call that needs one fails.
-        threads: How many blocking methods run at the same time.
-        max_waiting_calls: How many more blocking calls wait for a thread. Further calls fail.
+        threads: The maximum number of blocking methods at the same time.
+        max_waiting_calls: The maximum number of further blocking calls that wait for a thread. Further calls
+            fail.
         media: Which images, sounds and files callers may pass; None for all.
 
     The result of a tool is a JSON object. Other values are in an envelope: ``{"value": 42}``. The parts of

@@ -89,7 +89,7 @@ class McpTools:
     method cannot be called on the same event loop, because it would block the loop for which it waits.
 
     Each call of a method asks the server for its current tools. If the server says that its list may change,
-    it is asked again before each further request of the call. A server that has stopped is restarted by the
+    it lists them again before each further request of the call. A server that has stopped is restarted by the
     next request to it. Error messages of tools are sent to the model. Opening raises McpServerError. The
     constructor raises MissingExtraError without the extra ``mcp``.
 
@@ -245,7 +245,7 @@ class McpTools:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One line for each tool that was left out when the server was last asked for its tools."""
+        """One line for each tool that was left out when the server last listed its tools."""
         return self._model_tools.problems
 
     def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:

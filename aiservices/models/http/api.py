@@ -37,7 +37,7 @@ class CallSettings:
         response_format: The format that the reply must have, if any.
         tooling: The tools that the model may call, if any.
         stream: Request a stream instead of a whole reply.
-        logprobs: How many of the most likely tokens to request for each token of the reply; 0 for none.
+        logprobs: The number of most likely tokens to request for each token of the reply; 0 for none.
         notes: What the requests leave out because the model does not support it; the request writer adds it.
         refusable: The options in the requests that the model may refuse, each with a word, in lower case and
             without underscores, by which errors name it; the request writer adds them.

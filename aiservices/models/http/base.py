@@ -665,7 +665,7 @@ class PerLoop(Generic[T]):
     Args:
         make: Makes an object; it is called in the event loop.
         close: Closes an object in its event loop.
-        abandon: Releases an object whose loop is closed already, so that nothing can be awaited any more.
+        abandon: Releases an object whose loop is closed already, so that nothing can be awaited.
     """
 
     def __init__(

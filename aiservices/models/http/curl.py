@@ -120,7 +120,7 @@ class Transfer:
         failure: The code and the message of libcurl if the request failed.
         done: True if the whole response has arrived.
         interrupts: The exception of a signal handler that ended the transfer, if there was one.
-        is_closed: True if the handle cannot be used any more.
+        is_closed: True if the handle can no longer be used.
     """
 
     def __init__(self, options: Mapping[int, object], *, is_stream: bool) -> None:
@@ -304,7 +304,7 @@ class Multi(Generic[T]):
     ``Transfer`` for the reason.
 
     Args:
-        connections: How many idle connections are kept.
+        connections: The number of idle connections to keep.
 
     Attributes:
         transfers: The running transfers by their handles.

@@ -180,13 +180,13 @@ class OpenAiResponsesModel(OpenAiModel):
     Its names in ``create`` are ``"openai-responses:NAME"`` and ``"azure-responses:DEPLOYMENT"``. The
     documentation of clients, capabilities, timeouts and logs in ``OpenAiChatModel`` also applies here.
 
-    The provider is asked not to store the conversation: ``store`` is false unless ``extra_body`` sets it,
-    and every request holds all messages, the system message as the first item of ``input``. Models that
-    reason are asked for their encrypted reasoning, which is kept in ``AiMessage.state`` and sent back. So
-    they do not reason again after each tool call. ``AiMessage.reasoning`` holds the summaries of the
-    reasoning, which OpenAI writes if ``extra_body={"reasoning": {"summary": "auto"}}`` is set, and the
-    messages that a model writes while it works (the phase "commentary"). The members of ``reasoning`` and
-    ``text`` in ``extra_body`` are added to those of ``reasoning_effort`` and the response format.
+    Requests tell the provider not to store the conversation: ``store`` is false unless ``extra_body`` sets
+    it, and every request holds all messages, the system message as the first item of ``input``. Models that
+    reason return their encrypted reasoning, which is kept in ``AiMessage.state`` and sent back. So they do
+    not reason again after each tool call. ``AiMessage.reasoning`` holds the summaries of the reasoning, which
+    OpenAI writes if ``extra_body={"reasoning": {"summary": "auto"}}`` is set, and the messages that a model
+    writes while it works (the phase "commentary"). The members of ``reasoning`` and ``text`` in
+    ``extra_body`` are added to those of ``reasoning_effort`` and the response format.
 
     The API has neither ``stop`` nor ``seed``, nor names of users. A request with one of them raises
     BadRequestError and is not sent; in ``options`` they raise DefinitionError.

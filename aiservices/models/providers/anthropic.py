@@ -77,7 +77,7 @@ USAGE = UsageFields(
     ("output_tokens_details.thinking_tokens",),
     ("cache_creation_input_tokens",),
 )
-# With this beta, a model leaves out thinking that does not fit the conversation any more, instead of refusing
+# With this beta, a model leaves out thinking that no longer fits the conversation, instead of refusing
 # the request.
 _BINDING, _BINDING_BETA = "block_binding", "thinking-binding-controls-2026-08-01"
 _DROP_BLOCKS = {"prefix_mismatch_behavior": "drop_block"}
@@ -87,7 +87,7 @@ class ClaudeRules(NamedTuple):
     """The features, such as temperature or JSON Schema, that one version of Claude supports in requests.
 
     Attributes:
-        thinking: How thinking is asked for: "none" (the model cannot think), "budget" (a number of tokens),
+        thinking: How thinking is requested: "none" (the model cannot think), "budget" (a number of tokens),
             "adaptive" (the model decides), or "always" (it cannot be switched off).
         efforts: The efforts that the model accepts; empty if it has no such setting.
         sampling: True if it accepts a temperature.
@@ -384,7 +384,7 @@ class RequestParts:
         tools: The tools and the choice among them.
         instructions: Text added to the system prompt when the API cannot enforce the choice.
         notes: What was left out, for ``Result.reasons``.
-        binds_thinking: True to ask the model to leave out thinking that does not fit any more.
+        binds_thinking: True to ask the model to leave out thinking that no longer fits.
         sent: The names of the options that were sent and that a model may refuse, as the API names them.
     """
 

@@ -107,7 +107,7 @@ class DecisionChatModel(FlowChatModel, HttpChatModel):
             FIREWORKS_API_KEY. Other System One servers need no key.
         options: Options for all requests; those of a request have priority. Only ``model``, ``timeout``,
             ``extra_body`` and ``extra_headers`` have an effect.
-        limits: How much the endpoint accepts in one request, if the known limits are wrong. More questions
+        limits: The limits of one request, if the known limits are wrong. More questions
             are sent in several requests, one after the other.
         log_level: The level at which requests and replies are logged, without keys.
     """
@@ -229,7 +229,7 @@ class DecisionDialect(ApiDialect):
 
     Args:
         path: The path of the requests.
-        limits: How much the endpoint accepts in one request.
+        limits: The limits of one request to the endpoint.
     """
 
     reply_name = "valid decision reply"
@@ -516,7 +516,7 @@ class SystemOneDecisions(DecisionDialect):
     precedes each question, because the state is data for the model.
 
     Args:
-        limits: How much the server accepts in one request.
+        limits: The limits of one request to the server.
         images: Where images are sent, as in ``DecisionServer``.
     """
 

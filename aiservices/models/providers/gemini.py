@@ -88,7 +88,7 @@ class GeminiRules(NamedTuple):
     """The features, such as reasoning or JSON Schema, that one version of Gemini supports in requests.
 
     Attributes:
-        thinking: How reasoning is asked for: "none" (the model does not reason), "budget" (a number of
+        thinking: How reasoning is requested: "none" (the model does not reason), "budget" (a number of
             tokens) or "level" (a word).
         can_stop_thinking: True if reasoning can be switched off.
         minimal_level: True if the model has the level "minimal".

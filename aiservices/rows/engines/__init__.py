@@ -53,7 +53,7 @@ class UdfSettings(TypedDict, total=False):
             "s3://bucket/folder". Spark and Ray repeat batches when a worker is lost.
         limits: The limits of requests to the model, of all workers together.
         budget: The limits of money, tokens, requests and seconds, of all workers together.
-        max_concurrency: How many rows a worker processes at the same time; 64 by default, or
+        max_concurrency: The number of rows that a worker processes at the same time; 64 by default, or
             as many as the limits or the model allow.
         row_timeout: The seconds after which a row has an error; 600 by default. The time in which a request
             waits for its turn does not count.

@@ -69,8 +69,8 @@ class BatchEngine:
 
     Attributes:
         poll: Seconds between two questions whether the batches are finished.
-        direct_after: Seconds after which the rows that are left are asked directly, at the normal price.
-        max_waves: So many times batches are submitted; the rows that are left then are asked directly.
+        direct_after: Seconds after which the remaining rows are sent directly, at the normal price.
+        max_waves: The maximum number of submissions; the remaining rows are sent directly.
         max_requests: The largest number of requests in a batch; by default what the provider allows.
         discount: The price of a batch, relative to the price of direct requests.
         tools: Allow methods with tools. The tools run again whenever a call goes on, so they must only read.

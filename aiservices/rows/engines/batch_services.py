@@ -49,7 +49,7 @@ class BatchStatus(NamedTuple):
     Attributes:
         state: "running"; "ended" if responses can be read; "failed" if there will be none.
         message: Why it failed.
-        done: How many requests are finished.
+        done: The number of finished requests.
         total: The number of requests; 0 if the service does not say.
         is_queue_full: True if it failed because too many tokens wait in other batches.
     """

@@ -59,10 +59,10 @@ class SparkEngine:
     Attributes:
         spark: The SparkSession; by default the active one, else a new one on this machine, which needs
             Java 17 or newer.
-        workers: How many workers process rows at the same time; by default one for each core of Spark.
+        workers: The number of workers; by default one for each core of Spark.
         parts: The folder for what workers have answered: a path that all machines share, or a URL for fsspec,
             such as "s3://bucket/folder". On one machine, it is beside the journal by default.
-        chunk_rows: How many rows a worker gets at once. Each chunk is a job of Spark.
+        chunk_rows: The number of rows that a worker gets at once. Each chunk is a job of Spark.
     """
 
     spark: Any = None
@@ -228,7 +228,7 @@ class RayEngine:
         cpus: The processors that Ray reserves for each worker.
         parts: The folder for what workers have answered: a path that all machines share, or a URL for fsspec,
             such as "s3://bucket/folder". On one machine, it is beside the journal by default.
-        chunk_rows: How many rows a worker gets at once.
+        chunk_rows: The number of rows that a worker gets at once.
     """
 
     workers: int | None = None

@@ -58,7 +58,7 @@ class WorkSpec(NamedTuple):
         method: The name of the method.
         columns: The column for each parameter whose column has another name.
         text_only: True if the values of the table are strings, as in a CSV file.
-        max_concurrency: How many rows a worker processes at the same time.
+        max_concurrency: The number of rows that a worker processes at the same time.
         seconds_per_row: The seconds after which a row fails with an error.
         prices: The prices of the models.
         cache: Answers requests with the replies that it has stored.
@@ -107,7 +107,7 @@ class WorkDone(NamedTuple):
         entry: The journal entry; None if the row was not processed because of a fatal error.
         seconds: The duration of the call.
         failure: The kind of failure, as in RowFailure; None if there is an answer.
-        requests: How many requests were sent.
+        requests: The number of requests.
         usage: The tokens that they used.
         cost: The requests' cost, including only known prices.
     """
@@ -264,7 +264,7 @@ class Pool(Protocol):
     """The interface of a group of worker processes.
 
     Attributes:
-        slots: How many chunks may be in progress or waiting for a worker at the same time.
+        slots: The maximum number of chunks that are in progress or wait for a worker.
         lost: The exceptions that ``answer`` raises if a worker was lost.
     """
 
@@ -305,7 +305,7 @@ async def run_on_workers(
         start: Starts the workers; it receives the pickled WorkSpec.
         parts: The folder for parts of the journal.
         host: The address of this machine for workers.
-        chunk_rows: How many rows a worker gets at once.
+        chunk_rows: The number of rows that a worker gets at once.
     """
     parts.check()
     parts.merge_into(journal)  # left by a run that was killed

@@ -102,7 +102,7 @@ def test_a_call_of_generate_response_with_a_value_is_answered_again_without_outp
         UserMessage(
             "That answer cannot be read:\n"
             "- $: expected the answer as text; the model called generate_response, which was not offered\n"
-            "Answer again in full, with these problems put right."
+            "Answer again in full and fix these problems."
         ),
     )
 
@@ -181,7 +181,7 @@ def test_a_call_that_breaks_constraints_is_answered_with_its_problems() -> None:
         "That answer cannot be read:\n"
         '- $.name: string should have at least 2 characters, found "A"\n'
         "- $.age: input should be less than or equal to 120, found 300\n"
-        "Answer again in full, with these problems put right.",
+        "Answer again in full and fix these problems.",
     )
 
 

@@ -63,7 +63,7 @@ PROBLEM = Problem("$.age", "expected an integer", '"old"')
 PROBLEMS_MESSAGE = (
     "That answer cannot be read:\n"
     '- $.age: expected an integer, found "old"\n'
-    "Answer again in full, with these problems put right."
+    "Answer again in full and fix these problems."
 )
 
 
@@ -202,7 +202,7 @@ def test_a_call_of_a_tool_that_was_not_offered_is_not_shown(text: str, shown: tu
     problem = UserMessage(
         "That answer cannot be read:\n"
         "- $: expected the answer as text; the model called search, which was not offered\n"
-        "Answer again in full, with these problems put right."
+        "Answer again in full and fix these problems."
     )
     assert model.requests[1].messages == (UserMessage("x"), *shown, problem)
 
@@ -214,7 +214,7 @@ def test_every_call_of_an_answer_is_answered() -> None:
     told = (
         "That answer cannot be read:\n"
         "- $: expected a call of Person and no other; the model called search\n"
-        "Answer again in full, with these problems put right."
+        "Answer again in full and fix these problems."
     )
     assert model.requests[1].messages == (
         UserMessage("x"),
@@ -525,7 +525,7 @@ def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
         UserMessage(
             "That answer cannot be read:\n"
             '- $.age: expected an integer, found "old"\n'
-            "Write only these parts again, with the problems put right."
+            "Write only these parts again and fix the problems."
         ),
     )
 
@@ -533,9 +533,7 @@ def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
 def test_an_answer_that_is_none_is_asked_for_in_full_though_only_fields_were_wanted() -> None:
     model = scripted("I do not know.", ANN)
     assert people(model, Retry(mode="fields")).person("x") == Person("Ann", 31)
-    assert (
-        model.requests[1].messages[-1].text.endswith("Answer again in full, with these problems put right.")
-    )
+    assert model.requests[1].messages[-1].text.endswith("Answer again in full and fix these problems.")
 
 
 def test_fields_are_asked_for_within_the_budget_too() -> None:
@@ -662,9 +660,7 @@ class Talk(Protocol):
 
 
 EMPTY_MESSAGE = (
-    "That answer cannot be read:\n"
-    "- $: the answer is empty\n"
-    "Answer again in full, with these problems put right."
+    "That answer cannot be read:\n- $: the answer is empty\nAnswer again in full and fix these problems."
 )
 
 

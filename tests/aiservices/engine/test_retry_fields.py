@@ -44,7 +44,7 @@ OLD = '{"name": "Ann", "age": "old"}'
 PROBLEMS_MESSAGE = (
     "That answer cannot be read:\n"
     '- $.age: expected an integer, found "old"\n'
-    "Write only these parts again, with the problems put right."
+    "Write only these parts again and fix the problems."
 )
 
 

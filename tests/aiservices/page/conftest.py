@@ -144,7 +144,7 @@ RECIPE = (
     '"minutes": 90}'
 )
 _ANSWERS = {
-    "problems put right": '{"value": true}',
+    "fix these problems": '{"value": true}',
     "unclear": '{"value": "it depends"}',
     "friendly": '```json\n{"value": true}\n```',
     "burnt": '{"title": "Burnt", "steps": ["Wait"], "minutes": "too many"}',

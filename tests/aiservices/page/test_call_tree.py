@@ -136,8 +136,8 @@ def test_calls_are_printed_as_a_tree() -> None:
         '                          problems: $: expected an integer, found "several or more"',
         "            request 2 to scripted (json_schema): 0 ms, 10 + 1 tokens, cost 12.000000",
         "                          earlier messages: 2",
-        f"{'':26}user: That answer cannot be read: - $: expected an in ... r again in full, with these "
-        "problems put right.",
+        f"{'':26}user: That answer cannot be read: - $: expected an in ... "
+        'e" Answer again in full and fix these problems.',
         '                          reply: {"value": 12}',
         "    request 2 to scripted (text): 0 ms, 30 + 1 tokens, cost 32.000000",
         "                  earlier messages: 3",

@@ -124,10 +124,10 @@ def test_with_an_output_tool_the_examples_are_answered_calls() -> None:
         SystemMessage("Be exact."),
         UserMessage("Who is it? Ann is 31."),
         AiMessage("", (ToolCall("example_1", "Person", ANN_TEXT),)),
-        ToolMessage("example_1", "Person", "The answer was taken."),
+        ToolMessage("example_1", "Person", "Answer accepted."),
         UserMessage("Who is it? It is Bob."),
         AiMessage("", (ToolCall("example_2", "Person", BOB_TEXT),)),
-        ToolMessage("example_2", "Person", "The answer was taken."),
+        ToolMessage("example_2", "Person", "Answer accepted."),
         UserMessage("Who is it? x"),
     )
 
