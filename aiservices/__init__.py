@@ -29,8 +29,9 @@ _BUILT_IN |= {
 # does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
 _NAMES = {
     "output_parsers": (
-        "Cited Coercion Decision Description Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError "
-        "ParserFactory ParserRegistry Problem Reading Scale Target UnsupportedTypeError ValidatorError"
+        "Cited CitedSentence CitedText Coercion Decision Description Int16 Int32 Int64 Int8 Leniency "
+        "OutputParser OutputParsingError ParserFactory ParserRegistry Problem Quote Reading Scale Target "
+        "UnsupportedTypeError ValidatorError"
     ),
     ".documents.document": "Document",
     ".engine.approval": "AlreadyResumedError ApprovalRequiredError SuspendedCall",

@@ -1,5 +1,7 @@
 from output_parsers import (
     Cited as Cited,
+    CitedSentence as CitedSentence,
+    CitedText as CitedText,
     Coercion as Coercion,
     Decision as Decision,
     Description as Description,
@@ -13,6 +15,7 @@ from output_parsers import (
     ParserFactory as ParserFactory,
     ParserRegistry as ParserRegistry,
     Problem as Problem,
+    Quote as Quote,
     Reading as Reading,
     Scale as Scale,
     Target as Target,

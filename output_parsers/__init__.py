@@ -19,7 +19,7 @@ _NAMES = {
     ".result.errors": "OutputParsingError Problem UnsupportedTypeError ValidatorError",
     ".result.reading": "Coercion Leniency Reading",
     ".streaming": "ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot",
-    ".types.cited": "Cited",
+    ".types.cited": "Cited CitedSentence CitedText Quote",
     ".types.decisions": "Decision Scale",
     ".types.node": "OutputParser",
     ".types.target": "Description Int16 Int32 Int64 Int8 Target",

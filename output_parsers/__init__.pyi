@@ -28,7 +28,12 @@ from .streaming import (
     PartialReader as PartialReader,
     Snapshot as Snapshot,
 )
-from .types.cited import Cited as Cited
+from .types.cited import (
+    Cited as Cited,
+    CitedSentence as CitedSentence,
+    CitedText as CitedText,
+    Quote as Quote,
+)
 from .types.decisions import Decision as Decision, Scale as Scale
 from .types.node import OutputParser as OutputParser
 from .types.target import (

@@ -1,14 +1,16 @@
-"""The texts of a call in which the quotes of its answer must stand."""
+"""The texts of a call in which the quotes of its answer must stand, and the citations that providers send."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from output_parsers.types.cited import CitedSentence, CitedText, Quote
 from output_parsers.types.evidence import Check, Sources
 
 from ..documents.document import Document
-from ..models.messages import UserMessage
+from ..models.messages import ChatReply, UserMessage
 
 if TYPE_CHECKING:
     from .plan import Invocation
@@ -50,3 +52,66 @@ def _documents(
         elif isinstance(argument, Iterable) and not isinstance(argument, (str, bytes)):
             items = enumerate(argument) if isinstance(argument, (list, tuple)) else ()
             yield from _documents({f"{name}[{index}]": one for index, one in items}, types)
+
+
+# --- Citations of providers ---
+
+# A sentence, or a line; a source in brackets belongs to the sentence before it.
+_SENTENCE = re.compile(
+    r"\S[^\n]*?(?:[.!?…。！？]+[\"'”’)\]*]*(?=\s|$)|(?=\n)|$)(?:[^\S\n]*(?:\(\[[^\n]*?\)\)|\[[^\n\]]*\]\([^\n)]*\)))*"
+)
+
+
+def cited_text_of(reply: ChatReply) -> CitedText:
+    """Return the text of a reply with the citations that the provider sent, by sentence."""
+    spans = [*_block_citations(reply)]
+    if not spans:
+        spans = [span for citation in reply.citations for span in _citation_spans(citation, reply.text)]
+    sentences = []
+    for sentence in _SENTENCE.finditer(reply.text):
+        quotes = [quote for start, end, quote in spans if start < sentence.end() and end > sentence.start()]
+        sentences.append(CitedSentence(sentence[0], tuple(dict.fromkeys(quotes))))
+    return CitedText(tuple(sentences))
+
+
+def _block_citations(reply: ChatReply) -> Iterator[tuple[int, int, Quote]]:
+    """Yield the citations of text blocks of Anthropic and Bedrock, with the places of the blocks."""
+    position = 0
+    for part in () if reply.message.state is None else reply.message.state.parts:
+        block: Any = part.get("citationsContent", part) if isinstance(part, Mapping) else {}
+        contents = block.get("content")
+        texts = (
+            [one.get("text", "") for one in contents] if isinstance(contents, list) else [block.get("text")]
+        )
+        text = "".join(filter(None, texts)) if block.get("citations") else ""
+        start = reply.text.find(text, position)
+        if text and start >= 0:
+            position = start + len(text)
+            for citation in block["citations"]:
+                yield start, position, _quote(citation)
+
+
+def _citation_spans(citation: Mapping[str, Any], text: str) -> Iterator[tuple[int, int, Quote]]:
+    """Yield the places of a citation of OpenAI or Gemini in the text; the end of the text if it has none."""
+    details = citation.get("url_citation", citation)
+    quote = _quote(details)
+    if isinstance(details.get("start_index"), int):
+        yield details["start_index"], details.get("end_index", len(text)), quote
+        return
+    places = [text.find(segment.get("text") or "\0") for segment in citation.get("segments", ())]
+    for start, segment in zip(places, citation.get("segments", ()), strict=True):
+        if start >= 0:
+            yield start, start + len(segment["text"]), quote
+    if not places or max(places) < 0:
+        end = details.get("index", len(text.rstrip()))
+        yield max(0, end - 1), end, quote
+
+
+def _quote(citation: Mapping[str, Any]) -> Quote:
+    """Return the cited words and the name of their source, as far as the provider sent them."""
+    source = citation.get("web") or citation.get("retrievedContext") or citation
+    contents = citation.get("sourceContent") or [{}]
+    words = citation.get("cited_text") or source.get("text") or contents[0].get("text") or ""
+    names = (source.get(name) for name in ("url", "uri", "document_title", "filename", "title"))
+    start, end = citation.get("start_char_index"), citation.get("end_char_index")
+    return Quote(words, document=next(filter(None, names), ""), start=start, end=end)

@@ -44,7 +44,7 @@ from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY, TypeParser, parser_for
 from output_parsers.result.reading import Json, dump_json, non_finite_name
-from output_parsers.types.cited import PLACE_COLUMNS, Cited, CitedNode
+from output_parsers.types.cited import CITED_NODES, PLACE_COLUMNS, Cited, CitedNode
 from output_parsers.types.constraints import ConstrainedNode, unwrapped
 from output_parsers.types.containers import ListNode, UnionNode
 from output_parsers.types.decisions import Decision, DecisionNode, values_with_details
@@ -411,7 +411,7 @@ def _probability(decision: Decision[Any]) -> dict[str, Any]:
 
 
 def _column(key: str, node: Node[object]) -> AnswerColumn:
-    has_details = any(isinstance(part, (CitedNode, DecisionNode)) for part in walk(node))
+    has_details = any(isinstance(part, (*CITED_NODES, DecisionNode)) for part in walk(node))
     return AnswerColumn(key, key, _shape_of(node.storage()), node.write, has_details, node)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, is_typeddict
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY, ParserRegistry, TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Leniency
+from output_parsers.types.cited import CitedText
 from output_parsers.types.decisions import DecisionNode
 from output_parsers.types.node import OutputParser, walk
 from output_parsers.types.target import Target, type_name
@@ -309,6 +310,10 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
     output_type: Any = call.returns.output_type
     if call.make_parser is None and isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return _ReplyParser(reply_format(_REPLY_TYPES[output_type]))
+    if call.make_parser is None and output_type is CitedText and call.settings.options.server_tools:
+        from ..engine.citations import cited_text_of  # few methods cite
+
+        return _ReplyParser(reply_format(cited_text_of))
     if output_type in (None, NoneType):
         return _NoValueParser()
     try:

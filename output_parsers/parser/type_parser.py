@@ -32,7 +32,7 @@ from ..result.reading import (
     strict_equal,
 )
 from ..types.choices import ChoiceNode, choice_node
-from ..types.cited import CitedNode, cited_node
+from ..types.cited import CITED_NODES, cited_node
 from ..types.constraints import is_read_by_metadata, pydantic_node, unwrapped, with_constraints
 from ..types.containers import ListNode, UnionNode, mapping_node, sequence_node, union_node
 from ..types.decisions import DecisionNode, decision_node
@@ -146,7 +146,7 @@ class TypeParser(Generic[T]):
     @cached_property
     def has_citations(self) -> bool:
         """True if a part of the type is Cited, whose quote is verified in the texts of the call."""
-        return any(isinstance(node, CitedNode) for node in walk(self.node))
+        return any(isinstance(node, CITED_NODES) for node in walk(self.node))
 
     @cached_property
     def _choices(self) -> ChoiceNode[Any] | None:

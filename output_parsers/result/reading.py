@@ -150,7 +150,7 @@ class Verifier(Protocol):
     def verify(self, cited: Any, node: Any, cursor: Cursor) -> None:
         """Add the place of the quote to a Cited that was read, or raise ValidationFailure.
 
-        ``node`` is the parser of its value.
+        ``node`` is the parser of its value; None if only the quote is verified.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
@@ -194,6 +195,85 @@ def cited_from(sources: Verifier | None) -> Iterator[None]:
         VERIFIER.reset(token)
 
 
+class Quote(Cited[str]):
+    """Words of a document: a Cited whose value is the quote itself. In a model's reply it is a text."""
+
+    __slots__ = ()
+
+    def __init__(self, quote: str, **details: Any) -> None:
+        """Create a quote; the arguments are those of ``Cited``."""
+        super().__init__(quote, quote, **details)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(f"Cited({self.value!r}, ", "Quote(", 1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_quote, (self.quote, {name: getattr(self, name) for name in _DETAILS})
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        schema: Any = super().__get_pydantic_core_schema__(Cited[str], handler)
+        from_json = core_schema.no_info_after_validator_function(_as_quote, core_schema.any_schema())
+        python = core_schema.union_schema([core_schema.is_instance_schema(cls), from_json])
+        return core_schema.json_or_python_schema(from_json, python, serialization=schema["serialization"])
+
+
+def _restore_quote(quote: str, details: dict[str, Any]) -> Quote:
+    return Quote(quote, **details)
+
+
+def _as_quote(data: object) -> Quote:
+    """Create a Quote from its text, or from the dict that ``to_dict`` returns."""
+    if isinstance(data, str):
+        return Quote(data)
+    if not isinstance(data, dict) or not isinstance(data.get("quote"), str):
+        raise ValueError("expected a quote")
+    details = {name: one for name, one in data.items() if name != "value"}
+    cited = _from_object({"value": "", **details})
+    return Quote(cited.quote, **{name: getattr(cited, name) for name in _DETAILS})
+
+
+@dataclass(frozen=True)
+class CitedSentence:
+    """A sentence of an answer, with the quotes that prove it.
+
+    Attributes:
+        text: The sentence.
+        quotes: Words of the documents, copied exactly; empty if the sentence states nothing of them.
+    """
+
+    text: str
+    quotes: tuple[Quote, ...] = ()
+
+
+@dataclass(frozen=True)
+class CitedText:
+    """An answer in sentences, each with the quotes that prove it.
+
+    The quotes are verified, the sentences are not. If the provider runs tools, such as a web search
+    (``server_tools``), the citations that it sends are the quotes, and are not verified.
+
+    Attributes:
+        sentences: The sentences of the answer, in their order.
+    """
+
+    sentences: tuple[CitedSentence, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole answer."""
+        texts = (one.text for one in self.sentences)
+        return "".join(text if text[-1:].isspace() else f"{text} " for text in texts).strip()
+
+    @property
+    def quotes(self) -> tuple[Quote, ...]:
+        """The quotes of all sentences."""
+        return tuple(quote for sentence in self.sentences for quote in sentence.quotes)
+
+    def __str__(self) -> str:
+        return self.text
+
+
 # --- Reading and writing ---
 
 
@@ -238,12 +318,7 @@ class CitedNode(ObjectNode):
         if not isinstance(value, Cited):
             raise ValueError(f"expected a Cited, found {value!r}")
         data = {"quote": value.quote, "value": self.nodes["value"].write(value.value)}
-        if WITH_DETAILS.get():
-            details = value.to_dict()
-            numbers = {"score": Decimal(repr(value.score))}
-            boxes = [[Decimal(repr(edge)) for edge in box] for box in value.boxes]
-            data |= {name: details[name] for name in _DETAILS} | numbers | {"boxes": boxes}
-        return data
+        return data | _json_details(value) if WITH_DETAILS.get() else data
 
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
         columns = {name: Storage(kind) for name, kind in PLACE_COLUMNS.items()}
@@ -254,6 +329,60 @@ class CitedNode(ObjectNode):
 # What a table has beside the value, with the kinds of storage.
 PLACE_COLUMNS = {"quote": "text", "document": "text", "page": "int", "start": "int", "end": "int"}
 _QUOTE = "The words of the text that state the value, copied exactly."
+
+
+class QuoteNode(Node[Quote]):
+    """Reads a Quote from a text, and verifies it."""
+
+    kind = "a quote"
+    known_to_pydantic = False
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        if WITH_DETAILS.get():
+            properties = {"quote": {"type": "string"}, **_DETAILS_SCHEMA}
+            return {
+                "type": "object",
+                "properties": properties,
+                "required": ["quote"],
+                "additionalProperties": False,
+            }
+        return {"type": "string", "description": "Words of the text, copied exactly."}
+
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
+        return "string (words copied from the text)"
+
+    def read(self, data: Json, cursor: Cursor) -> Quote:
+        if WITH_DETAILS.get() and isinstance(data, dict):
+            try:
+                return _as_quote(data)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise cursor.failure("expected a quote with its place", data) from error
+        if not isinstance(data, str):
+            raise cursor.failure(f"expected {self.kind}", data)
+        quote = Quote(data)
+        if cursor.verifier is not None:
+            cursor.verifier.verify(quote, None, cursor)
+        return quote
+
+    def write(self, value: object) -> Json:
+        if not isinstance(value, Quote):
+            raise ValueError(f"expected a Quote, found {value!r}")
+        return _json_details(value) | {"quote": value.quote} if WITH_DETAILS.get() else value.quote
+
+    def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
+        return Storage("struct", tuple((name, Storage(kind)) for name, kind in PLACE_COLUMNS.items()))
+
+
+CITED_NODES = (CitedNode, QuoteNode)
+
+
+def _json_details(cited: Cited[Any]) -> dict[str, Json]:
+    """Return the place of a quote as JSON data, without the value."""
+    data = cited.to_dict()
+    boxes = [[Decimal(repr(edge)) for edge in box] for box in cited.boxes]
+    return {name: data[name] for name in _DETAILS} | {"score": Decimal(repr(cited.score)), "boxes": boxes}
+
+
 _INDEX: JsonSchema = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 _PLACE: dict[str, JsonSchema] = {
     "document": {"type": "string"},
@@ -286,6 +415,8 @@ def cited_node(target: Target, build: Build) -> Node[object] | None:
     cls = target.origin or target.type
     if not (isinstance(cls, type) and issubclass(cls, Cited)):
         return None
+    if issubclass(cls, Quote):
+        return QuoteNode()
     if len(target.args) != 1:
         reason = "write what is cited, as in Cited[str]"
         raise UnsupportedTypeError(type_name(target.type), target.path, ["citations"], reason)

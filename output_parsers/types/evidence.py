@@ -14,7 +14,7 @@ from ..prose.mentions import Mention, dates_in, durations_in, numbers_in, times_
 from ..quotes import MatchKind, QuoteMatch, contains_words, find_quote
 from ..result.reading import Cursor
 from .choices import BoolNode, ChoiceNode
-from .cited import Cited, Place
+from .cited import Cited, Place, Quote
 from .constraints import unwrapped
 from .containers import UnionNode
 from .node import Node, RecursiveNode
@@ -59,16 +59,19 @@ class Sources:
         self._check = check
         self._read: dict[str, Cited[Any]] = {}
 
-    def verify(self, cited: Cited[Any], node: Node[Any], cursor: Cursor) -> None:
-        """Add the place of the quote to a value that was read, or raise ValidationFailure."""
+    def verify(self, cited: Cited[Any], node: Node[Any] | None, cursor: Cursor) -> None:
+        """Add the place of the quote to a value that was read, or raise ValidationFailure.
+
+        ``node`` is the parser of the value, if it has to be checked.
+        """
         is_missing = cited.value is None and not cited.quote.strip()
         kind, score, places = "", 1.0, list[Place]()
         if not is_missing:
             kind, score, places = self._find(cited.quote)
         if places:
-            checked = (
-                self._check_value(cited.value, node, places[0], cursor) if self._check == "value" else False
-            )
+            checked = False
+            if node is not None and self._check == "value":
+                checked = self._check_value(cited.value, node, places[0], cursor)
             cited._set(match=kind, score=score, places=tuple(places), value_checked=checked)
             self._set_place(cited, places[0])
         elif self._check != "off" and not is_missing:
@@ -97,8 +100,11 @@ class Sources:
 
     def _set_place(self, cited: Cited[Any], place: Place) -> None:
         document, start, end = self._in_document(place)
+        quote = document.text[start:end]
+        if isinstance(cited, Quote):
+            cited._set(value=quote)
         cited._set(
-            quote=document.text[start:end],
+            quote=quote,
             document=place.document,
             start=place.start,
             end=place.end,

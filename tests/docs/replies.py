@@ -293,6 +293,14 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         ),
         json.dumps({"quote": "rent is 1,250 euros", "value": 125}),
         json.dumps({"quote": "rent is 1,250 euros", "value": 1250}),
+        json.dumps(
+            {
+                "sentences": [
+                    {"text": "Nobody may without asking.", "quotes": []},
+                    {"text": "The owner must agree.", "quotes": ["pets need the consent of the owner"]},
+                ]
+            }
+        ),
     ],
     "how-to/decisions.md": [
         decided("billing", 0.8),

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, NamedTuple, Self
@@ -348,7 +348,7 @@ class GeminiDialect(BlockDialect):
                 blocked or stop_reason,
                 tuple(settings.notes),
                 _server_tool_runs(parts),
-                tuple(grounding.get("groundingChunks") or ()),
+                tuple(_citations(grounding)),
             )
         except (AttributeError, KeyError, TypeError):
             raise UnreadableReplyError("its candidates have an unexpected shape") from None
@@ -527,6 +527,14 @@ def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMess
     contents = tuple(pieces) if len(texts) < len(pieces) else ()
     message = AiMessage("".join(texts), tuple(calls), "".join(thoughts) or None, contents=contents)
     return message.with_state(provider, model, state_parts) if needs_state else message
+
+
+def _citations(grounding: JsonObject) -> Iterator[JsonObject]:
+    """Yield the sources of an answer, each with the segments of the answer that it supports."""
+    supports = grounding.get("groundingSupports") or ()
+    for index, chunk in enumerate(grounding.get("groundingChunks") or ()):
+        segments = [one["segment"] for one in supports if index in (one.get("groundingChunkIndices") or ())]
+        yield {**chunk, "segments": segments} if segments else chunk
 
 
 def _server_tool_runs(parts: Sequence[JsonObject]) -> tuple[ServerToolRun, ...]:

@@ -11,7 +11,10 @@ from typing import Any, Protocol
 import pytest
 
 from aiservices import (
+    AiMessage,
+    ChatReply,
     Cited,
+    CitedText,
     Document,
     Result,
     Retry,
@@ -171,3 +174,58 @@ def test_pages_and_boxes_come_from_the_document() -> None:
     cited = create(Reader, model([CARS])).items(document)
     (one,) = cited
     assert (one.page, one.document, [box.page for box in one.boxes]) == (2, "document", [2])
+
+
+class Searcher(Protocol):
+    @options(server_tools=[{"type": "web_search"}])
+    @user_message("{{question}}")
+    def answer(self, question: str) -> CitedText: ...
+    @user_message("Answer from this.\n\n{{document}}")
+    def explain(self, document: Document) -> CitedText: ...
+
+
+def test_an_answer_cites_the_document_for_each_sentence() -> None:
+    sentence = {"text": "Bob owns cars.", "quotes": ["Bob has 7 cars"]}
+    answer = create(Searcher, model({"sentences": [sentence]})).explain(DOCUMENT)
+    assert (answer.text, answer.quotes[0].start) == ("Bob owns cars.", 29)
+
+
+def answer_of(reply: ChatReply) -> list[tuple[str, list[tuple[str, str]]]]:
+    answer = create(Searcher, ScriptedChatModel([reply])).answer("Where?")
+    assert answer.text.split() == reply.text.split()
+    return [(one.text, [(quote.quote, quote.document) for quote in one.quotes]) for one in answer.sentences]
+
+
+def test_the_citations_of_providers_are_quotes_of_sentences() -> None:
+    text = "It is Mount Columbia. ([b.com](https://b.com)) It is high."
+    cited = {"url": "https://b.com", "title": "B", "start_index": 22, "end_index": 46}
+    expected = [
+        ("It is Mount Columbia. ([b.com](https://b.com))", [("", "https://b.com")]),
+        ("It is high.", []),
+    ]
+    assert answer_of(ChatReply(AiMessage(text), citations=(cited,))) == expected
+    assert answer_of(ChatReply(AiMessage(text), citations=({"url_citation": cited},))) == expected
+    chunk = {"web": {"uri": "https://a.com", "title": "A"}, "segments": [{"text": "Ann is 31."}]}
+    context = {
+        "retrievedContext": {"title": "c.txt", "text": "Bob has a cat"},
+        "segments": [{"text": "Bob has"}],
+    }
+    assert answer_of(ChatReply(AiMessage("Ann is 31. Bob has a cat."), citations=(chunk, context))) == [
+        ("Ann is 31.", [("", "https://a.com")]),
+        ("Bob has a cat.", [("Bob has a cat", "c.txt")]),
+    ]
+    blocks = [
+        {"type": "text", "text": "I looked. "},
+        {
+            "type": "text",
+            "text": "It was 2007",
+            "citations": [{"cited_text": "In 2007.", "url": "https://d.com"}],
+        },
+        {"type": "text", "text": ". That is all."},
+    ]
+    message = AiMessage("I looked. It was 2007. That is all.").with_state("anthropic", "m", blocks)
+    assert answer_of(ChatReply(message, citations=tuple(blocks[1]["citations"]))) == [
+        ("I looked.", []),
+        ("It was 2007.", [("In 2007.", "https://d.com")]),
+        ("That is all.", []),
+    ]

@@ -12,9 +12,17 @@ from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
-from output_parsers import Cited, OutputParsingError, UnsupportedTypeError, parse, parser_for
+from output_parsers import (
+    Cited,
+    CitedText,
+    OutputParsingError,
+    Quote,
+    UnsupportedTypeError,
+    parse,
+    parser_for,
+)
 from output_parsers.types.cited import Place, cited_from
 from output_parsers.types.decisions import values_with_details
 from output_parsers.types.evidence import Check, Sources
@@ -213,3 +221,27 @@ def test_a_cited_cannot_be_changed_or_taken_for_its_value() -> None:
 def test_cited_needs_a_type() -> None:
     with pytest.raises(UnsupportedTypeError, match="write what is cited, as in Cited"):
         parser_for(Cited)
+
+
+def test_an_answer_has_quotes_for_each_sentence() -> None:
+    data = {
+        "sentences": [
+            {"text": "ACME pays.", "quotes": ["acme Corp. pays 1,500 euros", "to Bob"]},
+            {"text": "That is all.", "quotes": []},
+        ]
+    }
+    answer = read(CitedText, data, TEXT)
+    assert (answer.text, str(answer)) == ("ACME pays. That is all.", "ACME pays. That is all.")
+    assert [(one.value, one.start, one.match) for one in answer.quotes] == [
+        ("ACME Corp. pays 1,500 euros", 0, "normalized"),
+        ("to Bob", 28, "exact"),
+    ]
+    assert repr(answer.quotes[1]) == "Quote('to Bob', 'text 0', 28:34, 'exact')"
+    assert pickle.loads(pickle.dumps(answer)) == answer
+    parser = parser_for(CitedText)
+    assert parser.parse(parser.write(answer)) == answer
+    with values_with_details():
+        assert parser.parse(parser.write(answer)).quotes[0].end == 27
+    data["sentences"][0]["quotes"] = ["to Bob", "to Ann"]  # type: ignore[index]
+    assert problems(CitedText, data, TEXT) == ["$.sentences[0].quotes[1]"]
+    assert TypeAdapter(Quote).validate_json(TypeAdapter(Quote).dump_json(answer.quotes[1])).start == 28
