@@ -143,6 +143,7 @@ class OutputFormat(NamedTuple):
             request.deadline,
             parser=self.parser,
             qualname=request.qualname,
+            sources=request.sources,
         )
 
     def text_extractor(self) -> Callable[[ReplyDelta], str]:

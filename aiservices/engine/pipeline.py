@@ -271,6 +271,8 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         from .citations import sources_of  # few answers are cited
 
         state.verifier = sources_of(invocation, plan.check)
+        request = replace(invocation.request, sources=state.verifier)
+        invocation = replace(invocation, request=request)
     reply, output_format, immediate_runs = yield from run_tool_loop(invocation)
     number = len(state.attempts) - 1
     strategy, messages = output_format.strategy, tuple(state.tool_messages)

@@ -36,6 +36,7 @@ from .messages import (
 
 if TYPE_CHECKING:
     from output_parsers.parser.type_parser import TypeParser
+    from output_parsers.result.reading import Verifier
 
 
 # A decision endpoint gets a text and a list of questions, and returns a probability for each possible answer.
@@ -418,6 +419,7 @@ class ChatRequest:
         parser: The parser that will read the answer, if it is known. A fake model in a test uses it to write
             an answer that the parser accepts.
         qualname: The service method, as ``"Service.method"``, for fake models; "" if there is none.
+        sources: The texts in which the quotes of the answer must stand, for fake models; None if it has none.
         refused_options: The options that the model has refused in this call, each with the values that it
             accepts instead, if any. A model leaves them out, and remembers them if that succeeds.
         repeats: An id that a request shares with the ones that repeat it because no reply has arrived, for
@@ -435,6 +437,7 @@ class ChatRequest:
     # Excluded from comparison: requests with equal contents are equal, whichever parser reads the answer.
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
     qualname: str = field(default="", compare=False, repr=False)
+    sources: Verifier | None = field(default=None, compare=False, repr=False)
     refused_options: Mapping[str, tuple[str, ...]] | None = field(default=None, compare=False, repr=False)
     repeats: str = field(default="", compare=False, repr=False)
     waiting: WaitingTime | None = field(default=None, compare=False, repr=False)

@@ -13,6 +13,7 @@ from output_parsers import UnsupportedTypeError, parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.reading import dump_json
 from output_parsers.types.decisions import Decision, collect_decisions
+from output_parsers.types.evidence import Sources
 from output_parsers.types.target import type_name
 
 from ..decisions.answers import answer_leaves
@@ -35,6 +36,7 @@ from ..models.requests import ChatRequest, ImageFormat, JsonObjectFormat, JsonSc
 from ..models.scripted import ScriptedChatModel
 from ..service.methods import plan_of
 from .cassette import canonical_json, request_to_json
+from .citations import with_quotes
 from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for
 
 _CAPABILITIES = Capabilities(
@@ -64,6 +66,8 @@ class FakeChatModel(ScriptedChatModel):
         draw: ``st.data().draw`` of Hypothesis, which then chooses the values.
         capabilities: What the model supports, which selects the strategy.
         name: The name of the model.
+
+    Cited values are values of the documents of the call, with their words as quotes.
 
     A call raises LookupError if no valid value is found, or if a tool of ``calls`` is not in the request. A
     request without a parser is answered by its JSON schema. A value that the method cannot return raises
@@ -179,7 +183,10 @@ class FakeChatModel(ScriptedChatModel):
             self._used.add(key)
             return self._write(self._values[key], key, parser)
         if parser is not None:
-            return value_and_text_for(parser, choices).text
+            text = value_and_text_for(parser, choices).text
+            if isinstance(request.sources, Sources):
+                text = with_quotes(parser, text, request.sources, choices)
+            return text
         schema = _schema_of(request)
         if schema is not None and not all(isinstance(one, str) for one in self._values):
             raise LookupError(

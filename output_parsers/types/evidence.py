@@ -59,6 +59,11 @@ class Sources:
         self._check = check
         self._read: dict[str, Cited[Any]] = {}
 
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the documents."""
+        return [document.text for document in self._documents.values()]
+
     def verify(self, cited: Cited[Any], node: Node[Any] | None, cursor: Cursor) -> None:
         """Add the place of the quote to a value that was read, or raise ValidationFailure.
 

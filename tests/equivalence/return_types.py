@@ -38,7 +38,7 @@ class Case(NamedTuple):
 @dataclass
 class Proof:
     word: Cited[str]
-    count: Cited[int] | None
+    other: Cited[str] | None
 
 
 class ProofModel(BaseModel):
@@ -364,7 +364,7 @@ IT = {"quote": "it", "value": "it"}  # the prompt has this word
 CASES = [
     Case("Cited", Cited[str], Cited("it", "it"), IT),
     Case("Cited, in a list", list[Cited[str]], [Cited("it", "it")], [IT]),
-    Case("Cited, in a record", Proof, Proof(Cited("it", "it"), None), {"word": IT, "count": None}),
+    Case("Cited, in a record", Proof, Proof(Cited("it", "it"), None), {"word": IT, "other": None}),
     Case("Cited, in a model", ProofModel, ProofModel(words={"a": Cited("it", "it")}), {"words": {"a": IT}}),
     Case("bool", bool, True, True),
     Case("bool, false", bool, False, False),

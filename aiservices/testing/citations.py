@@ -1,0 +1,123 @@
+"""Make the cited values of a fake answer: values of the right type that stand in the texts of the call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from output_parsers.parser.type_parser import TypeParser
+from output_parsers.prose.mentions import dates_in, durations_in, numbers_in, times_in
+from output_parsers.result.reading import Cursor, Json, Leniency, ValidationFailure
+from output_parsers.types.cited import Cited, cited_from
+from output_parsers.types.evidence import Sources
+from output_parsers.types.node import Node
+
+from .values import Choices
+
+_ATTEMPTS = 40  # values of a text that are tried for each part
+
+
+class _Collected:
+    """Collects the cited values of an answer while it is read."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[Cited[Any], Node[Any] | None, str]] = []
+
+    def verify(self, cited: Cited[Any], node: Node[Any] | None, cursor: Cursor) -> None:
+        self.values.append((cited, node, cursor.path))
+
+    def resolve(self) -> None:
+        """Do nothing."""
+
+
+def with_quotes(parser: TypeParser[Any], text: str, sources: Sources, choices: Choices) -> str:
+    """Return an answer in which each cited value is one that stands in the texts of the call, with its quote.
+
+    Raises LookupError if no text has a value of the type.
+    """
+    collected = _Collected()
+    with cited_from(collected):
+        value = parser.parse(text)
+    for cited, node, path in collected.values:
+        found = next(_citations(cited, node, sources, choices), None)
+        if found is None:
+            raise LookupError(
+                f"the texts of the call have no value for {path}; pass the answer by FakeChatModel(values=…)"
+            )
+        cited._set(value=found.value, quote=found.quote)
+    return parser.write(value)
+
+
+def _citations(
+    cited: Cited[Any], node: Node[Any] | None, sources: Sources, choices: Choices
+) -> Iterator[Cited[Any]]:
+    """Yield the values of a type, with quotes, that the texts have."""
+    for text in sources.texts:
+        words = [match.span() for match in re.finditer(r"\w\S*\w", text)]
+        if node is None:
+            for _ in words[:1]:
+                start, end = choices.one_of(words)
+                yield type(cited)(text[start:end])  # it is a Quote
+        if node is None or not words:
+            continue
+        for quote, data in _answers(node.write(cited.value), text, choices):
+            try:
+                candidate: Cited[Any] = Cited(node.read(data, Cursor(Leniency.SAFE)), quote)
+                sources.verify(candidate, node, Cursor())
+            except ValidationFailure:
+                continue
+            yield candidate
+
+
+def _answers(data: Json, text: str, choices: Choices) -> Iterator[tuple[str, Json]]:
+    """Yield JSON like the given JSON whose parts stand in a text, each with the quote."""
+    mentioned = [*_mentions(text)]
+    for _ in range(_ATTEMPTS):
+        if isinstance(data, (dict, list)):
+            yield text.strip(), _replaced(data, [one for one, _ in mentioned], choices)
+            continue
+        same = [one for one in mentioned if _is_alike(one[0], data)]
+        value, quote = choices.one_of(same or mentioned)
+        yield quote, value if same else data
+    yield choices.one_of(mentioned)[1], data  # an option, which need not be in the quote
+
+
+def _replaced(data: Json, values: list[Json], choices: Choices) -> Json:
+    if isinstance(data, dict):
+        return {key: _replaced(one, values, choices) for key, one in data.items()}
+    if isinstance(data, list):
+        return [_replaced(one, values, choices) for one in data]
+    alike = [one for one in values if _is_alike(one, data)]
+    return choices.one_of(alike) if alike else data
+
+
+def _is_alike(value: Json, data: Json) -> bool:
+    """Return True if two JSON values have the same type, and one is a date or a duration if the other is."""
+    if isinstance(data, bool) or isinstance(value, str) is not isinstance(data, str):
+        return False
+    if isinstance(data, str):
+        return _form(value) == _form(data)
+    return isinstance(data, (int, Decimal)) and (not isinstance(data, int) or isinstance(value, int))
+
+
+def _form(text: str) -> str:
+    form = re.match(r"\d{4}-\d\d-\d\d(?:T\d)?|\d\d:\d\d|P[T\d]", text)
+    return "" if form is None else re.sub(r"\d", "0", form[0])
+
+
+def _mentions(text: str) -> Iterator[tuple[Json, str]]:
+    """Yield the values that a text mentions, as JSON, with their words."""
+    for number in numbers_in(text):
+        for value in number.values:
+            yield int(value) if value == int(value) else value, text[number.start : number.end]
+    for mentions in (dates_in, times_in):
+        for one in mentions(text):
+            for moment in one.values:
+                yield moment.isoformat(), text[one.start : one.end]
+    for duration in durations_in(text):
+        for length in duration.values:
+            yield f"PT{int(length.total_seconds())}S", text[duration.start : duration.end]
+    for word in re.finditer(r"\w\S*\w", text):
+        yield word[0], word[0]
