@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -111,3 +112,54 @@ def explains_guesses(**hints: str) -> Callable[[type[T]], type[T]]:
         return cls
 
     return decorate
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+_OPTIONS = frozenset("temperature top_p max_tokens stop seed reasoning_effort timeout tool_choice".split())
+
+
+def explains_keywords(target: F) -> F:
+    """Decorator of classes and functions: the error for an unknown keyword argument says what to write."""
+    if not isinstance(target, type):
+        return cast("F", _explained(target))
+    constructor = "__new__" if issubclass(target, tuple) else "__init__"
+    setattr(target, constructor, _explained(getattr(target, constructor)))
+    return cast("F", target)
+
+
+def _explained(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            message = _keyword_problem(function, args, kwargs)
+            if message is None:
+                raise
+            raise TypeError(message) from error.__cause__
+
+    return call
+
+
+def _keyword_problem(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str | None:
+    from difflib import get_close_matches
+    from inspect import signature
+
+    parameters = signature(function).parameters.values()
+    names = [one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    unknown = [name for name in kwargs if name not in names]
+    if not unknown or any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    name, called = unknown[0], function.__name__
+    if called in ("__init__", "__new__"):
+        names = names[1:]
+        called = (args[0] if isinstance(args[0], type) else type(args[0])).__name__
+    message = f"{called}() got an unexpected keyword argument {name!r}"
+    similar = get_close_matches(name, names, 1, 0.6)
+    if similar:
+        return f"{message}; did you mean {similar[0]!r}?"
+    if name in _OPTIONS:
+        return f"{message}; instead, pass options=ChatOptions({name}=…) to create"
+    return f"{message}; it takes: {', '.join(names)}"

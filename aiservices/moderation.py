@@ -17,6 +17,7 @@ from .engine.streams import ReplyFailed, ReplyReceived
 from .guardrails.guard import Stage
 from .guardrails.outputs import texts_to_moderate
 from .guardrails.request_texts import request_texts
+from .guesses import explains_keywords
 from .interface.parameters import is_async
 from .models.errors import (
     AiServiceError,
@@ -117,6 +118,7 @@ class ModerationError(AiServiceError):
         self.results = results
 
 
+@explains_keywords
 class Moderation(BaseInterceptor):
     """Middleware that checks user messages with a moderation service while the model answers.
 
@@ -386,6 +388,7 @@ def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
     return ServiceOutputError(invocation.plan.qualname, "", (), invocation.state.attempts)
 
 
+@explains_keywords
 class OpenAiModerator:
     """A moderation service that calls the moderations API of OpenAI or a compatible server.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import enum
 import importlib.resources
 import importlib.util
 import inspect
@@ -151,6 +152,60 @@ def test_objects_say_what_their_attributes_are_called_here() -> None:
     with pytest.raises(AttributeError, match=r"^'Usage' object has no attribute 'anything'$"):
         getattr(aiservices.Usage(), "anything")  # noqa: B009
     assert copy.deepcopy(pickle.loads(pickle.dumps(result))) == result
+
+
+# What the library or a model makes, and small values; their constructors are not settings.
+VALUES = """
+AiMessage Attempt Audio Calibrated Calibration CalibrationEntry Calibrator ChatReply ChatRequest Comparison
+Conflict Content ContentsRetrieved DefinitionProblem Difference Document Excerpts Exchange File GuardrailRan
+Image ImageFormat InnerCall Interval Invocation JsonSchemaFormat McpQuestion McpResource ModerationRan
+ModerationResult Msg Outcome Page Preview Query ReplyDelta Report Reprompt Result Round Row Scale
+ScorerInput ServerToolRun Split StoredCall StoredConversation Structured SuspendedCall SystemMessage
+TokenLogprob Tool ToolAnswer ToolCall ToolCallDelta ToolMessage ToolRun ToolSpecification Tooling Usage
+UserMessage Verdict WindowView
+""".split()
+
+
+def settings_classes() -> dict[str, type]:
+    """Return the public classes with settings: those that have parameters with defaults."""
+    classes = {}
+    for module in {*PACKAGES} - {aiservices.interceptors}:  # it has what the engine makes
+        for name in module.__all__:
+            thing = getattr(module, name)
+            is_class = isinstance(thing, type) and thing.__module__.startswith("aiservices")
+            if (
+                not is_class
+                or issubclass(thing, (BaseException, enum.Enum, tuple))
+                or thing.__module__.endswith("streams")
+            ):
+                continue
+            if name in VALUES or name in MADE_BY_LIBRARY or getattr(thing, "_is_protocol", False):
+                continue
+            parameters = inspect.signature(thing).parameters.values()
+            is_variable = any(one.kind is one.VAR_KEYWORD for one in parameters)
+            if not is_variable and any(one.default is not one.empty for one in parameters):
+                classes[name] = thing
+    return classes
+
+
+def test_all_settings_classes_and_functions_suggest_names_for_unknown_keywords() -> None:
+    wrong = {}
+    for name, cls in settings_classes().items():
+        parameters = inspect.signature(cls).parameters.values()
+        named = [one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        with pytest.raises(TypeError) as caught:
+            cls(**{f"{named[-1]}x": 1})
+        expected = f"{name}() got an unexpected keyword argument '{named[-1]}x'; did you mean '{named[-1]}'?"
+        if str(caught.value) != expected:
+            wrong[name] = str(caught.value)
+    assert wrong == {}
+    for function in (aiservices.tool, aiservices.options):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'timeot'; did you mean 'timeout'"):
+            function(timeot=1)  # type: ignore[operator]
+    with pytest.raises(TypeError, match=r"'temperature'; instead, pass options=ChatOptions\(temperature=…\)"):
+        aiservices.OpenAiChatModel("m", temperature=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"takes from 1 to \d+ positional arguments"):
+        aiservices.Budget(*range(30))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

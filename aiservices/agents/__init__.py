@@ -37,7 +37,7 @@ from ..engine.results import Answer
 from ..engine.retry import Retry
 from ..engine.streams import ToolStarted
 from ..engine.tool_execution import ToolCheck, ToolInterceptor
-from ..guesses import explains_guesses
+from ..guesses import explains_guesses, explains_keywords
 from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
@@ -72,6 +72,7 @@ _DEFAULT_RETRY = Retry()
 _NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
 
 
+@explains_keywords
 @explains_guesses(
     **dict.fromkeys(("run_sync", "run", "invoke", "chat", "ask", "step"), "reply(text)"),
     **dict.fromkeys(("arun", "ainvoke"), "await areply(text)"),

@@ -12,6 +12,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
+from ..guesses import explains_keywords
 from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.errors import (
     Attempt,
@@ -116,6 +117,7 @@ def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
         active_accounts.reset(token)
 
 
+@explains_keywords
 class Price(NamedTuple):
     """The price of a language model per million input tokens and per million output tokens.
 
@@ -148,6 +150,7 @@ class Price(NamedTuple):
         return cost / 1_000_000
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Limits for one service call, including all retries: requests, seconds, tokens and money.
@@ -278,6 +281,7 @@ class Remaining(NamedTuple):
         return self._replace(**left)
 
 
+@explains_keywords
 class SharedBudget:
     """Shared limits on time, tokens, cost and requests for all service calls in a ``with`` block.
 

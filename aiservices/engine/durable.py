@@ -17,6 +17,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal, TypeVar
 
+from ..guesses import explains_keywords
 from ..interface.decorators import CallId
 from ..interface.parameters import memory_id_data
 from ..journal import (
@@ -82,6 +83,7 @@ _MAX_ID = 256  # characters
 _START, _ANSWER = "start", "answer"
 
 
+@explains_keywords
 class Durable(PickledByArguments, BaseInterceptor):
     """Middleware that records what a call does, so that it can continue after its process was killed.
 

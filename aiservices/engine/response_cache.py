@@ -15,6 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
+from ..guesses import explains_keywords
 from ..models.base import ChatModel, PickledByArguments, unwrap_model
 from ..models.errors import (
     AiServiceError,
@@ -43,6 +44,7 @@ CREATE INDEX IF NOT EXISTS reply_by_age ON reply (stored_at);
 _KEPT_SHARE = 0.9  # the share of max_bytes that remains when old replies are deleted
 
 
+@explains_keywords
 class ResponseCache(PickledByArguments, BaseInterceptor):
     """A cache of model replies, which answers a repeated request with the stored reply.
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from ..engine.effects import Emit, Flow, Run
 from ..engine.plan import Invocation
+from ..guesses import explains_keywords
 from ..interface.decorators import user_message
 from ..interface.parameters import call_problem, is_async, is_generator_function
 from ..models.base import ChatModel
@@ -158,6 +159,7 @@ Subject: TypeAlias = Literal["text", "value"]
 GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdict] | Flow[Verdict]]
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class Guard:
     """A guard function with its name and what it checks: the text or the typed value.

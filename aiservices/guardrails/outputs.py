@@ -21,6 +21,7 @@ from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.output_format import OutputFormat
 from ..engine.plan import Invocation
 from ..engine.results import Answer
+from ..guesses import explains_keywords
 from ..interface.parameters import call_problem, function_name, is_async
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, is_at_least
 from ..models.messages import AiMessage, ChatReply, Message, ReplyDelta, ToolMessage, UserMessage
@@ -57,6 +58,7 @@ class _Rejection(NamedTuple):
     text: str
 
 
+@explains_keywords
 class OutputGuardrails(BaseInterceptor):
     """Middleware that checks each answer of the model with guard functions, one after the other.
 

@@ -12,6 +12,7 @@ from typing import Literal
 from uuid import uuid4
 from weakref import ref
 
+from ..guesses import explains_keywords
 from ..models.base import PickledByArguments
 from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_positive
 from .store import (
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 
+@explains_keywords
 class Journal(PickledByArguments):
     """What durable calls have done, so that any process can continue them. Used by ``Durable``.
 

@@ -20,6 +20,7 @@ from ..engine.effects import Flow, Run, Sleep
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer, exchange_of
+from ..guesses import explains_keywords
 from ..interface.parameters import memory_id_problem, memory_id_text
 from ..models.errors import (
     AiServiceError,
@@ -211,6 +212,7 @@ class _Recalled(NamedTuple):
     version: int
 
 
+@explains_keywords
 class ChatMemory(BaseInterceptor):
     """Middleware that stores conversations and adds the earlier messages to each request.
 

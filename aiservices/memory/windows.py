@@ -12,6 +12,7 @@ from ..engine.effects import CallModel, Flow, Gather
 from ..engine.output_format import without_instructions
 from ..engine.plan import Invocation
 from ..engine.request_loop import check_finish
+from ..guesses import explains_keywords
 from ..models.base import ChatModel
 from ..models.errors import (
     Attempt,
@@ -200,6 +201,7 @@ _LARGE_EXCHANGE = 8  # messages of an exchange with three rounds of tools
 _TOKENS_PER_SHORT_MESSAGE = 32
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class MessageWindow:
     """Sends only the newest messages of a conversation to the model, up to a number of messages.
@@ -259,6 +261,7 @@ def estimate_tokens(message: Message) -> int:
     return tokens
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
     """Sends only the newest messages of a conversation to the model, up to a number of tokens.
@@ -332,6 +335,7 @@ _DEFAULT_WINDOW = MessageWindow(40)
 _DEFAULT_KEEP = MessageWindow(12)
 
 
+@explains_keywords
 class SummarizingWindow:
     """Replaces the oldest messages of a conversation with a summary when it gets too long.
 

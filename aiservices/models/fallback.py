@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from ..guesses import explains_keywords
 from .base import Capabilities, ChatModel, DecisionLimits, PickledByArguments
 from .errors import (
     BadRequestError,
@@ -108,6 +109,7 @@ class CircuitBreaker:
         return f"{self._name} was skipped: it rests for {seconds:.0f} seconds after {failures} in a row"
 
 
+@explains_keywords
 class FallbackChatModel(DelegatingChatModel, PickledByArguments):
     """A chat model that sends each request to several models in turn until one answers.
 

@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+from ..guesses import explains_keywords
 from .base import Capabilities, ChatModel, PickledByArguments
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
 from .fallback import CircuitBreaker, members_of, rests_of, smallest
@@ -45,6 +46,7 @@ _FIRST_GROWTH, _LAST_GROWTH = 0.5, 0.03  # how much higher a rate is tried; less
 _SLACK = 0.02  # seconds by which requests may be sent early, because timers are late
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits that a user sets for requests to one server with one API key.
@@ -567,6 +569,7 @@ class PermitChatModel(WrappingChatModel):
         return ModelTimeoutError(message, retryable=True)
 
 
+@explains_keywords
 class LimitedChatModel(PermitChatModel, PickledByArguments):
     """A chat model that sends requests to another model within rate limits.
 

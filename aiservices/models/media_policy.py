@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
+from ..guesses import explains_keywords
 from .errors import MediaNotAllowedError, check_settings, is_at_least
 from .media import Media
 
 
+@explains_keywords
 class MediaPolicy:
     """Which images, sounds and files callers may pass to a service.
 

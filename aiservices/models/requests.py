@@ -19,6 +19,7 @@ from threading import Lock
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
+from ..guesses import explains_keywords
 from .errors import BadRequestError, DefinitionError, DefinitionProblem
 from .media import Audio, File, Image, Media
 from .messages import (
@@ -146,6 +147,7 @@ def _with_answer(value: Any, question: Question, answer: Any) -> Any:
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
     """The options of a request to a chat model, such as its temperature and timeout.
@@ -249,7 +251,11 @@ def _in_range(value: object, low: float, high: float) -> bool:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and value > 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and _is_positive(value)
 
 
 def _is_text(value: object) -> bool:
@@ -272,7 +278,7 @@ def _choice_of(*allowed: str) -> tuple[Callable[[Any], bool], str]:
 _OPTION_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "temperature": (partial(_in_range, low=0, high=2), "from 0 to 2"),
     "top_p": (partial(_in_range, low=0, high=1), "from 0 to 1"),
-    "max_tokens": (_is_positive, "greater than 0"),
+    "max_tokens": (_is_count, "an integer greater than 0"),
     "timeout": (_is_positive, "greater than 0"),
     "probabilities": (_is_bool, "True or False"),
     "raw_events": (_is_bool, "True or False"),

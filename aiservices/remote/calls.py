@@ -22,6 +22,7 @@ from output_parsers.result.errors import OutputParsingError
 from ..engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
 from ..engine.durable import call_id_of, is_durable
 from ..engine.plan import Invocation
+from ..guesses import explains_keywords
 from ..interface.parameters import Role, memory_id_data
 from ..memory.stores import RESUMED_PREFIX, ChatMemoryStore
 from ..models.errors import MemoryConflictError, SuspendedCallError
@@ -95,6 +96,7 @@ def log_problem(
 # --- Approvals ---
 
 
+@explains_keywords
 class ApprovalSettings(NamedTuple):
     """Settings for the approval of tool calls by remote callers: a signing key, a store and an expiry time.
 

@@ -24,6 +24,7 @@ from ..engine.effects import Emit, Flow, Gather, Run
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
+from ..guesses import explains_keywords
 from ..interface.decorators import TemplateSource, user_message
 from ..interface.parameters import call_problem, function_name, is_async, is_generator_function
 from ..interface.templates import Prompt, TemplateError, compile_prompt, render_value
@@ -85,6 +86,7 @@ class _Compressor(Protocol):
     def compress(self, conversation: str, query: str) -> str: ...
 
 
+@explains_keywords
 class CompressingQueryTransformer:
     """Lets a model rewrite a follow-up question as a query that is clear without the conversation.
 
@@ -119,6 +121,7 @@ class _Expander(Protocol):
     def expand(self, query: str, count: int) -> list[str]: ...
 
 
+@explains_keywords
 class ExpandingQueryTransformer:
     """Lets a model add up to ``n`` alternative wordings of a search query."""
 
@@ -240,6 +243,7 @@ class Fusion(Protocol):
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]: ...
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
     """Merges ranked search results; a passage's score is the sum of 1 / (k + rank) over all lists.
@@ -290,6 +294,7 @@ class ReRanker(Protocol):
     ) -> Sequence[float] | Awaitable[Sequence[float]]: ...
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class ReRank:
     """Merges passages from several retrievers, and sorts the passages by a reranking model's scores.
@@ -345,6 +350,7 @@ class Injector(Protocol):
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True)
 class Injection:
     """Uses a prompt template to add retrieved text to a user message.
@@ -470,6 +476,7 @@ class ContentsRetrieved:
     seconds: float = field(default=0.0, compare=False)
 
 
+@explains_keywords
 @dataclass(frozen=True, slots=True, init=False)
 class RetrievalAugmentor(BaseInterceptor):
     """Middleware that retrieves text for the user message and adds it to the message (RAG).

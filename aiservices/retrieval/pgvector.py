@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
+from ..guesses import explains_keywords
 from ..models.errors import import_extra
 from .content import Content
 from .retrievers import check_removal, replaced_sources
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@explains_keywords
 class PgVectorStore:
     """A vector store that keeps passages in a table of Postgres with pgvector (needs psycopg).
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
+from ..guesses import explains_keywords
 from ..interface.parameters import function_name
 from ..models.errors import (
     DefinitionError,
@@ -71,6 +72,7 @@ def _is_function(value: object) -> bool:
     return value is None or callable(value)
 
 
+@explains_keywords
 class EmbeddingRetriever:
     """A retriever that finds the passages whose embedding vectors are most similar to the query's vector.
 
@@ -458,6 +460,7 @@ def _replacing_metadata(
     return {**dict.fromkeys(old or ()), **new} or None
 
 
+@explains_keywords
 class OpenAiEmbeddingModel:
     """An embedding model from OpenAI or a compatible server, called with the ``openai`` SDK.
 
@@ -559,6 +562,7 @@ class OpenAiEmbeddingModel:
         return vectors
 
 
+@explains_keywords
 class SentenceTransformerModel:
     """An embedding model from the package sentence-transformers that runs in this process.
 
@@ -597,6 +601,7 @@ Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
 Stemmer: TypeAlias = Callable[[list[str]], Sequence[str]]
 
 
+@explains_keywords
 class KeywordRetriever:
     """A retriever that finds the passages that share words with a query, ranked with BM25 (needs bm25s).
 

@@ -17,6 +17,7 @@ from output_parsers.result.errors import shorten
 from output_parsers.types.decisions import Decision
 
 from ..engine.plan import Invocation
+from ..guesses import explains_keywords
 from ..interface.decorators import user_message
 from ..interface.parameters import ToolDefinitionError, call_problem, is_async
 from ..models.base import ChatModel
@@ -48,6 +49,7 @@ class ToolRetriever(Protocol):
 ToolSelector: TypeAlias = Callable[[str, Sequence[Tool]], Iterable[str] | Awaitable[Iterable[str]]]
 
 
+@explains_keywords
 class ToolSearch:
     """Hides tools from the model until the model finds them with a search tool.
 

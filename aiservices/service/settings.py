@@ -12,6 +12,7 @@ from os import PathLike
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
 
+from ..guesses import explains_keywords
 from ..interface.decorators import TemplateSource, declare
 from ..models.requests import ChatOptions
 
@@ -336,6 +337,7 @@ def _item_problems(setting: str, items: Sequence[object]) -> Iterator[str]:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
+@explains_keywords
 def options(
     *,
     model: ChatModel | str | None = None,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from ..guesses import explains_keywords
+
 E = TypeVar("E")
 
 
@@ -21,6 +23,7 @@ class _NotGiven(Enum):
 NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
+@explains_keywords
 @dataclass(frozen=True)
 class Case(Generic[E]):
     """A test case of an evaluation: the arguments of a method call and the expected value.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic_file import write_atomically
+from ..guesses import explains_keywords
 from ..models import errors
 from ..models.base import Capabilities, ChatModel, DecisionLimits
 from ..models.messages import (
@@ -183,6 +184,7 @@ class CassetteMode(StrEnum):
     ALL = "all"
 
 
+@explains_keywords
 class CassetteChatModel(DelegatingChatModel):
     """A chat model that replays replies from a file, and records the replies to new requests.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from output_parsers.result.errors import shorten
 
+from ..guesses import explains_keywords
 from ..memory.windows import transcript
 from ..models.base import ChatModel
 from ..models.errors import check_settings
@@ -28,6 +29,7 @@ class _Judged:
     satisfied: bool
 
 
+@explains_keywords
 class Judge:
     """A model that judges texts, such as answers of a service, in tests and evaluations.
 

@@ -22,6 +22,7 @@ from output_parsers.result.reading import Cursor, Leniency, ValidationFailure
 from output_parsers.types.node import Node
 from output_parsers.types.target import Target, type_name
 
+from ..guesses import explains_keywords
 from ..interface.parameters import (
     ToolDefinitionError,
     by_name,
@@ -295,6 +296,7 @@ class ToolRun(NamedTuple):
 ErrorFormatter: TypeAlias = Callable[[ToolRun], str] | Callable[[ToolRun, Any], str]
 
 
+@explains_keywords
 class ToolErrors(NamedTuple):
     """Functions that write the error text for the model when a tool call fails.
 
@@ -362,6 +364,7 @@ def tool(
     start_early: bool = ...,
     idempotent: bool = ...,
 ) -> Callable[[F], F]: ...
+@explains_keywords
 def tool(
     function: Any = None,
     /,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, TypedDict, Unpack
 from output_parsers.json_schema.document import InvalidSchemaError
 from output_parsers.json_schema.parser import schema_parser
 
+from ...guesses import explains_keywords
 from ...models.base import ChatModel
 from ...models.errors import require_extra
 from ...models.media import Media
@@ -78,6 +79,7 @@ WaitFor: TypeAlias = Callable[
 ]
 
 
+@explains_keywords
 class McpTools:
     """The tools of an MCP server, to be passed to ``create(tools=[...])``.
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from ...guesses import explains_keywords
 from ...models.errors import (
     DefinitionError,
     DefinitionProblem,
@@ -178,6 +179,7 @@ class _Conversation:
         self.messages += messages
 
 
+@explains_keywords
 class InMemoryChatMemoryStore:
     """A store that keeps conversations in a dict until they are deleted or the process ends.
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...guesses import explains_keywords
 from ...models.errors import (
     DefinitionError,
     DefinitionProblem,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 # --- SQLAlchemy ---
 
 
+@explains_keywords
 class SqlAlchemyChatMemoryStore:
     """A store for conversations in a database that SQLAlchemy supports.
 
@@ -247,6 +249,7 @@ _INSERT = "INSERT INTO chat_memory (conversation, message) VALUES (?, ?)"
 _DELETE = "DELETE FROM chat_memory WHERE conversation = ?"
 
 
+@explains_keywords
 class SqliteChatMemoryStore:
     """A store for conversations in an SQLite file, which is created if it does not exist.
 

@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...guesses import explains_keywords
 from ..base import Capabilities, PickledByArguments
 from ..errors import (
     BadRequestError,
@@ -58,6 +59,7 @@ _NO_OPTIONS = ChatOptions()
 _TOO_SMALL_FOR_TOOLS = ("smollm2",)
 
 
+@explains_keywords
 class LocalChatModel(PickledByArguments):
     """A chat model that runs inside this process with llama.cpp and needs no server.
 

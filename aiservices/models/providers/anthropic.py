@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 from pydantic_core import to_json
 
+from ...guesses import explains_keywords
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object
 from ..errors import ModelError, Remedy
@@ -140,6 +141,7 @@ def claude_rules(model: str) -> ClaudeRules:
     return _NEWEST
 
 
+@explains_keywords
 class AnthropicChatModel(BlockChatModel):
     """A chat model for Claude, which calls Anthropic's Messages API.
 

@@ -16,6 +16,7 @@ from threading import Event, Thread
 from typing import Any
 
 from ...engine.budget import SharedBudget
+from ...guesses import explains_keywords
 from ...models.errors import (
     DefinitionError,
     DefinitionProblem,
@@ -47,6 +48,7 @@ _JAVA = 17
 _SESSION = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
+@explains_keywords
 @dataclass(frozen=True)
 class SparkEngine:
     """Processes the rows of ``map_rows`` in Spark's Python workers::
@@ -210,6 +212,7 @@ class _ChunkFunction:
 _QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
 
 
+@explains_keywords
 @dataclass(frozen=True, kw_only=True)
 class RayEngine:
     """Processes the rows of ``map_rows`` in Ray worker processes::
