@@ -432,6 +432,36 @@ def extract(
             raise typer.Exit(ExitCode.FAILED)
 
 
+@application.command(name="index", short_help="Keep an index of a folder up to date.")
+def index_(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder with the files.")],
+    to: Annotated[str, typer.Option(metavar="INDEX.npz", help="The file of the index.")],
+    embedding: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="openai:NAME, ollama:NAME, embedded, or MODULE:NAME of an object with a method embed.",
+        ),
+    ] = "embedded",
+    pattern: Annotated[str, typer.Option(help="Which files of the folder.")] = "**/*",
+    max_characters: Annotated[int, typer.Option(help="The longest passage.", min=1)] = 900,
+    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show the progress.")] = True,
+    debug: Debug = False,
+) -> None:
+    """Keep an index of the files of a folder up to date.
+
+    Adds new and changed texts, Markdown, HTML, PDF and DOCX files, and removes those that are gone. The index
+    is an EmbeddingStore. Which files it has is in INDEX.npz.files.json. The exit code is 1 if a file cannot
+    be read. Needs the extra retrieval, for PDF and DOCX documents, and for the embedded model embeddings.
+    """
+    with report_errors(debug=debug):
+        from .index import index_folder
+
+        limits = max_characters
+        if not index_folder(folder, to, embedding, pattern=pattern, max_characters=limits, progress=progress):
+            raise typer.Exit(ExitCode.FAILED)
+
+
 @application.command(short_help="Calibrate the probabilities of a method.")
 def calibrate(
     target: Target,

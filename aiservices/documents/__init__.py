@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .document import Document
     from .files import DocumentError
     from .highlighting import highlight
+    from .indexing import IndexChanges, IndexProgress, update_index
     from .merging import By, Conflict, MergeConflictError, by, first, latest, one_of, vote
     from .pages import Box, Page
     from .splitting import Split
@@ -20,6 +21,8 @@ __all__ = [
     "Conflict",
     "Document",
     "DocumentError",
+    "IndexChanges",
+    "IndexProgress",
     "MergeConflictError",
     "Page",
     "Split",
@@ -28,6 +31,7 @@ __all__ = [
     "highlight",
     "latest",
     "one_of",
+    "update_index",
     "vote",
 ]
 
@@ -38,6 +42,7 @@ __getattr__ = lazy_names(
         ".document": "Document",
         ".files": "DocumentError",
         ".highlighting": "highlight",
+        ".indexing": "IndexChanges IndexProgress update_index",
         ".merging": "By Conflict MergeConflictError by first latest one_of vote",
         ".pages": "Box Page",
         ".splitting": "Split",

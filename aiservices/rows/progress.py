@@ -65,7 +65,7 @@ class ProgressLine:
         self._next_at: float | None = None
         self._shown = ""
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: object) -> None:
         if self._is_terminal:
             self._shown = str(progress)
             print(f"\r\x1b[K{progress}", end="", file=sys.stderr, flush=True)

@@ -32,6 +32,7 @@ Commands:
   check         Check the services in modules for problems.
   map           Call a method for each row of a table.
   extract       Call a method with each document.
+  index         Keep an index of a folder up to date.
   calibrate     Calibrate the probabilities of a method.
   serve         Serve a service over HTTP.
   mcp           Serve a service to an MCP client over stdio.

@@ -1,0 +1,209 @@
+"""Keep the index of a retriever up to date with the files of a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from ..atomic_file import write_atomically
+from ..retrieval.content import Content, split
+from .document import Document
+from .files import DocumentError
+
+_BATCH = 1_000  # contents that are added at the same time
+
+
+class Index(Protocol):
+    """What is kept up to date: a retriever such as ``EmbeddingRetriever`` or ``KeywordRetriever``."""
+
+    def add(self, contents: Sequence[Content | str]) -> None:
+        """Add contents, in the place of those with the same ids and of all parts of their documents."""
+        ...
+
+    def remove(self, ids: Sequence[str] = ()) -> None:
+        """Remove the contents with these ids."""
+        ...
+
+
+class IndexProgress(NamedTuple):
+    """How far the update of an index is.
+
+    Attributes:
+        done: The files that were looked at.
+        total: The files in the folder.
+        changes: The files that were added or changed so far.
+        file: The file that was read last.
+    """
+
+    done: int
+    total: int
+    changes: int
+    file: str
+
+    def __str__(self) -> str:
+        return f"{self.done:,} of {self.total:,} files, {self.changes:,} new or changed"
+
+
+class IndexChanges(NamedTuple):
+    """What the update of an index has changed, as paths relative to the folder.
+
+    Attributes:
+        added: New files.
+        changed: Files with another content than before.
+        removed: Files that do not exist any more, or have no text any more.
+        failed: The errors of files that cannot be read. They are not in the index.
+        unchanged: How many files are as before.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    failed: dict[str, str]
+    unchanged: int
+
+    def __str__(self) -> str:
+        counts = {
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "failed": self.failed,
+        }
+        parts = [f"{len(files):,} {name}" for name, files in counts.items() if files]
+        return ", ".join([*parts, f"{self.unchanged:,} unchanged"])
+
+
+class _File(NamedTuple):
+    """What the record of an index knows of a file.
+
+    Attributes:
+        size: Its size in bytes.
+        changed_at: When it was changed, in nanoseconds.
+        digest: The hash of its content.
+        parts: How many contents it has in the index.
+    """
+
+    size: int
+    changed_at: int
+    digest: str
+    parts: int
+
+
+def update_index(
+    folder: str | os.PathLike[str],
+    index: Index,
+    record: str | os.PathLike[str],
+    *,
+    pattern: str = "**/*",
+    max_characters: int = 900,
+    save: Callable[[], object] | None = None,
+    progress: Callable[[IndexProgress], object] | None = None,
+) -> IndexChanges:
+    """Add the files of a folder to a retriever, and remove those that do not exist any more.
+
+    Files are read as ``Document.open`` does, and split into contents. Only new and changed files are read: a
+    record says which files are in the index. After an update that was interrupted, the next one adds again
+    what was added since the last record. The ids are ``{path}-{number}``; the metadata have the path as
+    ``source``, the first character as ``start`` and, for PDFs, the ``page``.
+
+    Args:
+        folder: The folder.
+        index: The retriever, whose contents must be those of the record.
+        record: The path of the record, a JSON file.
+        pattern: Which files, as for ``Path.glob``. Hidden files and folders are left out.
+        max_characters: The largest length of a content.
+        save: Is called before the record is written, for example to write an ``EmbeddingStore`` to a file.
+        progress: Is called after each file.
+    """
+    folder, record = Path(folder), Path(record)
+    if not folder.is_dir():
+        raise NotADirectoryError(f"there is no folder {folder}")
+    known = _read_record(record, max_characters)
+    paths = dict(_files(folder, pattern, record))
+    kept: dict[str, _File] = {}
+    failed: dict[str, str] = {}
+    added, changed, batch = list[str](), list[str](), list[Content]()
+    for done, (name, path) in enumerate(paths.items(), 1):
+        try:
+            kept[name], contents = _read(path, name, known.get(name), max_characters)
+        except (DocumentError, OSError) as error:
+            failed[name], contents = str(error), None
+        if contents is not None:
+            (changed if name in known else added).append(name)
+            batch += contents
+            if len(batch) >= _BATCH:
+                index.add(batch)
+                batch = []
+        if progress is not None:
+            progress(IndexProgress(done, len(paths), len(added) + len(changed), name))
+    if batch:
+        index.add(batch)
+    _remove_old(index, known, kept)
+    if save is not None:
+        save()
+    data = {"max_characters": max_characters, "files": {name: list(one) for name, one in kept.items()}}
+    write_atomically(record, json.dumps(data, ensure_ascii=False))
+    removed = tuple(name for name in known if name not in kept)
+    unchanged = len(kept) - len(added) - len(changed)
+    return IndexChanges(tuple(added), tuple(changed), removed, failed, unchanged)
+
+
+def _read_record(path: Path, max_characters: int) -> dict[str, _File]:
+    """Return the files in an index; with another size of contents, all are read again."""
+    if not path.exists():
+        return {}
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        files = {name: _File(*one) for name, one in data["files"].items()}
+        if data["max_characters"] == max_characters:
+            return files
+        return {name: one._replace(size=-1, digest="") for name, one in files.items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is not the record of an index; delete it with the index, or name another"
+        ) from error
+
+
+def _files(folder: Path, pattern: str, record: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.glob(pattern)):
+        relative = path.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in relative.parts)
+        if path.is_file() and not is_hidden and path.resolve() != record.resolve():
+            yield relative.as_posix(), path
+
+
+def _read(
+    path: Path, name: str, old: _File | None, max_characters: int
+) -> tuple[_File, list[Content] | None]:
+    """Return what the record says of a file, and its contents; None if they are in the index already."""
+    status = path.stat()
+    if old is not None and (old.size, old.changed_at) == (status.st_size, status.st_mtime_ns):
+        return old, None
+    digest = sha256(path.read_bytes()).hexdigest()
+    if old is not None and old.digest == digest:
+        return old._replace(size=status.st_size, changed_at=status.st_mtime_ns), None
+    contents = _contents(Document.open(path, name=name), max_characters)
+    return _File(status.st_size, status.st_mtime_ns, digest, len(contents)), contents
+
+
+def _contents(document: Document, max_characters: int) -> list[Content]:
+    """Return the parts of a document for a retriever, with their pages."""
+    contents = []
+    for one in split(document.text, name=document.name, max_characters=max_characters, format="markdown"):
+        page = document.page_at(one.metadata["start"])
+        metadata = one.metadata if page is None else {**one.metadata, "page": page}
+        contents.append(Content(one.text, one.id, metadata))
+    return contents
+
+
+def _remove_old(index: Index, known: dict[str, _File], kept: dict[str, _File]) -> None:
+    """Remove the contents of files that are gone, and those that a changed file had more than now."""
+    ids = []
+    for name, old in known.items():
+        first = kept[name].parts + 1 if name in kept else 1
+        ids += [f"{name}-{number}" for number in range(first, old.parts + 1)]
+    if ids:
+        index.remove(ids)
