@@ -637,7 +637,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
         }
         return with_description(schema, _DESCRIPTION)  # not in the hint: it is about the tool
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         rows = self._record.hint((*enclosing, self))[1:-1].strip("\n")  # without the braces
         rows = rows if "\n" in rows or rows.startswith(" ") else f"  {rows},"
         return f'{{\n{rows}\n  "{_RESPONSE}": string,  // {_RESPONSE_DESCRIPTION}\n}}'

@@ -228,7 +228,8 @@ def _labelled(
         names = ", ".join(f"{model} ({source})" for model, source in origins)
         message = f"{path} has probabilities of several models or sources: {names}; calibrate each separately"
         raise DefinitionError([DefinitionProblem("calibrate", message)])
-    return labelled, *next(iter(origins), ("", ""))
+    model, source = next(iter(origins), ("", ""))
+    return labelled, model, source
 
 
 def _nothing_labelled(called: Sequence[_Called]) -> DefinitionError:

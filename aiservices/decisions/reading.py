@@ -125,7 +125,7 @@ def complete_reading(
 def _with_probabilities(
     reading: Reading[object],
     answers: Sequence[_Answer],
-    decisions: tuple[Decision[Any], ...],
+    decisions: tuple[Decision[object], ...],
     accepted_from: Mapping[str, float | None],
 ) -> ProbableReading:
     """Return a value with the probabilities of its answers.

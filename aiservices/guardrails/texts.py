@@ -12,7 +12,7 @@ _NOT_TEXT = frozenset(("date", "date-time", "time", "duration", "uuid", "binary"
 _ANY: Mapping[str, Any] = {}
 
 
-def texts_of(data: Json, schema: Mapping[str, Any]) -> list[str]:
+def texts_of(data: Json, schema: Mapping[str, object]) -> list[str]:
     """Return the texts in JSON data of a schema, each once.
 
     A text is a string that the schema does not list, and that is not a date or another value with a format.
@@ -28,7 +28,7 @@ def texts_of(data: Json, schema: Mapping[str, Any]) -> list[str]:
     return list(texts)
 
 
-def map_texts(data: Json, schema: Mapping[str, Any], function: Callable[[str], str]) -> Json:
+def map_texts(data: Json, schema: Mapping[str, object], function: Callable[[str], str]) -> Json:
     """Return the JSON data with ``function`` applied to each text; ``texts_of`` says what a text is.
 
     Raises ValueError if two keys of an object become the same.
@@ -37,7 +37,7 @@ def map_texts(data: Json, schema: Mapping[str, Any], function: Callable[[str], s
 
 
 class _Mapper:
-    def __init__(self, root: Mapping[str, Any], function: Callable[[str], str]) -> None:
+    def __init__(self, root: Mapping[str, object], function: Callable[[str], str]) -> None:
         self._root = root
         self._function = function
 
@@ -60,7 +60,7 @@ class _Mapper:
             raise ValueError("two keys of an object are the same after they were rewritten")
         return mapped
 
-    def _options(self, schemas: Sequence[Any], visited: set[str]) -> Iterator[Mapping[str, Any]]:
+    def _options(self, schemas: Sequence[object], visited: set[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the schemas that data may have, with references and unions resolved."""
         for schema in schemas:
             if not isinstance(schema, Mapping):
@@ -78,7 +78,7 @@ class _Mapper:
                 yield schema
 
 
-def _allows_text(schema: Mapping[str, Any]) -> bool:
+def _allows_text(schema: Mapping[str, object]) -> bool:
     types = schema.get("type", "string")
     return (
         ("string" in types if isinstance(types, list) else types == "string")

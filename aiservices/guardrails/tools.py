@@ -135,7 +135,7 @@ def _check_texts(guard: Guard, call: ToolInvocation) -> Flow[Verdict]:
         raise _failure(guard, "arguments", call, error) from error
 
 
-def _check_run_texts(guard: Any, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
+def _check_run_texts(guard: object, call: ToolInvocation, run: ToolRun) -> Flow[ToolRun]:
     """Check the text of a tool's result, or each text in a result that is written as JSON."""
     if run.error is None and not isinstance(run.result, str):
         try:
@@ -162,7 +162,7 @@ def _check_run_texts(guard: Any, call: ToolInvocation, run: ToolRun) -> Flow[Too
         raise _failure(guard, "result", call, error) from error
 
 
-def _checked_contents(guard: Any, call: ToolInvocation, run: ToolRun) -> Flow[tuple[Media, ...] | Refused]:
+def _checked_contents(guard: object, call: ToolInvocation, run: ToolRun) -> Flow[tuple[Media, ...] | Refused]:
     """Check the names and the texts of the files in a tool's result; return the files, or a refusal."""
     message = ToolMessage("", "", "", contents=run.contents)
     for checked in texts_of_contents(message):
@@ -187,7 +187,7 @@ def _result_schema(call: ToolInvocation, run: ToolRun) -> Mapping[str, Any]:
 
 
 def _checked_data(
-    guard: Any, data: Any, schema: Mapping[str, Any], stage: Stage, call: ToolInvocation
+    guard: object, data: object, schema: Mapping[str, object], stage: Stage, call: ToolInvocation
 ) -> Flow[Any]:
     """Run a guard on each text in JSON data; return a refusal or the data, possibly with new texts."""
     replacements: dict[str, str] = {}
@@ -203,7 +203,7 @@ def _checked_data(
         raise _failure(guard, stage, call, error) from error
 
 
-def _checked_text(guard: Any, text: str, stage: Stage, call: ToolInvocation) -> Flow[str | Refused]:
+def _checked_text(guard: object, text: str, stage: Stage, call: ToolInvocation) -> Flow[str | Refused]:
     """Run a guard on a text of a tool call; return the text, possibly rewritten, or a refusal."""
     verdict = yield from _verdict(guard, text, stage, call)
     if isinstance(verdict, Refused):
@@ -223,7 +223,7 @@ def _with_run_value(call: ToolInvocation, run: ToolRun, value: object) -> ToolRu
     return call.answer(value)._replace(arguments=run.arguments, seconds=run.seconds)
 
 
-def _with_run_text(call: ToolInvocation, run: ToolRun, text: str, data: Any) -> ToolRun:
+def _with_run_text(call: ToolInvocation, run: ToolRun, text: str, data: object) -> ToolRun:
     """Return a copy of a tool run with another text; ``data`` is what the text says."""
     if run.result == run.text:
         return run._replace(text=text, result=text)

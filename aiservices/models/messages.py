@@ -457,7 +457,7 @@ def message_to_dict(message: Message) -> dict[str, Any]:
     return {"type": _TYPE_NAMES[type(message)], **data, **dict(message.other)}
 
 
-def _contents_from_list(parts: Iterable[Any]) -> tuple[str | Media, ...]:
+def _contents_from_list(parts: Iterable[object]) -> tuple[str | Media, ...]:
     return tuple(part if isinstance(part, str) else _media_from_dict(part) for part in parts)
 
 

@@ -180,7 +180,7 @@ class _Run:
             if isinstance(step, ReplyDelta) or (isinstance(step, Send) and step.has_started):
                 self._has_started = True
 
-    def succeeded(self, outcome: Any = None) -> None:
+    def succeeded(self, outcome: object = None) -> None:
         """Continue the flow with the outcome of its step."""
         self._outcome, self._proceed = outcome, self._flow.send
 

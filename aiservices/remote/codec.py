@@ -427,7 +427,7 @@ _RECORDS: dict[object, Any] = {
 }
 
 
-def _holds_media(tp: Any) -> bool:
+def _holds_media(tp: object) -> bool:
     """Return True for media, and for lists, tuples and unions with media."""
     if get_origin(tp) in (list, tuple, Union, UnionType, Annotated):
         return any(map(_holds_media, get_args(tp)))

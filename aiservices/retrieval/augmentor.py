@@ -634,7 +634,7 @@ class RetrievalAugmentor(BaseInterceptor):
             )
         return replace(query, text=text)
 
-    def _step(self, function: Callable[..., Flow[T]], arguments: tuple[Any, ...], otherwise: T) -> Flow[T]:
+    def _step(self, function: Callable[..., Flow[T]], arguments: tuple[object, ...], otherwise: T) -> Flow[T]:
         """Run a step of the search; return its result, or ``otherwise`` if it fails and may be skipped."""
         flow = call_flow(function, *arguments)
         try:

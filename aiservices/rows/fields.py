@@ -298,7 +298,7 @@ class AnswerColumns:
             parts = {} if item is None else self._items.values(item)
             yield self._named({**values, **{self._items.key_of(key): part for key, part in parts.items()}})
 
-    def _named(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _named(self, values: Mapping[str, object]) -> dict[str, Any]:
         return {column.name: values.get(column.key) for column in self.columns}
 
     def explode(self, name: str) -> AnswerColumns:
@@ -353,7 +353,7 @@ def _item_of(node: Node[Any] | None) -> Node[Any] | None:
     return node.item if isinstance(node, ListNode) else None
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> Any:
     """Return the list in a value, which may be a pydantic RootModel of one."""
     while isinstance(value, RootModel):
         value = value.root
@@ -392,7 +392,7 @@ def _columns_of(node: Node[Any]) -> AnswerColumns:
     return AnswerColumns((_column("value", node),), lambda answer: {"value": answer})
 
 
-def _same(value: Any) -> Any:
+def _same(value: object) -> Any:
     return value
 
 
@@ -646,7 +646,7 @@ def _datetime_kind(value: datetime) -> str:
     return "date-time"
 
 
-def _list_kind(value: Sequence[Any]) -> _Kind:
+def _list_kind(value: Sequence[object]) -> _Kind:
     item: _Kind = "null"
     for one in value:
         item = _joined(item, _kind_of(one))
@@ -672,7 +672,7 @@ _KINDS: dict[type, str | Callable[[Any], _Kind]] = {
 }
 
 
-def _kind_of(value: Any) -> _Kind:
+def _kind_of(value: object) -> _Kind:
     kind = _KINDS.get(type(value), "text")
     return kind if isinstance(kind, str) else kind(value)
 

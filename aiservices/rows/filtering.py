@@ -350,7 +350,7 @@ def _probability(row: Row[Any]) -> float:
     return float(shares.get(True, 0.0))
 
 
-def _labels_of(chosen: Sequence[Row[Any]], labels: Labels, job: Job, settings: RowSettings) -> list[bool]:
+def _labels_of(chosen: Sequence[Row[object]], labels: Labels, job: Job, settings: RowSettings) -> list[bool]:
     if isinstance(labels, (str, PathLike)):
         return _labels_of_people(Path(labels), chosen, job)
     if _service_method(labels) is not None:
@@ -362,7 +362,7 @@ def _labels_of(chosen: Sequence[Row[Any]], labels: Labels, job: Job, settings: R
     return [one is True for one in found]
 
 
-def _labels_of_method(chosen: Sequence[Row[Any]], labels: Judge, settings: RowSettings) -> list[bool]:
+def _labels_of_method(chosen: Sequence[Row[object]], labels: Judge, settings: RowSettings) -> list[bool]:
     shared = ("columns", "budget", "limits", "cache")
     own = cast(RowSettings, {name: value for name, value in settings.items() if name in shared})
     judged: Rows[Any] = Rows(job_for(labels, [row.inputs for row in chosen], own))
@@ -377,7 +377,7 @@ def _is_true(answer: object) -> bool:
     return bool(answer.value if isinstance(answer, Decision) else answer)
 
 
-def _labels_of_people(path: Path, chosen: Sequence[Row[Any]], job: Job) -> list[bool]:
+def _labels_of_people(path: Path, chosen: Sequence[Row[object]], job: Job) -> list[bool]:
     method = job.method
     ids = [content_id(method.arguments(row.inputs)) for row in chosen]
     again = f"write true or false into the column 'reviewed answer' of {path}, and make the same call again"

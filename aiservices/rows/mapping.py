@@ -583,7 +583,7 @@ def _path_problems(settings: RowSettings) -> Iterator[str]:
             yield f"{name} is {path}; only tables can be at a URL: name a file of this machine"
 
 
-def count_problems(settings: Mapping[str, Any], *names: str) -> Iterator[str]:
+def count_problems(settings: Mapping[str, object], *names: str) -> Iterator[str]:
     """Yield a message for each of the named settings that is not a whole number of at least 1."""
     for name in names:
         value = settings.get(name)
@@ -591,7 +591,7 @@ def count_problems(settings: Mapping[str, Any], *names: str) -> Iterator[str]:
             yield f"{name} is {value!r}; it must be a whole number of at least 1"
 
 
-def row_problems(settings: Mapping[str, Any]) -> Iterator[str]:
+def row_problems(settings: Mapping[str, object]) -> Iterator[str]:
     """Yield a message for each wrong setting of how a row is processed: ``nulls`` and ``row_timeout``."""
     if settings.get("nulls", "error") not in ("error", "null"):
         yield f'nulls is {settings.get("nulls")!r}; it must be "error" or "null"'

@@ -145,7 +145,7 @@ class _JsonlOutput(Output):
         self._file.close()
 
 
-def _input_json(value: Any) -> Json:
+def _input_json(value: object) -> Json:
     """Convert an input value to JSON data, in which a Decimal is a number with all its digits."""
     if type(value) is Decimal and value.is_finite():
         return value
@@ -416,7 +416,7 @@ def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: 
     return result
 
 
-def select_rows(table: Table, fields: Fields, rows: Iterable[Row[Any]], numbers: array[int]) -> Any:
+def select_rows(table: Table, fields: Fields, rows: Iterable[Row[object]], numbers: array[int]) -> Any:
     """Return some rows of the input as a dataframe of its kind, with its columns.
 
     Args:

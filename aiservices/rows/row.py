@@ -598,7 +598,7 @@ class _CellReader:
             return False
         return True
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> Any:
         """Return a cell as a value of the parameter's type, or raise ValueError."""
         is_empty = value == "" if type(value) is str else value is None
         if type(value) in self._plain and not (is_empty and self._text_only) and value == value:
@@ -611,7 +611,7 @@ class _CellReader:
             return value
         return self._converted(value)
 
-    def _has_type(self, value: Any) -> bool:
+    def _has_type(self, value: object) -> bool:
         if self._text_only and isinstance(value, str) and not self._is_text:
             return False
         try:
@@ -620,7 +620,7 @@ class _CellReader:
             return False
         return True
 
-    def _converted(self, value: Any) -> Any:
+    def _converted(self, value: object) -> Any:
         problems: list[str] = []
         for text in self._json_texts(value):
             try:
@@ -650,7 +650,7 @@ class _CellReader:
             return value != value
         return value is None or (self._text_only and value == "" and not self._is_text)
 
-    def _json_texts(self, value: Any) -> Iterator[str]:
+    def _json_texts(self, value: object) -> Iterator[str]:
         """Yield the JSON texts that may stand for a cell."""
         if isinstance(value, str):
             if self._text_only and not self._is_text:

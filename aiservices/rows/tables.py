@@ -496,7 +496,7 @@ def _is_value(item: object) -> bool:
     return is_scalar or isinstance(item, _VALUE_TYPES)
 
 
-def _named(item: Sequence[Any], names: tuple[str, ...] | None) -> Mapping[str, Any]:
+def _named(item: Sequence[object], names: tuple[str, ...] | None) -> Mapping[str, Any]:
     if names is None:
         kind = type(item).__name__
         raise ValueError(f'it is a {kind} without names; pass names=("id", "text"), or rows that are dicts')

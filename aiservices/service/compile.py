@@ -72,6 +72,22 @@ class MethodPlan(NamedTuple):
             system.source if isinstance(system, Prompt) else "",
         )
 
+    def _wrong_arguments(self, error: TypeError, values: tuple[object, ...]) -> TypeError:
+        """Return an error with the name of the method for arguments that do not fit its signature."""
+        advice = ""
+        if any(isinstance(value, ChatOptions) for value in values):
+            advice = "; to set options for one call, declare a parameter of type ChatOptions"
+        return TypeError(f"{self.call.qualname}: {error}{advice}")
+
+    def _options_of_call(self, options: ChatOptions) -> ChatOptions:
+        """Return the options for one call; raise DefinitionError if they are wrong."""
+        call = self.call
+        problems = options.problems(call.qualname)
+        problems += tool_choice_problems(options, call.toolbox, call.qualname)
+        if problems:
+            raise DefinitionError(problems)
+        return options.with_defaults(call.options)
+
     def invocation(
         self, args: tuple[object, ...], kwargs: Mapping[str, object], budget: Budget
     ) -> Invocation:
@@ -83,18 +99,10 @@ class MethodPlan(NamedTuple):
         try:
             arguments = prompt.bind(args, kwargs)
         except TypeError as error:
-            advice = ""
-            if any(isinstance(value, ChatOptions) for value in (*args, *kwargs.values())):
-                advice = "; to set options for one call, declare a parameter of type ChatOptions"
-            raise TypeError(f"{call.qualname}: {error}{advice}") from None
+            raise self._wrong_arguments(error, (*args, *kwargs.values())) from None
         names, options = prompt.role_names, call.options
         if names and Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
-            call_options: ChatOptions = arguments[names[Role.OPTIONS]]
-            problems = call_options.problems(call.qualname)
-            problems += tool_choice_problems(call_options, call.toolbox, call.qualname)
-            if problems:
-                raise DefinitionError(problems)
-            options = call_options.with_defaults(options)
+            options = self._options_of_call(arguments[names[Role.OPTIONS]])
         toolbox = call.toolbox
         if toolbox is not None and Role.TOOLS in names:
             toolbox = self.toolbox_with(arguments[names[Role.TOOLS]], prompt.signature.parameters)
@@ -217,7 +225,7 @@ def plan_method(
     function: Callable[..., Any],
     qualname: str,
     settings: Settings,
-    type_arguments: Mapping[Any, object],
+    type_arguments: Mapping[object, object],
     model: ChatModel | None,
 ) -> MethodPlan:
     """Check one method of a service interface, and prepare its prompt, models and answer parser.

@@ -121,7 +121,7 @@ def read_signature(
     function: Callable[..., object],
     qualname: str,
     namespace: Mapping[str, object],
-    type_arguments: Mapping[Any, object],
+    type_arguments: Mapping[object, object],
     problems: list[DefinitionProblem],
 ) -> MethodSignature:
     """Read the signature of a method, and add its mistakes to ``problems``.

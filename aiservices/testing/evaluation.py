@@ -222,7 +222,7 @@ class _Evaluation:
         self,
         method: Callable[..., object],
         cases: Cases,
-        scorers: Sequence[Scorer[Any]],
+        scorers: Sequence[Scorer[object]],
         settings: _Settings,
     ) -> None:
         messages = chain(_problems(method, cases, scorers), settings.problems())

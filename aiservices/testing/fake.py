@@ -207,7 +207,7 @@ class FakeChatModel(ScriptedChatModel):
             return None
         return request.parser.target.type if has_type and request.parser is not None else None
 
-    def _write(self, value: Any, key: Any, parser: TypeParser[Any] | None) -> str:
+    def _write(self, value: object, key: object, parser: TypeParser[Any] | None) -> str:
         """Return the text that a model would write for a value of ``values``.
 
         Raises DefinitionError if the value does not fit.
@@ -234,7 +234,7 @@ class FakeChatModel(ScriptedChatModel):
 
 
 def _probabilities(
-    request: ChatRequest, text: str, decisions: Sequence[Decision[Any]]
+    request: ChatRequest, text: str, decisions: Sequence[Decision[object]]
 ) -> dict[str, Distribution] | None:
     """Return the probabilities in configured decisions, and 0.9 for each generated answer."""
     if request.parser is None or not request.logprobs:

@@ -134,7 +134,7 @@ def followed(root: object, part: object) -> Any:
     return part
 
 
-def children(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def children(node: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
     """Yield the schemas nested directly in a JSON Schema, each with its relative JSON pointer."""
     for key, value in node.items():
         if key in MAPS and isinstance(value, dict):
@@ -330,7 +330,7 @@ def _move_required(part: JsonSchema, schema: JsonSchema) -> None:
             schema["dependencies"][key] = [value]
 
 
-def _kinds_of_draft_3(kinds: Any) -> JsonSchema:
+def _kinds_of_draft_3(kinds: object) -> JsonSchema:
     """Return the schema for the types of draft 3, among which there are schemas and "any"."""
     kinds = kinds if isinstance(kinds, list) else [kinds]
     if "any" in kinds:

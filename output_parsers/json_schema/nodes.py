@@ -153,7 +153,7 @@ class SchemaCheck:
         return resolver if is_target else resolver.in_subresource(subresource)
 
     def _resolve_references(
-        self, part: object, pointer: str, resolver: Any, *, is_target: bool = False
+        self, part: object, pointer: str, resolver: object, *, is_target: bool = False
     ) -> None:
         """Check that each ``$ref`` in a part of the JSON Schema leads to an existing definition.
 

@@ -165,13 +165,13 @@ def _has_wide_dataclass(parts: list[Node[object]]) -> bool:
     )
 
 
-def _compile_wide_validator(schema: Any) -> Callable[..., Any]:
+def _compile_wide_validator(schema: object) -> Callable[..., Any]:
     """Compile a validator for dataclasses with many fields.
 
     pydantic-core takes quadratic time for the fields of a dataclass in JSON text, and linear time in a dict.
     """
 
-    def lax(part: Any) -> Any:
+    def lax(part: object) -> Any:
         if isinstance(part, list):
             return [lax(item) for item in part]
         if not isinstance(part, dict):

@@ -336,7 +336,7 @@ def strict_equal(one: Any, other: Any) -> bool:
     return _equal_objects(one, other)
 
 
-def _equal_objects(one: Any, other: Any) -> bool:
+def _equal_objects(one: object, other: object) -> bool:
     """Return True if two objects of the same class, which is not a container, are equal in all types."""
     names = _field_names(type(one))
     if names is None:

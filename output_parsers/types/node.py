@@ -39,7 +39,7 @@ class Storage(NamedTuple):
     parts: tuple[tuple[str, Storage], ...] = ()
 
 
-def storage_kind_of(schema: Mapping[str, Any]) -> str:
+def storage_kind_of(schema: Mapping[str, object]) -> str:
     """Return the kind of storage for the values of a JSON Schema: that of its JSON type, if it has one."""
     kinds = {"string": "text", "integer": "int", "number": "float", "boolean": "bool"}
     return kinds.get(str(schema.get("type")), "json")

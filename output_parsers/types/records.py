@@ -277,7 +277,7 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
     return tuple(specs)
 
 
-def _keys_of(name: str, info: FieldInfo, config: Mapping[str, Any], cls: object) -> tuple[str, ...]:
+def _keys_of(name: str, info: FieldInfo, config: Mapping[str, object], cls: object) -> tuple[str, ...]:
     """Return the JSON keys of a field of a pydantic class, from its aliases and the settings of the class."""
     by_name = config.get("populate_by_name") or config.get("validate_by_name")
     alias = info.validation_alias if info.validation_alias is not None else info.alias

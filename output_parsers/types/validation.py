@@ -61,7 +61,7 @@ def validation_context() -> ValidationContext:
 
 
 @contextmanager
-def arguments_for_validators(arguments: Mapping[str, Any]) -> Iterator[None]:
+def arguments_for_validators(arguments: Mapping[str, object]) -> Iterator[None]:
     """Context manager in which validators get the arguments of a call as ``info.context``."""
     token = CALL_ARGUMENTS.set(arguments)
     try:
@@ -319,7 +319,7 @@ def _is_user_function(schema: CoreSchema) -> bool:
     return module.partition(".")[0] not in _LIBRARIES
 
 
-def shape_schema(schema: Any) -> Any:
+def shape_schema(schema: object) -> Any:
     """Return a strict copy of a pydantic-core schema without the functions of users.
 
     Classes become plain objects, so that no code of theirs runs.
@@ -341,7 +341,7 @@ def shape_schema(schema: Any) -> Any:
     return {**copy, "strict": True}
 
 
-def restoring_schema(schema: Any, *, any_result: bool) -> Any:
+def restoring_schema(schema: object, *, any_result: bool) -> Any:
     """Return a strict copy of a pydantic-core schema that restores written values without running validators.
 
     With ``any_result``, validators may have returned anything, and else values of the schemas inside them.

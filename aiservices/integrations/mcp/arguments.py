@@ -57,7 +57,7 @@ def arguments_schema(tool: ServerTool) -> JsonSchema:
         raise ValueError("the schema of its arguments is not a valid JSON Schema") from error
 
 
-def _cleaned(part: Any) -> Any:
+def _cleaned(part: object) -> Any:
     """Copy a schema without null for keywords and with types in lower case, as JSON Schema writes them."""
     if isinstance(part, list):
         return [_cleaned(item) for item in part]
@@ -111,7 +111,7 @@ def _combined(schema: JsonSchema, root: JsonSchema, depth: int = 0) -> JsonSchem
     return {**kept, "properties": properties, "required": sorted(required)}
 
 
-def _either(first: Any, second: Any) -> Any:
+def _either(first: object, second: object) -> Any:
     if first == second:
         return first
     known = first["anyOf"] if isinstance(first, dict) and [*first] == ["anyOf"] else [first]

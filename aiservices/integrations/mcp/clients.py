@@ -139,7 +139,7 @@ class _Transport(AbstractAsyncContextManager[Any]):
 class _ReadStream(MessageStream):
     """Reads the messages of a server, until the transport has ended."""
 
-    def __init__(self, stream: Any, transport: _Transport) -> None:
+    def __init__(self, stream: object, transport: _Transport) -> None:
         super().__init__(stream)
         self._transport = transport
 
@@ -191,7 +191,7 @@ def _make_acceptable(result: dict[str, Any]) -> None:
         result.pop("isError", None)
 
 
-def _acceptable_block(block: Any) -> Any:
+def _acceptable_block(block: object) -> Any:
     """Return a block of content that the package mcp accepts: a note for one of an unknown kind."""
     try:
         validate_server_result("tools/call", _VERSION, {"content": [block]})
@@ -309,7 +309,7 @@ async def _has_lost_session(response: httpx2.Response) -> bool:
     return response.status_code == 404 or b"session" in body.lower()  # some servers send 400
 
 
-async def _answer(response: httpx2.Response, message: Mapping[str, Any]) -> httpx2.Response:
+async def _answer(response: httpx2.Response, message: Mapping[str, object]) -> httpx2.Response:
     """Return a response as the package mcp understands it: its JSON has the id of the request."""
     is_json = response.headers.get("content-type", "").lower().startswith("application/json")
     if (
@@ -337,7 +337,7 @@ async def _answer(response: httpx2.Response, message: Mapping[str, Any]) -> http
 
 
 def _error_response(
-    response: httpx2.Response, message: Mapping[str, Any], error: Mapping[str, Any]
+    response: httpx2.Response, message: Mapping[str, object], error: Mapping[str, object]
 ) -> httpx2.Response:
     body = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
     return httpx2.Response(response.status_code, json=body, request=response.request)

@@ -40,7 +40,7 @@ class UsageFields:
         self.paths = [[name.partition(".")[::2] for name in names] for names in groups]
 
 
-def read_usage(usage: Any, fields: UsageFields) -> Usage | None:
+def read_usage(usage: object, fields: UsageFields) -> Usage | None:
     """Convert the token counts of a reply to a Usage object; None without token counts.
 
     A count that is not a number is 0: an odd count must not discard an answer that was paid for.
