@@ -273,6 +273,17 @@ def test_the_next_model_is_asked_below_a_probability(unsure: float | None, expec
         assert result.reasons[0] == "small was unsure: $ had the probability 0.80, below 0.9"
 
 
+def test_unsure_answers_pass_through_the_models_in_order_and_the_last_is_used() -> None:
+    models = [answering(name, True, 0.8) for name in ("small", "medium", "large")]
+    result = create(Plain, FallbackChatModel(*models, unsure=0.9)).good("x")
+    assert [attempt.model for attempt in result.attempts] == ["small", "medium", "large"]
+    assert result.value is True
+    assert result.reasons[:2] == (
+        "small was unsure: $ had the probability 0.80, below 0.9",
+        "medium was unsure: $ had the probability 0.80, below 0.9",
+    )
+
+
 def test_an_unsure_answer_is_used_if_the_next_model_fails() -> None:
     broken = ScriptedChatModel([ModelServerError("down")], name="large")
     model = FallbackChatModel(answering("small", True, 0.8), broken, unsure=0.9)

@@ -517,7 +517,7 @@ def test_options_out_of_range_are_reported_where_they_were_set() -> None:
         "4 problems:\n"
         "  - Ranged: temperature is 3; it must be from 0 to 2\n"
         "  - Ranged: timeout is 0; it must be greater than 0\n"
-        "  - Ranged.good: max_tokens is 0; it must be greater than 0\n"
+        "  - Ranged.good: max_tokens is 0; it must be an integer greater than 0\n"
         "  - Ranged.bad: top_p is 1.5; it must be from 0 to 1"
     )
 
