@@ -146,6 +146,7 @@ class Durable(PickledByArguments, BaseInterceptor):
         start = _start_of(invocation, self._digests)
         now = time.time()
         user = "" if invocation.user_name is None else str(invocation.user_name)
+        user = user.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         new = StoredCall(call_id, "running", invocation.qualname, user, now, now)
         statuses = ("suspended", *CONTINUABLE) if invocation.is_resumed else CONTINUABLE
         entries = (Entry(_START, to_text(start), now),)
@@ -266,6 +267,8 @@ def call_id_of(invocation: Invocation) -> str | None:
         problem = f"is {type(call_id).__name__}; it must be a str"
     elif not call_id.strip():
         problem = f"is {call_id!r}; pass one that no other call has"
+    elif not call_id.isprintable():
+        problem = f"is {call_id!r}, which has control characters"
     elif len(call_id) > _MAX_ID:
         problem = f"has {len(call_id)} characters; it may have at most {_MAX_ID}"
     if problem:

@@ -237,4 +237,4 @@ def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
 
 def to_text(data: object) -> str:
     """Return JSON text for the journal."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(data, separators=(",", ":"))  # ASCII, because text may contain what is not text

@@ -57,7 +57,8 @@ class Journal(PickledByArguments):
     Prompts, replies and the results of tools are stored as they are, in a file that only its owner can read.
 
     Args:
-        store: The path of an SQLite file, which is created if it does not exist; or a JournalStore.
+        store: The path of an SQLite file, which is created if it does not exist; the URL of a database for
+            SQLAlchemy, such as "postgresql+psycopg://user@host/database", or of Redis; or a JournalStore.
         synchronous: For SQLite: "NORMAL" survives a killed process; "FULL" also survives a power failure, and
             waits for the disk at each step of a call.
         lease: The seconds after which other machines may continue the calls of a process that was killed.
@@ -250,9 +251,16 @@ def _is_dead(owner: str) -> bool:
 
 def _store(store: str | Path | JournalStore, synchronous: str) -> JournalStore:
     if isinstance(store, (str, Path)):
-        if "://" in str(store):
-            message = "URLs are not supported yet; pass the path of an SQLite file"
-            raise DefinitionError([DefinitionProblem("Journal", message)])
+        if isinstance(store, str) and store.startswith("sqlite:///"):
+            store = store.removeprefix("sqlite:///")
+        if isinstance(store, str) and store.startswith(("redis://", "rediss://", "unix://")):
+            from .redis import RedisJournalStore
+
+            return RedisJournalStore(store)
+        if isinstance(store, str) and "://" in store:
+            from .sql import SqlAlchemyJournalStore
+
+            return SqlAlchemyJournalStore(store)
         from .sqlite import SqliteJournalStore
 
         return SqliteJournalStore(store, synchronous=synchronous)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +10,28 @@ from typing import Any
 
 import pytest
 
-from aiservices.journal import CONTINUABLE, Entry, JournalStore, StoredCall
-from aiservices.journal.sqlite import SqliteJournalStore
+from aiservices.journal import CONTINUABLE, Entry, Journal, JournalStore, StoredCall
+from aiservices.journal.sql import SqlAlchemyJournalStore
+from aiservices.journal.store import STATUSES
+from tests.conversation_stores import redis_url
+
+__all__ = ["redis_url"]
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "sqlalchemy", "postgresql", "redis"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JournalStore]:
-    made = SqliteJournalStore(tmp_path / "calls.db")
+    url = str(tmp_path / "calls.db")
+    if request.param == "postgresql":
+        url = os.environ.get("TEST_POSTGRESQL", "")
+        if not url:
+            pytest.skip("TEST_POSTGRESQL is not the URL of a database")
+    elif request.param == "redis":
+        url = request.getfixturevalue("redis_url")
+    made = Journal(url).store
+    if request.param == "sqlalchemy":
+        made = SqlAlchemyJournalStore(f"sqlite:///{tmp_path / 'alchemy.db'}")
+    for call in made.list(STATUSES):
+        made.delete(call.id)
     yield made
     made.close()
 

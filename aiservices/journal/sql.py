@@ -1,0 +1,194 @@
+"""A journal in a database that SQLAlchemy supports, such as PostgreSQL, which several machines share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..models.errors import DefinitionError, DefinitionProblem, MissingExtraError, import_extra
+from .store import Entry, JournalError, Loaded, Status, StoredCall, TakesLease
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, Table
+
+
+class SqlAlchemyJournalStore:
+    """A store for journals in a database that SQLAlchemy supports.
+
+    Needs the extra ``sqlalchemy`` and a driver for the database. The two tables are created if they do not
+    exist.
+
+    Args:
+        url: The database URL, such as "postgresql+psycopg://…", or an SQLAlchemy ``Engine``.
+    """
+
+    blocks = True
+
+    def __init__(self, url: str | Engine) -> None:
+        self._sql: Any = import_extra("sqlalchemy", "sqlalchemy", "Journal")
+        self._engine: Engine = self._create_engine(url) if isinstance(url, str) else url
+        tables = self._sql.MetaData()
+        self._calls, self._entries = _tables(self._sql, tables)
+        with self._errors("opened"):
+            tables.create_all(self._engine)
+
+    def _create_engine(self, url: str) -> Engine:
+        scheme = url.partition(":")[0]
+        try:
+            engine: Engine = self._sql.create_engine(url, pool_pre_ping=True)
+            return engine
+        except self._sql.exc.ArgumentError as error:
+            message = f"SQLAlchemy cannot use the scheme {scheme!r} of the URL"
+            raise DefinitionError([DefinitionProblem("Journal", message)]) from error
+        except ModuleNotFoundError as error:
+            package = str(error.name).partition(".")[0]
+            message = f"Journal needs the package {package} for {scheme} URLs: pip install {package}"
+            raise MissingExtraError(message, name=package) from None
+
+    def load(self, call: str, /) -> Loaded | None:
+        # with a lock, so that the entries are those of the same moment as the call
+        with self._errors("read"), self._engine.begin() as connection:
+            return self._load(connection, call)
+
+    def lease(
+        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str], takes: TakesLease, /
+    ) -> Loaded:
+        calls = self._calls
+        with self._errors("written"):
+            try:
+                with self._engine.begin() as connection:
+                    loaded = self._load(connection, new.id)
+                    if loaded is None:
+                        connection.execute(calls.insert().values(**new._asdict()))
+                        self._add(connection, new.id, start)
+                        return Loaded(new, list(start))
+                    return self._take(connection, loaded, new, statuses, takes)
+            except self._sql.exc.IntegrityError:  # another process has created it meanwhile
+                with self._engine.begin() as connection:
+                    loaded = self._load(connection, new.id)
+                    if loaded is None:
+                        raise
+                    return self._take(connection, loaded, new, statuses, takes)
+
+    def _take(
+        self,
+        connection: Connection,
+        loaded: Loaded,
+        new: StoredCall,
+        statuses: Collection[str],
+        takes: TakesLease,
+    ) -> Loaded:
+        if loaded.call.status not in statuses or not takes(loaded.call):
+            return loaded
+        taken = loaded.call._replace(
+            owner=new.owner,
+            leased_until=new.leased_until,
+            fence=loaded.call.fence + 1,
+            status="running",
+            updated_at=time.time(),
+        )
+        calls = self._calls
+        connection.execute(calls.update().where(calls.c.id == new.id).values(**taken._asdict()))
+        return Loaded(taken, loaded.entries)
+
+    def append(
+        self,
+        call: str,
+        fence: int | None,
+        entries: Sequence[Entry],
+        /,
+        *,
+        status: Status | None = None,
+        leased_until: float | None = None,
+    ) -> bool:
+        calls = self._calls
+        values: dict[str, Any] = {"updated_at": time.time()}
+        if status is not None:
+            values["status"] = status
+        if leased_until is not None:
+            values["leased_until"] = leased_until
+        if leased_until == 0:
+            values["owner"] = ""
+        update = calls.update().where(calls.c.id == call)
+        if fence is None:
+            values["fence"] = calls.c.fence + 1
+        else:
+            update = update.where(calls.c.fence == fence)
+        with self._errors("written"), self._engine.begin() as connection:
+            if connection.execute(update.values(**values)).rowcount == 0:
+                return False
+            self._add(connection, call, entries)
+        return True
+
+    def list(self, statuses: Collection[str], /) -> Sequence[StoredCall]:
+        calls = self._calls
+        query = self._sql.select(calls).where(calls.c.status.in_(list(statuses)))
+        with self._errors("read"), self._engine.begin() as connection:
+            rows = connection.execute(query.order_by(calls.c.created_at, calls.c.id)).all()
+        return [StoredCall(*row) for row in rows]
+
+    def delete(self, call: str, /) -> None:
+        with self._errors("written"), self._engine.begin() as connection:
+            connection.execute(self._calls.delete().where(self._calls.c.id == call))
+            connection.execute(self._entries.delete().where(self._entries.c.call == call))
+
+    def close(self) -> None:
+        """Close the database connections; the next access opens new ones."""
+        self._engine.dispose()
+
+    def _load(self, connection: Connection, call: str) -> Loaded | None:
+        """Return a call, which no other transaction can change until this one ends."""
+        calls, entries = self._calls.c, self._entries.c
+        query = self._sql.select(self._calls).where(calls.id == call).with_for_update()
+        row = connection.execute(query).first()
+        if row is None:
+            return None
+        rows = self._sql.select(entries.key, entries.data, entries.at).where(entries.call == call)
+        found = connection.execute(rows.order_by(entries.number)).all()
+        return Loaded(StoredCall(*row), [Entry(*one) for one in found])
+
+    def _add(self, connection: Connection, call: str, entries: Sequence[Entry]) -> None:
+        """Add entries in place of those with the same keys. The row of the call is locked."""
+        table = self._entries
+        for entry in entries:
+            same = (table.c.call == call) & (table.c.key == entry.key)
+            connection.execute(table.delete().where(same))
+            if entry.data:
+                connection.execute(table.insert().values(call=call, **entry._asdict()))
+
+    @contextmanager
+    def _errors(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except self._sql.exc.SQLAlchemyError as error:
+            raise JournalError(f"the journal cannot be {done}: {type(error).__name__}: {error}") from error
+
+
+def _tables(sql: Any, tables: Any) -> tuple[Table, Table]:
+    number, text = sql.Float(53), sql.Text
+    calls = sql.Table(
+        "durable_call",
+        tables,
+        sql.Column("id", sql.String(256), primary_key=True),
+        sql.Column("status", sql.String(20), nullable=False, index=True),
+        sql.Column("method", text, nullable=False),
+        sql.Column("user", text, nullable=False),
+        sql.Column("created_at", number, nullable=False),
+        sql.Column("updated_at", number, nullable=False),
+        sql.Column("owner", text, nullable=False),
+        sql.Column("leased_until", number, nullable=False),
+        sql.Column("fence", sql.Integer, nullable=False),
+        sql.Column("format", sql.Integer, nullable=False),
+    )
+    entries = sql.Table(
+        "durable_entry",
+        tables,
+        sql.Column("number", sql.BigInteger().with_variant(sql.Integer, "sqlite"), primary_key=True),
+        sql.Column("call", sql.String(256), nullable=False, index=True),
+        sql.Column("key", text, nullable=False),
+        sql.Column("data", text, nullable=False),
+        sql.Column("at", number, nullable=False),
+    )
+    return calls, entries
