@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import pytest
-from aiservices.structured import structured
 
 from aiservices import (
     AiMessage,
@@ -38,6 +37,7 @@ from aiservices import (
 from aiservices.agents import ReActAgent
 from aiservices.journal.sqlite import SqliteJournalStore
 from aiservices.memory import ChatMemory
+from aiservices.structured_model import structured
 from tests.killed_calls import Killed, Machine, journal_of
 
 
