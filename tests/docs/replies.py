@@ -334,6 +334,10 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     "how-to/ray.md": [],
     "how-to/scaling.md": [],
     "how-to/spark.md": [],
+    "how-to/durable-calls.md": [
+        ChatReply(AiMessage("", (ToolCall("c1", "pay", '{"order": "17"}'),))),
+        "Your money is on its way.",
+    ],
     "how-to/cache.md": [ChatReply(AiMessage(value(True)), usage=Usage(92, 8))],
     "how-to/budgets.md": [
         OLD,
