@@ -84,6 +84,9 @@ _WORD_OF_NAME = lazy_regex(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+")
 _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
 _BACKSLASH = Coercion("$", LOST_BACKSLASH, "", "")
 
+# A rating or verdict as judges are often asked to write it: [[7]], [[B]].
+_MARKED = lazy_regex(r"\[\[([^\[\]{}\"',]{1,60})\]\]")
+
 
 class TypeParser(Generic[T]):
     """Converts a model's reply to a value of one Python type.
@@ -298,6 +301,10 @@ class TypeParser(Generic[T]):
             return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
         if not reply.text:
             raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
+        marked = _MARKED.fullmatch(reply.text) if self._accepts_prose and "[" not in node.brackets else None
+        if marked is not None:
+            cursor.record_dropped("brackets around the value")
+            reply = reply._replace(text=marked[1])
         # A reply that is exactly the text of a choice is not read as JSON: "true" may be a member of an enum.
         if self._is_text_choice(reply):
             return self._read_text(reply, cursor)

@@ -102,5 +102,26 @@ NUMBER_WORDS = word_set(
 
 # These words do not change a number or a duration.
 NEUTRAL = word_set(
-    "yes confidence about around approximately approx roughly circa some only just exactly the a an"
+    "yes confidence about around approximately approx roughly circa only just exactly the a an"
+)
+
+# What is counted and listed. Other headings of a list may say that it is not the answer: "Missing:", "Steps:".
+NOUNS = word_set(
+    """
+    pages chapters lines entries einträge items list lists names people persons places locations cities countries companies organizations organisations brands
+    products fruits vegetables foods ingredients animals plants colors colours materials parts objects things words
+    keywords key terms phrases tags topics themes subjects categories skills languages titles books movies films songs
+    authors actors characters dates numbers events tools features benefits advantages disadvantages strengths weaknesses
+    symptoms diseases medications services entities sentences synonyms antonyms headlines cars sports jobs hobbies
+    früchte obst produkte namen personen orte städte länder firmen unternehmen farben zutaten tiere bücher artikel begriffe
+    stichwörter schlagwörter themen teile wörter produits noms personnes lieux villes pays entreprises couleurs ingrédients
+    animaux livres mots thèmes mots-clés éléments frutas productos nombres lugares ciudades países empresas colores
+    ingredientes animales libros palabras temas elementos frutti frutta prodotti nomi persone luoghi città paesi aziende
+    colori ingredienti animali libri parole temi produtos nomes pessoas cidades cores animais livros palavras vruchten
+    fruit producten namen steden landen bedrijven kleuren ingrediënten dieren boeken woorden onderwerpen owoce produkty
+    nazwy osoby miasta kraje kolory składniki książki słowa tematy фрукты продукты имена города страны цвета книги слова
+    темы товары люди
+    水果 产品 產品 名称 名稱 人名 城市 国家 公司 颜色 关键词 列表 项目 果物 製品 名前 都市 国 会社 色 キーワード リスト 項目 과일 제품 이름 도시 나라
+    회사 색 키워드 목록 항목
+    """
 )

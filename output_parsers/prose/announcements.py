@@ -6,7 +6,7 @@ import re
 from itertools import islice
 
 from ..lazy_regex import join_lines, lazy_regex
-from .harmless import takes_back
+from .harmless import find_unknown_word, takes_back
 
 _MAX_ANNOUNCEMENT = 120  # characters
 _MAX_CLOSINGS = 2
@@ -14,7 +14,7 @@ _MAX_LAST_LINE = 200  # characters
 _MAX_LENGTH = 10_000  # characters of a text that is searched for announcements
 _LEAD_IN = (
     r"(?:\A|[.!?:;\n>*•)\]]|[-–—]\s|。|，|,)[\s\"'`*_#>]{0,9}"
-    r"(?:(?:so|therefore|thus|hence|overall|finally|in conclusion|in summary|also|daher|somit|donc|ainsi|por"
+    r"(?:(?:and|und|et|y|e|en) )?(?:(?:so|therefore|thus|hence|overall|finally|in conclusion|in summary|also|daher|somit|donc|ainsi|por"
     r" lo tanto|quindi|portanto|dus|итак|поэтому|所以|因此|よって),? ?)?"
 )
 _WHOSE = (
@@ -113,13 +113,26 @@ _CLOSINGS = r"""
 """
 CLOSING = lazy_regex(rf"\W*(?:{join_lines(_CLOSINGS)})", re.IGNORECASE)
 _INTRODUCTION = lazy_regex(
-    r"\A\W*(?:here(?:['’]s| is| are)|voici|hier (?:ist|is)|aquí (?:está|tienes)|ecco|aqui está|här är|her er|oto|вот|以下)"
-    r"[^\n]{0,80}[:：]\s*(?=\S)",
+    r"\A\W*(?:here(?:['’]s| is| are| you (?:go|are))|voici|hier (?:ist|is)|aquí (?:está|tienes)|ecco|aqui está|här är|her er|oto|вот|以下)"
+    r"([^\n]{0,80})[:：]\s*(?=\S)",
     re.IGNORECASE,
 )
+# Conditions that say nothing against an answer: "If you need more, let me know."
+_CONDITIONS = r"""
+    if (?:you|this|that|it|there|anything|the|any)\b.*\b(?:let me know|tell me|ask|feel free|reach out|contact|i can|i['’]ll
+    |i would be|happy to|just say)|if (?:you (?:need|have|want|would like|require|prefer|wish)|you['’]d like|i had to choose)
+    |(?:falls|wenn) (?:sie|du)|si vous|si tu|si (?:necesitas?|tienes?|quieres?|desea)|se (?:precisar|quiser|tiver)
+    |se (?:hai|vuoi|desideri)|als (?:je|u) |om du|hvis du|jeśli|pokud|если (?:вам|у вас|нужн|понадоб)|якщо|eğer
+    |should you (?:need|have|want)|jika (?:anda|ada)|如果|如有|若有|必要(?:に応じて|でしたら|があれば)|필요하(?:면|시면)|إذا كن
+    |(?:please )?ignore (?:the|my|any) (?:previous|earlier) version
+"""
+CONDITION_OF_MORE = lazy_regex(rf"\W*(?:{join_lines(_CONDITIONS)})", re.IGNORECASE)
 _IF_YOU = lazy_regex(
-    r"\bif you (?:need|have|want|would like|['’]d like|require|prefer|wish)\b", re.IGNORECASE
+    r"\bif you (?:need|have|want|would like|['’]d like|require|prefer|wish)\b|\b(?:si vous avez|si tiene\w*|se (?:hai|tiver)"
+    r"|wenn sie|als u|falls sie)\b[^.!?]*",
+    re.IGNORECASE,
 )
+_RULER = lazy_regex(r"\s*\n\s*(?:-{3,}|\*{3,}|_{3,})\Z")
 _LAST_LINE = lazy_regex(r"(?:\n\s*|(?<=[.!?]) +)(?=[^\s.!?][^\n.!?]*[.!?…😊🙂 ]*\Z)")
 
 
@@ -132,10 +145,15 @@ def without_small_talk(text: str) -> str:
     for _ in range(_MAX_CLOSINGS):
         last = _LAST_LINE.search(bare, max(0, len(bare) - _MAX_LAST_LINE))
         sentence = bare[last.end() :] if last else ""
-        if last is None or not CLOSING.match(sentence) or takes_back(_IF_YOU.sub("", sentence)):
+        closing = CLOSING.match(sentence)
+        if last is None or closing is None or takes_back(_IF_YOU.sub("", sentence[closing.end() :])):
             break
-        bare = bare[: last.start()].rstrip()
+        bare = _RULER.sub("", bare[: last.start()].rstrip())
     introduction = _INTRODUCTION.match(AGREEMENT.sub("", bare))
-    if introduction is None or takes_back(introduction[0]):
+    if (
+        introduction is None
+        or find_unknown_word(introduction[1], ("json", "your", "you"))
+        or takes_back(introduction[1])
+    ):
         return bare
     return AGREEMENT.sub("", bare)[introduction.end() :]

@@ -347,6 +347,8 @@ def _mention_of(key: str) -> tuple[str, str, str]:
         return "", pattern, ""
     start = rf"(?<![^\W{_RUNS}])" if key[0].isalnum() else ""
     end = rf"(?![^\W{_RUNS}])" if key[-1].isalnum() else ""
+    if key in ("true", "false"):  # "True story!"
+        end += r"(?![ \t]++(?!(?:is|was|as|because|since|for|in|according|based|given|the|it|this|that|true|false|or|and|but|if)\b)[^\W\d_])"
     if key == "no":
         end += r"(?!\.?[ \t]++\d)(?![ \t]++\w)"
     return start, pattern, end
@@ -456,7 +458,9 @@ _UNDECIDED = lazy_regex(
     r"|no (?:information|answer|idea|clear|choice|label|category)|unknown|not (?:sure|clear|possible|certain|specified|given|stated"
     r"|mentioned|provided|the|a|an|really|so|very|correct|right|true)\b"
 )
-_NOT_SURE = lazy_regex(r"(?<!\w)not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)(?!\w)")
+_NOT_SURE = lazy_regex(
+    r"(?<!\w)not (?:false|wrong|incorrect|untrue)(?!\w)|(?<!\w)not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)(?!\w)"
+)
 _MAX_OPTION_TEXT = 120  # characters
 # What follows an answer and is not its reason: a request, an offer, or a remark on the talk.
 _AND = r"\A\W*(?:(?:and|but|yet|und|aber|et|mais|y|pero|e|ma|mas|en|maar) )?"
@@ -465,13 +469,14 @@ _NO_REASON = lazy_regex(
     r"|bitte|veuillez|s['’]il (?:vous|te)|por favor|per favore|alsjeblieft|пожалуйста|lütfen|proszę|prosím)(?!\w)|请|請|ください)"
     r"|(?<!\w)i(?:['’]d| would| can| could| am|['’]m)?(?: be)? (?:glad|happy|help|ready|able|an ai|a language model)(?!\w)"
     r"|(?<!\w)i (?:can|could|will) (?!not\b|see|tell|confirm|find|read|say|only|hardly)\w|(?<!\w)i (?:also |still |would )?(?:need|understand|have not received|haven['’]t received|am waiting)(?!\w)"
-    r"|(?:paste|send|share|provide|upload) (?:me|the|your|it)\b|(?:text|email|message|input|review) is missing"
+    r"|(?:paste|send|share|provide|upload) (?:me|the|your|it)\b|(?:text|email|message|input|review|document|file|image) (?:is|was) (?:missing|empty|blank|unreadable|too short|cut off)"
+    r"|\A\W*(?:edit|update|p\.?s)\b|(?:this|it|the answer) is (?:wrong|incorrect)\W*\Z|not support this|that would be|let (?:me|us)(?!\w)"
 )
 # What limits "yes" or "no" to some cases.
 _CONDITION = lazy_regex(
     rf"{_AND}(?:(?:provided|providing|assuming|when|whenever|once|as (?:long|soon|far) as|only"
     r"|in (?:some|most|many|certain|part|rare|principle|theory|a (?:few|way|sense))|to (?:some|a|an|certain)\b|depending|up to a"
-    r"|for (?:the (?:first|second|last|most)|some|most|many|certain|now)|at times|sometimes|often|usually|generally|mainly|more or less"
+    r"|at least|in part|for (?:the (?:first|second|last|most)|some|most|many|certain|now)|at times|sometimes|often|usually|generally|mainly|more or less"
     r"|wenn|falls|sofern|solange|nur|teilweise|manchmal|meistens|in (?:manchen|einigen|bestimmten|gewisse[rnm])|unter der bedingung"
     r"|vorausgesetzt|si|à condition|pourvu|seulement|parfois|dans (?:certains|une certaine)|en (?:partie|algunos|ciertos|parte)"
     r"|siempre que|a veces|solo|sólo|hasta cierto|se|purché|a patto|a volte|in (?:alcuni|certi|parte)|em (?:alguns|certos|parte)"

@@ -17,6 +17,8 @@ from ..lazy_regex import join_lines, lazy_regex
 # Articles, pronouns, verbs of answering, the names of common questions, and words of agreement.
 _HARMLESS = {
     "en": """
+        extracted requested resulting took lasted
+        assistant
         a an the this that these those it its it's that's here here's there there's i i'm i'd i've my we our
         is are was were has of for in to as with on so then thus therefore hence overall
         accordingly based say says said think believe choose chose pick picked select selected classify
@@ -40,6 +42,8 @@ _HARMLESS = {
         description costs weighs measures equals unfortunately sadly fortunately luckily
         """,
     "de": """
+        genannten genannte erwähnten gibt einträge
+        im stehen rechnungsdatum rechnung termin beginnt endet dauert kostet wiegt
         basierend auf werden genannt entspricht
         der die das den dem des sentiment ein eine einen einem einer es ist sind war ich wir mein meine dieser diese
         dieses diesem diesen hier also daher somit deshalb folglich als zu für in mit antwort lautet lösung
@@ -50,6 +54,8 @@ _HARMLESS = {
         beträgt sehr eindeutig klar ja datum geburtsdatum uhrzeit insgesamt gesamt es's
         """,
     "fr": """
+        mentionnés mentionnées cités citées
+        au total facture commence finit dure coûte pèse rendez-vous réunion
         comme basé équivaut fait partie
         le la les l un une ce cette ces c'est c est sont était je j'ai nous voici donc ainsi pour dans
         de du des d à réponse résultat solution catégorie classe type sentiment langue sujet priorité
@@ -59,6 +65,8 @@ _HARMLESS = {
         naissance heure est correct vrai
         """,
     "es": """
+        mencionadas mencionados
+        factura comienza empieza termina dura cuesta pesa reunión
         está están como basado basada según siguiente siguientes
         el la los las un una este esta esto es son era yo mi aquí por tanto entonces para de del a respuesta
         resultado solución categoría clase tipo sentimiento tono idioma tema prioridad urgencia nivel valor
@@ -67,6 +75,7 @@ _HARMLESS = {
         clasifico clasificado clasificada verdad cierto pertenece corresponde muy claramente fecha nacimiento hora hay
         """,
     "it": """
+        fattura inizia finisce dura costa pesa riunione
         come ce n'è sono basato basata secondo ammonta
         il lo la i gli le l un uno una questo questa è sono era io mio mia ecco quindi dunque perciò per in
         del della a risposta risultato soluzione categoria classe tipo sentimento tono lingua tema priorità
@@ -76,6 +85,7 @@ _HARMLESS = {
         chiaramente data nascita
         """,
     "pt": """
+        fatura começa termina dura custa pesa reunião
         a
         está estão como com base
         o os as um uma este esta isto isso é são era eu meu minha aqui portanto então para em de do da
@@ -86,6 +96,7 @@ _HARMLESS = {
         nascimento hora verdade
         """,
     "nl": """
+        factuur begint eindigt duurt kost weegt vergadering
         op basis bedraagt luidt
         de het een dit dat deze is zijn was ik wij mijn hier dus daarom voor in van als met antwoord luidt
         resultaat oplossing categorie klasse type sentiment toon taal onderwerp prioriteit urgentie niveau
@@ -113,6 +124,7 @@ _HARMLESS = {
         spørsmålet kunden velger tror ville klassifiserer tilhører veldig tydelig dato fødselsdato tid
         """,
     "pl": """
+        razem faktury zaczyna trwa kosztuje waży spotkanie
         oto wynosi klasyfikuję tekstu
         to jest są był była ja moja mój ten ta więc zatem dlatego odpowiedź odpowiedzią wynik rozwiązanie
         kategoria klasa typ sentyment nastrój ton język temat priorytet pilność poziom wartość wybór opcja
@@ -126,6 +138,7 @@ _HARMLESS = {
         narození
         """,
     "ru": """
+        итого счёта начинается длится стоит весит встреча
         вот равна равен равно составляет классифицирую
         это этот эта есть был была я мой моя вот итак поэтому следовательно ответ ответом результат решение
         категория класс тип тональность настроение тон язык тема приоритет срочность уровень значение выбор
@@ -168,7 +181,7 @@ _HARMLESS_RUNS = """
     認為 属于 屬於 应选 為 为 是 的 了 总共 總共 共 一共 有 数量 數量 总数 總數 日期 年龄 年齡 岁 歲 个 個
     人 元 次 件 位 こちら これ この 答え 回答 正解 結論 感情 分類 カテゴリ カテゴリー 種類 優先度 レベル
     言語 ラベル レビュー テキスト 文章 は が の を です である だ に と 合計 全部で さん 円 人 個 件 回 歳
-    日付 時間 時刻 最終 最终 最終的な 情感倾向 根据 根據 我的 时间 날짜 시간 합계 최종 개수 총합 수
+    テキストによると によると 本文 数 数値 件数 日付 時間 時刻 最終 最终 最終的な 情感倾向 根据 根據 我的 时间 날짜 시간 합계 최종 개수 총합 수
     정답 답변 답 결과 감정 분류 카테고리 유형 우선순위 언어 라벨 리뷰 텍스트 은 는 이 가 의 을 를 입니다
     이다 총 명 개 원 살 세 번 건 价格 價格 価格 値段 가격 评分 評分 スコア 得分 점수
 """
@@ -218,6 +231,7 @@ _OTHER_LABEL = lazy_regex(
 _OF_OTHERS = lazy_regex(
     r"(?<!\w)(?:(?:the|a) (?:user|customer|author|writer|speaker|person|client|reviewer) (?:has )?"
     r"(?:picked|pick|selected|chose|choose|answered|replied|said|says|asked|typed|entered|wrote|gave|sent|labell?ed|tagged|marked|rated)"
+    r"|i was (?:going|about) to (?:say|answer)|i would have (?:said|answered)"
     r"|you(?:r (?:answer|choice|input|reply|response|message|question)|['’]?ve)? (?:is|was|picked|selected|chose|answered|said|wrote|gave)"
     r"|please (?:answer|respond|reply|say|return|write)(?: with)?|(?:\A|[.!]\s)\W*(?:(?:answer|respond|reply) with|(?:return|think|say|write|choose|pick|select)))\W*\Z"
 )
@@ -239,7 +253,7 @@ def asks_or_relates(before: str) -> bool:
 # or what is numbered.
 _TIES = frozenset(
     """
-    after under in im en em i in to as with for für mit zu als pour para por per pelo voor met van för av som do до в к nel år
+    after under in im em i as with for für mit zu als pour para por per pelo voor met van för av som do до в к nel år
     untuk option item entry record section case order ticket document file image paragraph article type class level team
     queue name title word words message comment post tweet email mail review statement claim question sentence product
     story process request content context text texts status state customer satz frage stufe typ klasse aussage nachricht
@@ -348,6 +362,7 @@ _COMMON = {
         isn't aren't wasn't doesn't don't didn't won't can't cannot nothing never
         """,
     "de": """
+        produkt lobt autor beschreibt meldet problem seite rückerstattung telefonnummer absatz
         stimmt richtig enthalten bezieht steht kunde möchte schreibt sein seine ihr ihre weil keine diesem dieser einem mit dem
         alle wurden übernommen lauten und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so daten
         informationen format extrahiert extrahierten angefordert gewünschte gewünschten wie folgt folgende
@@ -355,6 +370,8 @@ _COMMON = {
         genannt unten basierend
         """,
     "fr": """
+        veut
+        faux auteur décrit signale produit problème page remboursement paragraphe trouvent
         mentionne texte contient client demande message vrai exact parle concerne phrase spam
         et car parce que qui sur avec par pas plus il elle ils elles au aux dans en son sa ses se très
         données informations information extraites extraits format demandé demandée demandées suivant
@@ -362,12 +379,16 @@ _COMMON = {
         directement mentionné forme ces leur
         """,
     "es": """
+        quiere cancelar
+        autor describe informa producto problema página reembolso párrafo
         menciona texto contiene cliente pide correo mensaje cierto trata habla spam
         y porque que con por se su sus lo al más como fue ha han está están muy datos información extraída
         extraídos formato solicitado solicitada siguiente siguientes proporcionado lista objeto campos
         valores según esquema contiene directamente mencionado tienes está estos estas basado
         """,
     "it": """
+        vuole annullare
+        autore descrive segnala prodotto problema pagina rimborso
         menziona testo contiene cliente chiede messaggio e-mail parla riguarda vero spam si trovano primo paragrafo
         tutti valori provengono dal testo
         e perché che con si su da nel nella al alla ha hanno più come molto dati informazioni estratte
@@ -375,12 +396,16 @@ _COMMON = {
         contiene direttamente
         """,
     "pt": """
+        quer cancelar
+        autor descreve relata produto problema página reembolso parágrafo primeiro estão valores
         menciona texto contém cliente pede mensagem e-mail fala trata verdadeiro spam
         e porque que com se no na nos nas ao à seu sua mais como foi há está muito dados informações
         extraídas extraídos formato solicitado seguinte seguintes fornecido lista objeto campos valores
         segundo esquema contém estes estas
         """,
     "nl": """
+        wil
+        auteur beschrijft meldt product probleem pagina terugbetaling alinea staan eerste waarden
         klopt tekst vermeldt bevat gaat klant schrijft juist een geen dit deze over spam e-mail
         en omdat want op met door aan bij die naar ook wordt heeft hij zij om te gegevens informatie
         gevraagd gevraagde formaat volgende lijst object velden waarden volgens schema bevat
@@ -399,6 +424,8 @@ _COMMON = {
         verdier ifølge skjema inneholder
         """,
     "pl": """
+        chce anulować subskrypcję zamówienie
+        nieprawda zgłasza awarię zwrot stronie opisuje autor chwali produkt
         tekst tej ten ta się jak przez wiadomość prawda jest wspomina zawiera dotyczy klient pisze spamem o ponieważ
         i ponieważ bo że z na do w od oraz jego dane informacje wyodrębnione format formacie w następujący
         następujące lista obiekt pola wartości zgodnie schemat zawiera oto tekstu
@@ -408,6 +435,8 @@ _COMMON = {
         hodnoty podle schéma obsahuje zde z textu
         """,
     "ru": """
+        хочет отменить подписку заказ
+        сообщает сбое описывает автор хвалит продукт возврат неправда
         письмо текст правда является упоминается сообщает пишет этот эта этом в клиент говорится утверждение соответствует указано спамом
         и потому что так как с на о об его её они он она для от по данные данных информация информацию
         извлеченные извлечённые формат формате запрошенный следующий следующие список объект поля значения
@@ -435,7 +464,7 @@ _COMMON = {
 # Words that may deny an answer, weaken it or take it back, in the languages in which explanations are read
 # and in the commonest of the others.
 _NEGATIONS = r"""
-    not|(?<!base )no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|false|wrong(?:ly)?|untrue
+    not|(?<!base )no|non|nee|nope|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|false|wrong(?:ly)?|untrue
     |(?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|incorrect(?:ly)?|invalid
     |nicht|kein\w*|nein|nie|niemals|weder|ohne|falsch|kaum|mitnichten|weniger|ne|n|pas|aucune?|jamais|sans
     |guère|peu|ni|sin|nunca|nada|jamás|tampoco|poco|falso|não|nem|nenhum\w*|sem|niet|geen|nooit|noch|zonder
@@ -445,12 +474,12 @@ _NEGATIONS = r"""
     |špatně|fel|forkert|feil|خطأ|गलत|ليس|ليست|لا|لم|لن|غير|بدون|नहीं|न|मत|không|nem|ei|ez|nu
 """
 _HEDGES = r"""
-    maybe|perhaps|possibl[ey]|might|may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain
+    maybe|perhaps|possibl[ey]|might|(?<!in )(?<!since )(?<!until )may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain
     |unclear|doubt\w*|depends|guess\w*|assum\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely
     |partly|partially|mostly|almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying
     |confirm(?:ar|er|are)|indovin\w*|adivin\w*|devin\w*|jok(?:e|ing)|kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
     |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*
-    |last|colleague|claims|claimed|scherz|witz|halb|aber nur|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
+    |last|colleague|claims|claimed|scherz|witz|halb|aber nur|es sei denn|chyba że|a menos|à moins|tenzij|(?:please |but )check|hang on|hold on|on reflection|not (?:false|wrong|incorrect|untrue)|wacht|warte|moment|attend(?:s|ez)|esper[ae]|aspett[ai]|czekaj|chwil\w*|подожди\w*|(?:i )?think so|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
     |ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite
     |contrary|iron(?:y|ic\w*)|sarcas\w+|examples?|placeholder|pretend\w*|vielleicht|eventuell|vermutlich
     |wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse
@@ -471,7 +500,7 @@ _HEDGES = r"""
 _TAKES_BACK = lazy_regex(
     rf"(?<!\w)(?:{join_lines(_NEGATIONS)}|{join_lines(_HEDGES)})(?!\w)"
     r"|(?:\A|[.!?,;]\s*)wait(?!\w)|take (?:that|it) back|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
-    r"|[不没沒非未无無别否勿反錯错]|間違|틀[렸린]|可能|猜|例子|示例|範例|范例|推测|推測|推定|추정|估计|估算|估計|核实|例です|要確認|예시|농담|추측|违う|違う|抱歉|遗憾|죄송|모르|유감|착각|참고|残念|参考|虚构|虛構|编造|編造|架空|仮の|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+    r"|[不没沒非未无無别否勿反錯错]|間違|틀[렸린]|可能|猜|例子|示例|範例|范例|推测|推測|推定|추정|估计|估算|估計|核实|例です|要確認|예시|농담|추측|违う|違う|いや|等等|잠깐|抱歉|遗憾|죄송|모르|유감|착각|참고|残念|参考|虚构|虛構|编造|編造|架空|仮の|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
 )
 # What models say of their work in the first person.
 _FIRST_PERSON = lazy_regex(r"(?<!\w)i(?:['’]\w+)?(?!\w)|\Aplease\b")
@@ -494,7 +523,7 @@ _RETRACTION = lazy_regex(
     r"|[:：]\W*\Z"
 )
 _NEGATION = lazy_regex(
-    rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無]|않|아니|ません|ない"
+    rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無違]|않|아니|틀렸|ません|ない"
 )
 _WORDS_PER_COMMON_WORD = 6
 _CHARACTERS_PER_COMMON_ONE = 5

@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
-from . import word_set
+from . import NOUNS
 from .roles import Role, role_of
 
 
@@ -68,30 +68,10 @@ _NO_ANSWER_WORDS = r"""
 """
 # Lists that say which of their lines count: check boxes that are empty, crosses, and text that is struck out.
 _NOT_CHOSEN = lazy_regex(r"\s*(?:[-*+•]\s+)?(?:\[ \]|[❌✗✘☐⬜🚫]|~~)")
-# What lists are of. Other headings may say that the list is not the answer: "Missing:", "Steps:".
-_NOUNS = word_set(
-    """
-    items list lists names people persons places locations cities countries companies organizations organisations brands
-    products fruits vegetables foods ingredients animals plants colors colours materials parts objects things words
-    keywords key terms phrases tags topics themes subjects categories skills languages titles books movies films songs
-    authors actors characters dates numbers events tools features benefits advantages disadvantages strengths weaknesses
-    symptoms diseases medications services entities sentences synonyms antonyms headlines cars sports jobs hobbies
-    früchte obst produkte namen personen orte städte länder firmen unternehmen farben zutaten tiere bücher artikel begriffe
-    stichwörter schlagwörter themen teile wörter produits noms personnes lieux villes pays entreprises couleurs ingrédients
-    animaux livres mots thèmes mots-clés éléments frutas productos nombres lugares ciudades países empresas colores
-    ingredientes animales libros palabras temas elementos frutti frutta prodotti nomi persone luoghi città paesi aziende
-    colori ingredienti animali libri parole temi produtos nomes pessoas cidades cores animais livros palavras vruchten
-    fruit producten namen steden landen bedrijven kleuren ingrediënten dieren boeken woorden onderwerpen owoce produkty
-    nazwy osoby miasta kraje kolory składniki książki słowa tematy фрукты продукты имена города страны цвета книги слова
-    темы товары люди
-    水果 产品 產品 名称 名稱 人名 城市 国家 公司 颜色 关键词 列表 项目 果物 製品 名前 都市 国 会社 色 キーワード リスト 項目 과일 제품 이름 도시 나라
-    회사 색 키워드 목록 항목
-    """
-)
 _REMARK = lazy_regex(rf"\b(?:{join_lines(_REMARK_WORDS)})\b", re.IGNORECASE)
 _NO_ANSWER = lazy_regex(rf"(?:{join_lines(_NO_ANSWER_WORDS)})(?:\W.*)?", re.IGNORECASE)
 _PLACEHOLDER = lazy_regex(
-    r"<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}|\W*(?:todo|tbd|fixme|xxx+|lorem ipsum.*|placeholder)\W*|[^\w<>{}\[\]]{1,3}|.*(?:\.\.\.|…)"
+    r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|\W*(?:todo|tbd|fixme|xxx+|lorem ipsum.*|placeholder)\W*|[^\w<>{}\[\]]{1,3}|.*(?:\.\.\.|…)"
     r"|(?:please|bitte|veuillez|por favor)\b.*|.*[?？]",
     re.IGNORECASE,
 )
@@ -148,7 +128,7 @@ def _without_remarks(lines: list[str], own_words: frozenset[str]) -> list[str]:
     if after and not all(map(_SENTENCE.fullmatch, lines[end:])):
         return []
     text = before + items + after
-    role = role_of(text, len(before), len(before) + len(items), own_words=lambda: _NOUNS | own_words).role
+    role = role_of(text, len(before), len(before) + len(items), own_words=lambda: NOUNS | own_words).role
     return lines[start:end] if role in (Role.UNSAID, Role.ANSWER) else []
 
 
@@ -199,13 +179,18 @@ def _is_at(groups: dict[str, str], position: int) -> bool:
     return True
 
 
+# "The numbers are 3, 5 and 7."
+_NUMBERS = lazy_regex(r"([^\d:]{1,60}) are ((?:-?\d+(?:\.\d+)?(?:, and |, | and |(?=\.?\Z))){2,})\.?")
+_AND = lazy_regex(",? and ")
 _LEAD = lazy_regex(r"[^,:：]{1,60}[:：]\s+(?=\S)")
 
 
 def _split_at_commas(line: str, own_words: frozenset[str]) -> TextItems | None:
+    sentence = _NUMBERS.fullmatch(line)
+    line = f"{sentence[1]}: {_AND.sub(', ', sentence[2])}" if sentence else line
     lead = _LEAD.match(line)
     if lead is not None:
-        role = role_of(line, lead.end(), len(line), own_words=lambda: _NOUNS | own_words).role
+        role = role_of(line, lead.end(), len(line), own_words=lambda: NOUNS | own_words).role
         line = line[lead.end() :] if role in (Role.UNSAID, Role.ANSWER) else line
     parts = [part.strip() for part in line.split(",")]
     if len(parts) < 2 or not all(parts) or _ONE_NUMBER_OR_SEVERAL.search(line):

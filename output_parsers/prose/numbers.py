@@ -29,6 +29,7 @@ from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 from . import (
     NEUTRAL,
+    NOUNS,
     NUMBER_WORDS,
     SCALE_WORDS,
     TextParseError,
@@ -148,9 +149,13 @@ def _computed(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
 _MOST_COMPUTED = 12  # digits; the numbers are exact in a computation
 
 
+_EXCLAIMED = lazy_regex(r"(?<=[0-9]\.[0-9])!\Z|(?<=[0-9]\.[0-9][0-9])!\Z")  # "5!" may be a factorial
+
+
 def _read_bare(text: str, rules: NumberRules) -> TextReading[Decimal]:
     if not _DIGIT.search(text):
         return read_words(text)
+    text = _EXCLAIMED.sub("", text)
     try:
         return read_number_token(text, rules)
     except TextParseError as error:
@@ -360,7 +365,7 @@ def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, val
     if other is not None:
         raise TextParseError(f'"{shorten(bare_word(other), 40)}" may be a number too')
     before = _without_variable(before)
-    if after and not _is_wrong_unit(after[0].strip(".,;:!?()*\"'"), rules):
+    if after and not _is_wrong_unit(after[0].strip(".,;:!()*\"'"), rules):
         after = after[1:]
     words_before, words_after = (
         " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
@@ -368,7 +373,9 @@ def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, val
     )
     words_before = _NUMBER_OF.sub(" ", words_before)
     named = frozenset(word for word in rules.words if takes_back(word) is None)
-    objection = find_objection(words_before, words_after, NEUTRAL | _MEASURES | named, known_after=_COUNTED)
+    objection = find_objection(
+        words_before, words_after, NEUTRAL | _MEASURES | named, known_after=_COUNTED | NOUNS
+    )
     if objection:
         raise TextParseError(f'"{shorten(objection, 40)}" in the text may change the value')
     _refuse_label(words_before, rules, value)

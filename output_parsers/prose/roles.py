@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 from ..lazy_regex import join_lines, lazy_regex
 from . import NUMBER_WORDS, TextParseError, word_set
-from .announcements import AGREEMENT, CLOSING, REASON, is_announced
+from .announcements import AGREEMENT, CLOSING, CONDITION_OF_MORE, REASON, is_announced
 from .harmless import (
     find_unknown_word,
     is_personal_remark,
@@ -123,7 +123,7 @@ _LOOKS_LIKE = lazy_regex(
 _PARTIAL = lazy_regex(
     r"(?<!\w)(?:partial|incomplete|(?:first|second|third|next|other|last) (?:half|part|batch|page|portion|chunk)"
     r"|first (?:\d+|few|two|three|four|five|ten|some)(?: \w+)? (?:of|from)|(?:beginning|start) of the (?:list|json|array|output|answer|table)"
-    r"|part (?:\d+|one|two) (?:of|/)|(?:part|page) \d+/\d+|\d+ more|more (?:follow\w*|to come|below)|only (?:the |a )?(?:first|one|two|three|some|few|part|\d+)\b"
+    r"|part (?:\d+|one|two) (?:of|/)|(?:part|page) \d+/\d+|(?:\d+|two|three|four|five|some|several|many) more|left out|leave out|more (?:follow\w*|to come|below)|only (?:the |a )?(?:first|one|two|three|some|few|part|\d+)\b"
     r"|continues? (?:on|in|below|next|with)|stopped after|list goes on|second (?:person|item|record|entry|invoice|object|one) is"
     r"|(?:teil|seite) \d+ von|nur (?:der|die|das|den|ein\w*) (?:erste\w*|teil)|unvollständig\w*|auszug\w*|partie \d+|seulement (?:le|la|les) premi\w+"
     r"|incompl[eè]t\w*|parcial\w*|partielle?s?|parzial\w*|s[oó]lo (?:el|la|los|las) primer\w*|solo (?:il|la|i|le) prim\w+|apenas (?:o|a|os|as) primeir\w+"
@@ -133,7 +133,7 @@ _PARTIAL = lazy_regex(
 # A request for more, or a plan, and not an answer.
 _REQUESTS = (
     r"(?:(?:\A|[.!?:,]\s+)(?:could you |can you |would you )?(?:please |kindly )?(?:provide|send|share|give me|tell me|upload|paste|specify|supply|clarify)(?!\w)"
-    r"|(?<!\w)i(?: also| still)? need (?!to (?!know|have|see|get))|i (?:will|can|would|must|should)\W*\Z|i['’]ll\W*\Z"
+    r"|(?<!\w)i(?: also| still| would|['’]d| will|['’]ll| might)? need(?!\w)(?! to (?!know|have|see|get))|i (?:will|can|would|must|should)\W*\Z|i['’]ll\W*\Z"
     r"|need (?:more|further|additional) (?:information|details|context|input)|rephrase|(?:do|did) you mean|once you|as soon as you"
     r"|(?<!\w)(?:bitte|veuillez|merci de|por favor|per favore|alsjeblieft|gelieve|пожалуйста|proszę|prosím|lütfen|mohon) (?:\w+ ){0,3}"
     r"(?:send\w*|schick\w*|geben|angeben|nenn\w*|teilen|fournir|envoyer|indiquer|préciser|env[ií]\w*|proporcion\w*|indi\w+|forne\w+|inviat\w*"
@@ -227,16 +227,6 @@ _WORDS = _OF_LISTS | word_set(
 
 # --- Words in sentences before and after JSON ---
 
-# Conditions that say nothing against the JSON: "If you need more, let me know."
-_CONDITIONS = r"""
-    if (?:you|this|that|it|there|anything|the|any)\b.*\b(?:let me know|tell me|ask|feel free|reach out|contact|i can|i['’]ll
-    |i would be|happy to|just say)|if (?:you (?:need|have|want|would like|require|prefer|wish)|you['’]d like|i had to choose)
-    |(?:falls|wenn) (?:sie|du)|si vous|si tu|si (?:necesitas?|tienes?|quieres?|desea)|se (?:precisar|quiser|tiver)
-    |se (?:hai|vuoi|desideri)|als (?:je|u) |om du|hvis du|jeśli|pokud|если (?:вам|у вас|нужн|понадоб)|якщо|eğer
-    |should you (?:need|have|want)|jika (?:anda|ada)|如果|如有|若有|必要(?:に応じて|でしたら|があれば)|필요하(?:면|시면)|إذا كن
-    |(?:please )?ignore (?:the|my|any) (?:previous|earlier) version
-"""
-_CONDITION_OF_MORE = lazy_regex(rf"\W*(?:{join_lines(_CONDITIONS)})", re.IGNORECASE)
 # Phrases with a negation or a condition that say nothing against the JSON.
 _HARMLESS_PHRASES = lazy_regex(
     r"(?:i )?can['’]t help but|no (?:problem|worries)|not only|with(?:out| no) (?:any )?(?:additional|extra|further|other|any) \w+"
@@ -580,7 +570,7 @@ def _refusal(sentence: str, value: _Value) -> str | None:
 
 def _objection(sentence: str, value: _Value) -> str | None:
     """Return the words of a sentence beside JSON that may say that it is not the answer, or None."""
-    if CLOSING.match(sentence) or _CONDITION_OF_MORE.match(sentence):
+    if CLOSING.match(sentence) or CONDITION_OF_MORE.match(sentence):
         return _first_match(sentence.casefold(), _NEVER_CLOSES)
     sentence = AGREEMENT.sub(" ", sentence)
     folded = sentence.casefold().strip(_MARKUP)

@@ -283,18 +283,20 @@ _OF_A_DATE = word_set(
     issued signed ordered delivered created updated occurred happened took takes place starts started begins began
     ends ended founded effective lasts lasted baby came ce ad г года am le el il em den kl uhr um à las alle às
     monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag
+    she he delivery start end release publication treffen findet statt réunion lieu reunión
     flight train departs arrives leaves appointment contract mentioned email letter sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo
     """
 )
 
 
+_OF_A_DURATION = word_set("runtime running video movie long length lasts lasted")
 _ZONE_NAME = lazy_regex(r"\s*\(?([A-Z]{2,5})\b")
 _SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
 
 
 def _refuse_unknown(parts: list[str], kind: str) -> None:
     """Raise TextParseError if a word around a value is not known to be harmless, such as another calendar."""
-    known = (_OF_A_DATE | NEUTRAL) - {"day"} if kind == "duration" else _OF_A_DATE
+    known = (_OF_A_DATE | _OF_A_DURATION | NEUTRAL) - {"day"} if kind == "duration" else _OF_A_DATE
     objection = find_objection(_SCHEDULED.sub("", parts[0]), " ".join(parts[1:]), known, leading=_OF_A_DATE)
     if objection:
         raise TextParseError(f'"{objection[:40]}" in the text may change the {kind}')

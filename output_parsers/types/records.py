@@ -166,7 +166,7 @@ def _without_table(lines: list[str]) -> list[str]:
 
 _TABLE_RULE = lazy_regex(":?-+:?")
 _FIELD_LINE = lazy_regex(
-    r"(?:[-*•]\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*:[*_]*\s+"
+    r"(?:(?:[-*•]|\d{1,2}[.)])\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*:[*_]*\s+"
     r"(?P<quote>[\"'`]?)(?P<value>.+)(?P=quote)"
 )
 _NO_VALUE = lazy_regex(r"n/a|null|none|nil", re.IGNORECASE)
