@@ -436,13 +436,16 @@ def read_explained(text: str, read: Callable[[str], T]) -> T:
     try:
         return read(text)
     except TextParseError as error:
-        for cut in islice(_EXPLANATION.finditer(text.strip()[:_MAX_EXPLAINED]), _MAX_HEADS):
-            head, explanation = text.strip()[: cut.start()], text.strip()[cut.end() :]
-            if _explains(explanation):
-                try:
-                    return read(head)
-                except TextParseError:
-                    continue
+        if len(text) > _MAX_EXPLAINED:
+            raise
+        bare = text.strip()
+        for cut in islice(_EXPLANATION.finditer(bare), _MAX_HEADS):
+            try:
+                value = read(bare[: cut.start()])
+            except TextParseError:
+                continue
+            if _explains(bare[cut.end() :]):
+                return value
         raise error
 
 
@@ -450,7 +453,7 @@ def _explains(text: str) -> bool:
     """Return True if sentences after a value explain it: they take nothing back and name no other value."""
     reason = REASON.match(text)
     explanation = text[reason.end() :] if reason else text
-    if len(text) > _MAX_EXPLAINED or not explanation.strip(_MARKUP) or _HAS_NUMBER.search(explanation):
+    if not explanation.strip(_MARKUP) or _HAS_NUMBER.search(explanation):
         return False
     value = _Value("", 0, 0, no_words)
     return all(_objection_after(sentence, value) is None for sentence in _SENTENCE_END.split(explanation))
