@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 from output_parsers.parser.type_parser import parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
 from output_parsers.result.reading import strict_equal
+from output_parsers.types.decisions import values_with_details
 
 from ..models import errors as _errors
 from ..models.errors import BudgetExceededError, ModelError, ServiceOutputError, Strategy, ToolError
@@ -29,7 +31,7 @@ from ..tools.tool import ToolRun
 from .approval import suspendable_method
 from .effects import ReplyBlocked, ReplyStopped
 from .plan import Invocation
-from .results import Answer, Result
+from .results import Answer, Result, conflicts_to_json
 from .tool_execution import ToolInvocation, read_result, written_result
 
 _MODEL_ERRORS = {
@@ -187,6 +189,7 @@ def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, Any]:
             for run in answer.tool_runs
         ],
         "by_tool": answer.tool_run is not None,
+        "conflicts": conflicts_to_json(answer.conflicts),
     }
 
 
@@ -196,10 +199,16 @@ def _written_value(answer: Answer, invocation: Invocation) -> Any:
         return {"plain": value}
     if value is answer.reply or value is answer.reply.message:
         return {"part": "reply" if value is answer.reply else "message"}
-    text = None if parser is None else parser.write(value)
-    if parser is None or text is None or not strict_equal(parser.parse(text), value):
+    with _details(parser):  # such as the places of quotes
+        text = None if parser is None else parser.write(value)
+        is_restored = text is not None and parser is not None and strict_equal(parser.parse(text), value)
+    if not is_restored:
         raise TypeError(f"a value of the type {type(value).__name__} cannot be stored")
     return {"text": text}
+
+
+def _details(parser: object) -> AbstractContextManager[None]:
+    return values_with_details() if getattr(parser, "has_details", False) else nullcontext()
 
 
 def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
@@ -213,7 +222,8 @@ def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
     elif parser is None:
         raise TypeError("the stored answer is a value, and the method returns the reply of the model")
     else:
-        value = parser.parse(value["text"])
+        with _details(parser):
+            value = parser.parse(value["text"])
     runs = []
     for one in data["tools"]:
         message, call = message_from_dict(one["message"]), ToolCall(*one["call"])
@@ -232,6 +242,7 @@ def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
         tuple([message_from_dict(message) for message in data["messages"]]),
         tuple(runs),
         tool_run=runs[-1] if data["by_tool"] and runs else None,
+        conflicts=tuple(data.get("conflicts", ())),
     )
 
 

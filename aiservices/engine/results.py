@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Generic, TypeVar
@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from pydantic_core import to_jsonable_python
 
 from output_parsers.result.reading import Coercion
+from output_parsers.types.cited import Cited
 from output_parsers.types.decisions import Decision
 
 from ..guesses import explains_guesses
@@ -65,7 +66,8 @@ class Result(Generic[T_co]):
         new_messages: The messages of this call: the user message as it was sent, without format instructions,
             tool calls, their results, and the answer. Rejected answers are not among them. Empty if the
             answer is, and in results from another process or a Synthesizer.
-        conflicts: The fields for which parts of a document have different values; see ``Split``.
+        conflicts: The fields for which parts of a document have different values; see ``Split``. In results
+            from another process they are plain data.
     """
 
     value: T_co
@@ -163,6 +165,7 @@ class Result(Generic[T_co]):
             ],
             "inner_calls": [_inner_call_to_dict(call) for call in self.inner_calls],
             "sources": self.sources,
+            "conflicts": conflicts_to_json(self.conflicts),
             "probabilities": {
                 path: [{"value": value, "probability": share} for value, share in shares.items()]
                 for path, shares in self.probabilities.items()
@@ -222,7 +225,14 @@ def _inner_call_to_dict(call: InnerCall) -> dict[str, object]:
 
 
 def _to_jsonable(value: object) -> object:
-    return value.to_dict() if isinstance(value, Decision) else str(value)
+    return value.to_dict() if isinstance(value, (Decision, Cited)) else str(value)
+
+
+def conflicts_to_json(conflicts: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the conflicts of a document that was split as JSON data."""
+    data = [one if isinstance(one, dict) else one._asdict() for one in conflicts]
+    plain: list[dict[str, Any]] = to_jsonable_python(data, fallback=_to_jsonable)
+    return plain
 
 
 @dataclass(frozen=True, slots=True)

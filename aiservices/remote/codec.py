@@ -45,7 +45,7 @@ from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
 from output_parsers.types.target import Description, type_name
 from output_parsers.types.validation import JsonValidator, json_validator
 
-from ..engine.results import Result
+from ..engine.results import Result, conflicts_to_json
 from ..models.errors import AiServiceError, Attempt, InnerCall, Strategy
 from ..models.media import Audio, File, Image, Media
 from ..models.media_policy import MediaPolicy
@@ -605,6 +605,8 @@ class AccountJson(_FrozenModel):
     """The retrieved contents, as plain JSON."""
     inner_calls: tuple[InnerCallJson, ...] = ()
     """The calls of service methods that tools made."""
+    conflicts: tuple[Any, ...] = ()
+    """The fields for which parts of a document have different values, as plain JSON."""
 
 
 def result_codec(
@@ -639,6 +641,7 @@ def write_result(result: Result[object], value_codec: JsonCodec[Any]) -> str:
         tool_runs=tuple(map(_tool_run_to_json, result.tool_runs)),
         sources=tuple(to_jsonable_python(source, fallback=str) for source in result.sources),
         inner_calls=tuple(map(_inner_call_to_json, result.inner_calls)),
+        conflicts=tuple(conflicts_to_json(result.conflicts)),
     )
     return f'{{"value": {value_codec.write(result.value)}, "account": {account.model_dump_json()}}}'
 
@@ -667,6 +670,7 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
         tuple(map(_tool_run_from_json, account.tool_runs)),
         account.sources,
         inner_calls=tuple(map(_inner_call_from_json, account.inner_calls)),
+        conflicts=account.conflicts,
     )
 
 

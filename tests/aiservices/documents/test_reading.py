@@ -14,6 +14,7 @@ from typing import Annotated, Any, Protocol
 import pytest
 from hypothesis import given, settings, strategies as st
 from pydantic import BaseModel, Field
+from starlette.testclient import TestClient
 
 from aiservices import (
     Budget,
@@ -46,6 +47,7 @@ from aiservices.documents import (
     vote,
 )
 from aiservices.guardrails import InputGuardrails, masked
+from aiservices.integrations.fastapi import app
 from aiservices.rows import map_rows
 
 FACT = re.compile(r"\[(\w+) (\w+) (\d+)\]")
@@ -365,3 +367,40 @@ def test_rules_see_values_in_the_order_of_the_document() -> None:
 
     read(filler("[amount x 3]", "[amount x 1]", "[amount x 2]"), Split(40, 0), amount=keep)
     assert seen == [[3, 1, 2]]
+
+
+def test_the_stored_answer_of_a_durable_call_has_its_places_and_conflicts(tmp_path: Path) -> None:
+    class Reader(Protocol):
+        @user_message("{{document}}")
+        @options(split=Split(40, 0), merge=first)
+        def rent(self, document: Document, call_id: Annotated[str, CallId]) -> Result[Cited[int]]: ...
+
+    def find_rent(request: ChatRequest) -> str:
+        match = re.search(r"rent (\d+)", request.messages[-1].text)
+        return "null" if match is None else json.dumps({"quote": match[0], "value": int(match[1])})
+
+    text = filler("The rent 900.", "Nothing.", "The rent 950.")
+    service = create(
+        Reader, ScriptedChatModel(find_rent), interceptors=[Durable(Journal(str(tmp_path / "j")))]
+    )
+    result, again = (service.rent(Document(text, "a"), "c1") for _ in range(2))
+    assert (result.value.start, result.value.value) == (4, 900)
+    assert again.value == result.value
+    assert again.value.start == 4
+    [conflict] = result.to_dict()["conflicts"]
+    assert [one["value"] for one in conflict["values"]] == [900, 950]
+    assert conflict["values"][1]["start"] == text.index("rent 950")
+    assert again.conflicts == (conflict,)
+
+
+def test_a_remote_caller_gets_places_and_conflicts() -> None:
+    class Reader(Protocol):
+        @user_message("{{document}}")
+        @options(split=Split(40, 0), merge={"amount": latest})
+        def contract(self, document: Document) -> Result[Contract]: ...
+
+    service = create(Reader, ScriptedChatModel(find_facts))
+    text = filler("[amount x 1]", "[party acme 0]", "[amount x 2]")
+    body = TestClient(app(service)).post("/contract", json={"document": text}).json()
+    assert body["value"]["amount"] == 2
+    assert body["account"]["conflicts"] == [{"path": "amount", "values": [1, 2], "chosen": 2}]
