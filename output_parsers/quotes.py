@@ -10,7 +10,7 @@ import unicodedata
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -142,7 +142,9 @@ class QuoteIndex:
         found: list[tuple[float, Span]] = []
         enough = 0.0
         for votes, start, end in self._words.candidates(words):
-            aligned = _align(words, self._words.words[start:end]) if votes >= enough else None
+            if votes < enough:
+                continue
+            aligned = _align(words, self._words.words[start:end], self._words.places)
             if aligned is not None and aligned[0] >= THRESHOLD:
                 score, first, last = aligned
                 found.append((score, self._normalized.tokens(self._words, start + first, start + last)))
@@ -283,7 +285,7 @@ _MAX_POSTINGS = 4000  # places of one word that are tried
 _RARE = 400  # places of a word up to which it is rare
 _SEEDS, _FEW_SEEDS = 12, 5
 _CANDIDATES = 6
-_FEW_WORDS = 6  # quotes with fewer words must have all words of the passage, except for single letters
+_FEW_WORDS = 7  # quotes with fewer words must have all words of the passage, except for single letters
 
 
 class _Words:
@@ -292,18 +294,19 @@ class _Words:
     Attributes:
         words: The normalized words.
         tokens: The index of each word among the pieces of the normalized text.
+        places: The indices of each word.
     """
 
     def __init__(self, pieces: Sequence[str]) -> None:
         self.words: list[str] = []
         self.tokens = array("L")
-        self._places: dict[str, array[int]] = {}
+        self.places: dict[str, array[int]] = {}
         for index, piece in enumerate(pieces):
             word = _core(piece)
             if word:
-                places = self._places.get(word)
+                places = self.places.get(word)
                 if places is None:
-                    places = self._places[word] = array("L")
+                    places = self.places[word] = array("L")
                 places.append(len(self.words))
                 self.words.append(word)
                 self.tokens.append(index)
@@ -314,7 +317,7 @@ class _Words:
         Each is the number of words that speak for it, its start and its end.
         """
         # The rarest words of the quote vote for where it begins.
-        places = [(self._places[word], index) for index, word in enumerate(words) if word in self._places]
+        places = [(self.places[word], index) for index, word in enumerate(words) if word in self.places]
         places.sort(key=lambda one: len(one[0]))
         seeds = [one for one in places[:_SEEDS] if len(one[0]) <= _RARE]
         if len(seeds) < _FEW_SEEDS:
@@ -326,12 +329,13 @@ class _Words:
         # a passage may be at the border of two ranges
         sums = {one: votes[one] + votes[one + 1] for bucket in votes for one in (bucket - 1, bucket)}
         best: list[int] = []
-        for bucket in sorted(sums, key=lambda bucket: -sums[bucket])[: 3 * _CANDIDATES]:
+        most = max(_CANDIDATES, 150 // max(len(words), 1))
+        for bucket in sorted(sums, key=lambda bucket: -sums[bucket])[: 3 * most]:
             least = max(0.34 * len(seeds), 0.7 * sums[best[0]] if best else 0)
             if sums[bucket] >= least and bucket - 1 not in best and bucket + 1 not in best:
                 best.append(bucket)
         slack = 2 + len(words) // 6
-        for bucket in best[:_CANDIDATES]:
+        for bucket in best[:most]:
             start = bucket * width
             end = min(len(self.words), start + 2 * width + len(words) + slack)
             yield sums[bucket], max(0, start - slack), end
@@ -356,10 +360,13 @@ def _has_digit(word: str) -> bool:
     return any(sign.isnumeric() for sign in word)
 
 
-def _align(quote: Sequence[str], passage: Sequence[str]) -> tuple[float, int, int] | None:
+def _align(
+    quote: Sequence[str], passage: Sequence[str], known: Container[str]
+) -> tuple[float, int, int] | None:
     """Return the score, the first and the last word of the part of a passage that is most like a quote.
 
-    Return None if numbers or negations differ.
+    Return None if numbers or negations differ. ``known`` are the words of the text: a word may be a misread
+    "not" or "two" only if it is not one of them.
     """
     rows, columns = len(quote), len(passage)
     # best[j]: (gain, start) of the best alignment of the quote so far that ends before passage[j]
@@ -376,6 +383,8 @@ def _align(quote: Sequence[str], passage: Sequence[str]) -> tuple[float, int, in
                 same = best[column] + len(word)
             else:
                 share = _similarity(word, other)
+                if share and (_is_essential(word) or (_is_essential(other) and word in known)):
+                    share = 0.0
                 same = best[column] + share * len(word) if share else gain - 1
             if same >= gain:
                 gain, kind = same, 0
@@ -436,8 +445,6 @@ def _similarity(one: str, other: str) -> float:
     longer, shorter = max(len(one), len(other)), min(len(one), len(other))
     least = 0.5 if longer <= 5 else 0.6 if longer <= 8 else 0.75
     if shorter < least * longer or longer < 2 or _has_digit(one) or _has_digit(other):
-        return 0.0
-    if longer == 2 and (one in _NEGATIONS or other in _NEGATIONS):
         return 0.0
     if _is_number(one) and _is_number(other):
         return 0.0

@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
@@ -26,6 +27,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from output_parsers.parser.type_parser import TypeParser, parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
 from output_parsers.result.reading import strict_equal
+from output_parsers.types.cited import cited_from
 from output_parsers.types.target import type_name
 from output_parsers.types.validation import arguments_for_validators
 
@@ -180,13 +182,22 @@ def prepare_call(
     try:
         # Some models send no text if a call has no arguments.
         text = call.arguments.strip()
-        with arguments_for_validators(invocation.arguments):
+        with arguments_for_validators(invocation.arguments), _verified(parsers[call.name], invocation):
             arguments = parsers[call.name].parse("{}" if text in ("", "null") else text)
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
         return _with_error_text(ToolRun(call, None, None, text, error, 0.0), errors.arguments, invocation)
     context = hidden_arguments(call, tool, invocation) if tool.injected else {}
     return ToolInvocation(call, tool, arguments, invocation, parsers[call.name], context)
+
+
+def _verified(parser: TypeParser[Any], invocation: Invocation) -> AbstractContextManager[None]:
+    """Return a context in which the quotes of cited arguments are verified in the texts of the call."""
+    if not parser.has_citations:
+        return nullcontext()
+    from .citations import sources_of  # few tools take cited values
+
+    return cited_from(sources_of(invocation, invocation.plan.check or "value"))
 
 
 def hidden_arguments(call: ToolCall, tool: Tool, invocation: Invocation) -> dict[str, object]:

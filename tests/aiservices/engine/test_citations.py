@@ -21,6 +21,7 @@ from aiservices import (
     ServiceOutputError,
     Strategy,
     Stream,
+    ToolCall,
     create,
     options,
     user_message,
@@ -229,3 +230,21 @@ def test_the_citations_of_providers_are_quotes_of_sentences() -> None:
         ("It was 2007.", [("In 2007.", "https://d.com")]),
         ("That is all.", []),
     ]
+
+
+def test_cited_arguments_of_tools_are_verified() -> None:
+    taken = []
+
+    def note(count: Cited[int]) -> str:
+        """Take a note."""
+        taken.append(count)
+        return "done"
+
+    def call(value: int) -> AiMessage:
+        arguments = json.dumps({"count": {"quote": "7  cars", "value": value}})
+        return AiMessage("", (ToolCall(f"c{value}", "note", arguments),))
+
+    chat = ScriptedChatModel([ChatReply(call(8)), ChatReply(call(7)), json.dumps(CARS)])
+    create(Reader, chat, tools=[note]).text("He has 7 cars")
+    assert [(one.value, one.quote, one.start) for one in taken] == [(7, "7 cars", 7)]
+    assert "$.count: the quote does not contain the value" in chat.requests[1].messages[-1].text
