@@ -1,8 +1,8 @@
 """How fast quotes are found in long texts, and which wrong quotes and values are accepted.
 
 ``python -m benchmarks.quotes [COUNT] [--peers DIR]`` measures the times on texts of 10 KB to 10 MB, and the
-rates on COUNT wrong quotes of each kind (20,000 by default). The texts are Python's documentation and the licenses
-of Debian. With ``--peers``, the directory of an installed langextract, its aligner is measured beside ours.
+rates on COUNT wrong quotes of each kind (20,000 by default). The texts are Python's documentation and the
+licenses of Debian. With ``--peers``, the directory of an installed langextract, its aligner is measured beside ours.
 """
 
 from __future__ import annotations
