@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.quotes [COUNT] [--peers DIR]`` measures the times on texts of 10 KB to 10 MB, and the
 rates on COUNT wrong quotes of each kind (20,000 by default). The texts are Python's documentation and the
-licenses of Debian. With ``--peers``, the directory of an installed langextract, its aligner is measured beside ours.
+licenses of Debian. With ``--peers``, the directory of an installed langextract, its aligner is measured too.
 """
 
 from __future__ import annotations
