@@ -63,6 +63,12 @@ def log_calls(event: object, /) -> None:
         case GuardrailRan(name, "output", Reprompt(), invocation=Invocation() as invocation):
             text = f"answer rejected by the guard {name}"
             _LOGGER.info("%s: %s", invocation.plan.qualname, text, extra=_fields(invocation, "rejected"))
+        case ReplyReceived() | ReplyFailed() | ToolFinished() | ToolUndone():
+            _log_step(event)
+
+
+def _log_step(event: ReplyReceived | ReplyFailed | ToolFinished | ToolUndone) -> None:
+    match event:
         case ReplyReceived(model, reply, seconds):
             fields = {"model": model, "outcome": "answered", "seconds": seconds, **_counts(reply.usage)}
             _LOGGER.debug("request to %s: %s, %.3f s", model, _tokens(reply.usage), seconds, extra=fields)

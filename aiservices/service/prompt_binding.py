@@ -312,7 +312,6 @@ def plan_prompt(
     if len(problems) > problem_count:
         return None
     role_names = {p.role: p.name for p in parameters if p.role not in (None, Role.TOOL_CONTEXT)}
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
     return PromptPlan(
         qualname,
         signature,
@@ -324,7 +323,7 @@ def plan_prompt(
         message_parameter,
         it_parameter,
         role_names.get(Role.MEMORY_ID) in used,
-        names=tuple(signature.parameters) if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None,
+        names=_names_of_usual(signature),
         system_takes_invocation=takes_invocation,
         system_is_async=is_async(system_source),
         never_none=tuple(p.name for p in parameters if _is_never_none(p, signature)),
@@ -388,6 +387,12 @@ def _compile(
     except TemplateError as error:
         problems.append(DefinitionProblem(qualname, f"{title}: {error}"))
         return None
+
+
+def _names_of_usual(signature: inspect.Signature) -> tuple[str, ...] | None:
+    """Return the names of the parameters if all may be passed by position and by name, else None."""
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    return tuple(signature.parameters) if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
 
 
 def _names_with(parameters: Sequence[Parameter], *roles: Role | None) -> list[str]:

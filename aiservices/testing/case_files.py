@@ -159,18 +159,19 @@ class _CaseReader:
             raise _error(self._qualname, f"expected values cannot be read from a file: {error}") from error
         self._names = [*self._readers, *(name for name in _OWN_FIELDS if name not in self._readers)]
 
+    def _wrong_names(self, record: _Record) -> Iterator[DefinitionProblem]:
+        """Yield an error for each unknown and each missing field."""
+        for name, field in record.fields.items():
+            if name not in self._names:
+                yield DefinitionProblem(field.location, self._unknown(name))
+        for name in self._readers:
+            if name in self._required and name not in record.fields:
+                message = f"{name} is missing, a parameter of {self._qualname}"
+                yield DefinitionProblem(record.location, message)
+
     def read(self, record: _Record) -> tuple[Case[Any], list[DefinitionProblem]]:
         """Return the test case for a record, and the problems found in its fields."""
-        problems = [
-            DefinitionProblem(field.location, self._unknown(name))
-            for name, field in record.fields.items()
-            if name not in self._names
-        ]
-        problems += [
-            DefinitionProblem(record.location, f"{name} is missing, a parameter of {self._qualname}")
-            for name in self._readers
-            if name in self._required and name not in record.fields
-        ]
+        problems = list(self._wrong_names(record))
 
         def value(name: str, read: Callable[[_Field], object]) -> object:
             field = record.fields[name]

@@ -332,6 +332,19 @@ def _baseline(report: Report[object]) -> dict[str, Any]:
     }
 
 
+def _read_baseline(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the cases and the names of the scorers of a report that was saved."""
+    try:
+        before = json.loads(path.read_text("utf-8"))
+        old, old_scorers = before["cases"], before["scorers"]
+        if before["format"] != _BASELINE_FORMAT:
+            raise ValueError(f"its format is {before['format']}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{path} cannot be read: {type(error).__name__}: {error}; write it with report.save"
+        raise _wrong(message) from error
+    return old, old_scorers
+
+
 def _differences(
     scorer: str, scores: list[tuple[str, float | None, float | None]], confidence: float
 ) -> Iterator[Difference]:
@@ -345,14 +358,7 @@ def _differences(
 
 
 def _compared(report: Report[object], path: Path) -> Comparison:
-    try:
-        before = json.loads(path.read_text("utf-8"))
-        old, old_scorers = before["cases"], before["scorers"]
-        if before["format"] != _BASELINE_FORMAT:
-            raise ValueError(f"its format is {before['format']}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"{path} cannot be read: {type(error).__name__}: {error}; write it with report.save"
-        raise _wrong(message) from error
+    old, old_scorers = _read_baseline(path)
     new = _baseline(report)["cases"]
     names = [name for name in new if name in old and old[name]["digest"] == new[name]["digest"]]
     missing = [

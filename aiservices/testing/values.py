@@ -341,21 +341,18 @@ class _SchemaValues:
         ``enclosing`` identifies the schemas around this one; one that contains itself has no finite value.
         """
         schema = self._resolve(schema)
-        if not isinstance(schema, Mapping) or len(enclosing) > 40:
-            return 0 if not isinstance(schema, Mapping) else _INFINITE
+        if not isinstance(schema, Mapping):
+            return 0
         # Resolving a reference makes a new dict, so that the id of an inner part identifies the schema.
         key = id(schema.get("properties") or schema.get("anyOf") or schema.get("items") or schema)
-        if key in enclosing:
+        if key in enclosing or len(enclosing) > 40:
             return _INFINITE
         inside = (*enclosing, key)
         options = schema.get("anyOf") or schema.get("oneOf")
         if options:
             return min(self._height(option, inside) for option in options)
-        parts = [
-            schema.get("properties", {})[key]
-            for key in schema.get("required", ())
-            if key in schema.get("properties", {})
-        ]
+        properties = schema.get("properties", {})
+        parts = [properties[name] for name in schema.get("required", ()) if name in properties]
         parts += schema.get("prefixItems", [])
         if schema.get("minItems", 0) and "items" in schema:
             parts.append(schema["items"])

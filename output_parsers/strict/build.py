@@ -417,6 +417,18 @@ def is_keyword_enforced(profile: Profile, kind: str, keyword: str, schema: JsonS
     return True
 
 
+def _enum_values(schema: JsonSchema) -> list[object]:
+    """Return the values that an enum or a const allows, of the types that the schema allows."""
+    values = [schema["const"]] if "const" in schema else schema["enum"]
+    if "const" in schema and "enum" in schema:
+        values = [value for value in values if value in schema["enum"]]
+    kinds = schema.get("type")
+    if kinds is None:
+        return values
+    allowed_kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+    return [value for value in values if _has_kind(value, allowed_kinds)]
+
+
 def build_choice(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec | None:
@@ -424,13 +436,7 @@ def build_choice(
 
     Return None if the enum has too many values to send.
     """
-    values = [schema["const"]] if "const" in schema else schema["enum"]
-    if "const" in schema and "enum" in schema:
-        values = [value for value in values if value in schema["enum"]]
-    kinds = schema.get("type")
-    if kinds is not None:
-        allowed_kinds = {kinds} if isinstance(kinds, str) else set(kinds)
-        values = [value for value in values if _has_kind(value, allowed_kinds)]
+    values = _enum_values(schema)
     if not values:
         return NeverCodec()
     if _is_too_long(builder, values):

@@ -869,6 +869,10 @@ def _show_no_overlap(one: Codec, other: Codec, begun: frozenset[_Pair], comparis
         return True
     if isinstance(one, ChoiceCodec) and isinstance(other, ChoiceCodec):
         return one.encoded_members.isdisjoint(other.encoded_members)
+    return _keys_show_no_overlap(one, other, begun, comparison)
+
+
+def _keys_show_no_overlap(one: Codec, other: Codec, begun: frozenset[_Pair], comparison: _Comparison) -> bool:
     keys1, keys2 = _object_keys(one), _object_keys(other)
     if keys1 is None or keys2 is None:
         return False

@@ -277,11 +277,11 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
         if "$ref" in own:
             pending.append(document.schema(own.pop("$ref")))
         for keyword in ("anyOf", "oneOf"):
-            options = own.pop(keyword, None)
-            if options is not None and len(options) == 1:  # not a choice
+            options: list[JsonSchema | bool] = own.pop(keyword, None) or []
+            if len(options) == 1:  # not a choice
                 pending.append(options[0])
             # an option that accepts everything makes a union void; oneOf is treated as anyOf
-            elif options is not None and not any(option in (True, {}) for option in options):
+            elif options and True not in options and {} not in options:
                 choices.append(tuple(options))
         merged = _merge_two(plain, own, unmerged)
         if merged is None:

@@ -774,10 +774,19 @@ def _json_of_argument(
             message = "given more than once; pass its fields, or one value with its JSON"
             wrong_values.append(WrongPart(path=path, message=message))
         return query[argument.name], path
+    return _json_of_fields(query, argument, wrong_values)
+
+
+def _json_of_fields(
+    query: QueryParams, argument: Argument, wrong_values: list[WrongPart]
+) -> tuple[str | None, str]:
+    """Return an argument whose fields are parameters of a query string, with its JSON path."""
+    parameters = argument.query_parameters or ()
+    present = [parameter for parameter in parameters if parameter.name in query]
     missing = [one.name for one in parameters if one.required and one.name not in query]
     wrong_values += [WrongPart(path=f"$.{name}", message="it is missing") for name in missing]
     if not present and not argument.required:
-        return None, path
+        return None, f"$.{argument.name}"
     fields = (f"{json.dumps(field.name)}: {_json_of_query(query, field, wrong_values)}" for field in present)
     return f"{{{', '.join(fields)}}}", "$"
 

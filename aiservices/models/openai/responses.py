@@ -244,13 +244,7 @@ def read_response(body: bytes, provider: str = "", notes: tuple[str, ...] = ()) 
 def _reply(
     data: JsonObject, provider: str, body: bytes | None = None, notes: tuple[str, ...] = ()
 ) -> ChatReply:
-    status, output = data.get("status"), data.get("output")
-    if status == "failed":
-        raise ReportedError(data.get("error") or {"message": "the response failed"})
-    if not isinstance(output, list):
-        raise UnreadableReplyError("it has no output")
-    if status in _UNFINISHED:
-        raise UnreadableReplyError(f"its status is {status}, and background responses are not supported")
+    status, output = data.get("status"), _output_of(data)
     try:
         message = AiMessage(
             "".join(_texts(output, "output_text", "text")),
@@ -277,6 +271,18 @@ def _reply(
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its output has an unexpected shape") from None
+
+
+def _output_of(data: JsonObject) -> list[JsonObject]:
+    """Return the items of a finished response; raise an error for other responses."""
+    status, output = data.get("status"), data.get("output")
+    if status == "failed":
+        raise ReportedError(data.get("error") or {"message": "the response failed"})
+    if not isinstance(output, list):
+        raise UnreadableReplyError("it has no output")
+    if status in _UNFINISHED:
+        raise UnreadableReplyError(f"its status is {status}, and background responses are not supported")
+    return output
 
 
 def _items_of_state(output: Sequence[JsonObject]) -> list[JsonObject]:

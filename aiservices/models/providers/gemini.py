@@ -324,17 +324,14 @@ class GeminiDialect(BlockDialect):
         self, settings: CallSettings, headers: Mapping[str, str], data: JsonObject, body: bytes | None = None
     ) -> ChatReply:
         try:
-            candidates = data.get("candidates")
             blocked = (data.get("promptFeedback") or {}).get("blockReason")
-            if not candidates and not blocked:
-                raise UnreadableReplyError("it has no candidates")
-            candidate: JsonObject = candidates[0] if candidates else {}
+            candidate = _first_candidate(data, blocked=bool(blocked))
             parts = (candidate.get("content") or {}).get("parts") or []
             stop_reason = candidate.get("finishReason") or ""
-            message = read_parts(parts, self._provider, data.get("modelVersion") or settings.model)
+            model = data.get("modelVersion") or settings.model
+            message = read_parts(parts, self._provider, model)
             token = candidate.get(_CONTINUATION)
             if token and stop_reason == "CONTINUATION":
-                model = data.get("modelVersion") or settings.model
                 message = message.with_state(self._provider, model, [*parts, {_CONTINUATION: token}])
             grounding = candidate.get("groundingMetadata") or {}
             return ChatReply(
@@ -497,6 +494,25 @@ def _tool_call(call: JsonObject, call_id: str) -> ToolCall:
     return read_tool_call(call_id, call["name"], to_json(call.get("args") or {}).decode())
 
 
+def _first_candidate(data: JsonObject, *, blocked: bool) -> JsonObject:
+    """Return the first candidate; an empty one if the prompt was blocked."""
+    candidates = data.get("candidates")
+    if not candidates and not blocked:
+        raise UnreadableReplyError("it has no candidates")
+    return candidates[0] if candidates else {}
+
+
+def _with_call_id(part: JsonObject) -> tuple[ToolCall, JsonObject]:
+    """Return the tool call of a part, and the part as it is sent back."""
+    call = part["functionCall"]
+    call_id = call.get("id") or _made_up_id()
+    if "id" not in call or _call_id(call_id):
+        return _tool_call(call, call_id), part
+    # the reader of the stream made it up
+    sent = {name: call[name] for name in call if name != "id"}
+    return _tool_call(call, call_id), {**part, "functionCall": sent}
+
+
 def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
     """Convert the content of a Gemini reply to an AiMessage, with data to send back later."""
     texts, thoughts, calls = [], [], []
@@ -518,14 +534,8 @@ def read_parts(parts: Sequence[JsonObject], provider: str, model: str) -> AiMess
             pieces.append(read_media(part[_DATA]["data"], part[_DATA].get("mimeType")))
             state_parts[-1] = {**part, _DATA: {"index": index}}  # the message has the data in its contents
         elif "functionCall" in part:
-            call = part["functionCall"]
-            call_id = call.get("id") or _made_up_id()
-            calls.append(_tool_call(call, call_id))
-            if "id" in call and not _call_id(call_id):  # the reader of the stream made it up
-                state_parts[-1] = {
-                    **part,
-                    "functionCall": {name: call[name] for name in call if name != "id"},
-                }
+            call, state_parts[-1] = _with_call_id(part)
+            calls.append(call)
     contents = tuple(pieces) if len(texts) < len(pieces) else ()
     message = AiMessage("".join(texts), tuple(calls), "".join(thoughts) or None, contents=contents)
     return message.with_state(provider, model, state_parts) if needs_state else message
