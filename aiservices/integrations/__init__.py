@@ -1,3 +1,3 @@
-"""Integrations with FastAPI, MCP and OpenTelemetry."""
+"""Integrations with FastAPI, MCP, OpenTelemetry and DBOS."""
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from ..service.methods import ServiceMethod, service_method_of
 from ..service.recovery import decide
 
+__all__ = ["answer", "waits_for", "workflow"]
+
 _TOPIC = "aiservices"  # of the messages that wake a workflow that waits
 _EVENT = "waits_for"
 _STEP = 1.0  # seconds
@@ -93,10 +95,14 @@ def workflow(method: Callable[..., Any], *, wait: float = 7 * 86_400.0) -> Calla
     return registered
 
 
-def waits_for(workflow_id: str) -> list[dict[str, str]]:
-    """Return the tool calls for which a workflow waits or has waited, as dicts with id, name and arguments."""
+def waits_for(workflow_id: str, *, timeout: float = 0.0) -> list[dict[str, str]]:
+    """Return the tool calls for which a workflow waits, or waited last: their id, name and arguments.
+
+    ``timeout`` is how many seconds to wait until there are any.
+    """
     dbos = import_extra("dbos", "dbos", "waits_for").DBOS
-    return dbos.get_event(workflow_id, _EVENT, timeout_seconds=0) or []
+    calls: list[dict[str, str]] = dbos.get_event(workflow_id, _EVENT, timeout_seconds=timeout) or []
+    return calls
 
 
 def answer(

@@ -331,6 +331,10 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         ChatReply(AiMessage("", contents=(Image.from_bytes(b"\x89PNG\r\n\x1a\n cat"),))),
     ],
     "how-to/batches.md": [],
+    "how-to/dbos.md": [
+        ChatReply(AiMessage("", (ToolCall("c1", "pay", '{"order": "17"}'),))),
+        "The order 17 is refunded.",
+    ],
     "how-to/ray.md": [],
     "how-to/scaling.md": [],
     "how-to/spark.md": [],

@@ -43,5 +43,7 @@ def provide_for(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Non
     elif page == "how-to/tables.md":
         for module in ("pandas", "polars", "duckdb", "pyarrow"):
             pytest.importorskip(module, reason=f"{module} is not installed")
+    elif page == "how-to/dbos.md":
+        pytest.importorskip("dbos", reason="install the extra dbos of aiservices first")
     elif page == "how-to/mcp.md":
         pytest.importorskip("mcp", reason="install the extra mcp of aiservices first")
