@@ -98,7 +98,9 @@ def workflow(method: Callable[..., Any], *, wait: float = 7 * 86_400.0) -> Calla
 def waits_for(workflow_id: str, *, timeout: float = 0.0) -> list[dict[str, str]]:
     """Return the tool calls for which a workflow waits, or waited last: their id, name and arguments.
 
-    ``timeout`` is how many seconds to wait until there are any.
+    Args:
+        workflow_id: The id of the workflow.
+        timeout: The seconds to wait until there are any.
     """
     dbos = import_extra("dbos", "dbos", "waits_for").DBOS
     calls: list[dict[str, str]] = dbos.get_event(workflow_id, _EVENT, timeout_seconds=timeout) or []
