@@ -15,7 +15,7 @@ debian = { [ "$$(id -u)" = 0 ] && { $(install) || { apt-get update --quiet=2 && 
 	|| echo "$(1) is not installed: the tests that run it are skipped"
 
 .PHONY: demo test test-all test-slow test-engines test-peers test-pythons fast-tests lint check model parts docs \
-	dist bench clean
+	test-lowest dist release-check accept-api bench clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python -m samples.tour --yes $(DEMO_MODEL)
@@ -25,7 +25,7 @@ test: lint model parts
 	@$(PYTEST) -m "not slow"
 
 # All tests, in parts of at most twenty minutes.
-test-all: lint test-slow test-engines test-peers test-pythons
+test-all: lint test-slow test-engines test-peers test-pythons test-lowest
 
 # The fast and the slow tests with coverage, the campaigns, the property tests with other random seeds, pyright.
 test-slow: $(VENV)/.dev $(VENV)/json-schema-test-suite model parts
@@ -103,6 +103,26 @@ docs: $(VENV)/.dev
 dist: $(VENV)/.dev
 	@rm -rf dist
 	@$(BIN)/python -m build --outdir dist
+
+# Checks what is about to be released, and installs the wheel with each Python and each extra; needs a package registry.
+release-check: dist
+	@$(BIN)/python tests/release_check.py
+
+# Accepts the public API as it is now, for a release: the names, parameters, defaults and errors.
+accept-api: $(VENV)/.dev
+	@$(BIN)/python tests/public_api.py
+	@git --no-pager diff --stat tests/public_api.txt
+
+# The tests of parsing and of calls with the lowest versions of the base dependencies that pyproject.toml allows.
+# Most extras need newer versions, so they are not installed.
+test-lowest:
+	@$(PYTHON) -m venv .venv-lowest
+	@$(PYTHON) tests/lowest_versions.py > .venv-lowest/lowest.txt
+	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
+		--editable '.[attrs,msgspec,testing]' pytest-timeout pytest-xdist
+	@.venv-lowest/bin/python -m pytest --quiet --numprocesses auto -m "not (slow or hypothesis or peers or local_model)" \
+		-W default --deselect tests/output_parsers/types/test_validation.py::test_a_wide_dataclass_takes_linear_time \
+		-k "not (fraction or MaxLen or value18 or schema5)" tests/output_parsers tests/aiservices/engine tests/aiservices/service tests/aiservices/tools
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks

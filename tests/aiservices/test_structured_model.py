@@ -327,7 +327,11 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, decision, text, f
             {"strategy": "grammar"},
             "scripted does not support the strategy grammar; its capabilities: json_schema, json_mode, tools",
         ),
-        (Record, {"options": ChatOptions(max_tokens=0)}, "max_tokens is 0; it must be greater than 0"),
+        (
+            Record,
+            {"options": ChatOptions(max_tokens=0)},
+            "max_tokens is 0; it must be an integer greater than 0",
+        ),
         ({"type": "function", "function": {}}, {}, 'a function needs a "name"'),
         ({"parameters": SCHEMA}, {}, 'a function needs a "name"'),
         ({}, {}, "the dict is empty; pass a JSON Schema, or Any for any JSON"),

@@ -58,7 +58,7 @@ def test_each_option_out_of_range_is_a_problem() -> None:
     assert ChatOptions(temperature=2.5, top_p=-0.1, max_tokens=0, timeout=-1.0).problems("here") == [
         DefinitionProblem("here", "temperature is 2.5; it must be from 0 to 2"),
         DefinitionProblem("here", "top_p is -0.1; it must be from 0 to 1"),
-        DefinitionProblem("here", "max_tokens is 0; it must be greater than 0"),
+        DefinitionProblem("here", "max_tokens is 0; it must be an integer greater than 0"),
         DefinitionProblem("here", "timeout is -1.0; it must be greater than 0"),
     ]
 
@@ -72,7 +72,7 @@ def test_a_temperature_of_nan_is_a_problem() -> None:
 def test_an_option_of_a_wrong_type_is_a_problem() -> None:
     assert ChatOptions(temperature="hot", max_tokens="many", stop="END").problems("here") == [  # type: ignore[arg-type]
         DefinitionProblem("here", "temperature is 'hot'; it must be from 0 to 2"),
-        DefinitionProblem("here", "max_tokens is 'many'; it must be greater than 0"),
+        DefinitionProblem("here", "max_tokens is 'many'; it must be an integer greater than 0"),
         DefinitionProblem("here", "stop is 'END'; it must be a tuple of texts, as in ('END',)"),
     ]
 
