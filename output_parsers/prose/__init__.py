@@ -6,6 +6,8 @@ which the functions for numbers, dates and times share.
 
 from __future__ import annotations
 
+import pkgutil
+from functools import cache
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -85,6 +87,20 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+@cache
+def words_in(section: str) -> frozenset[str]:
+    """Return the words of a section of ``words.txt``."""
+    return _sections()[section]
+
+
+@cache
+def _sections() -> dict[str, frozenset[str]]:
+    """Return the words of each section of ``words.txt``, which is read at the first sentence."""
+    lines = (pkgutil.get_data(__name__, "words.txt") or b"").decode().splitlines()
+    parts = "\n".join(line for line in lines if not line.startswith("#")).split("[")[1:]
+    return {name: word_set(words) for name, _, words in (part.partition("]") for part in parts)}
+
+
 def bare_word(word: str) -> str:
     """Return a word in lower case, without the punctuation and markup at its ends."""
     return word.strip(".,;:!?…()[]{}\"'“”‘’«»*_`").casefold()
@@ -103,25 +119,4 @@ NUMBER_WORDS = word_set(
 # These words do not change a number or a duration.
 NEUTRAL = word_set(
     "yes confidence about around approximately approx roughly circa only just exactly the a an"
-)
-
-# What is counted and listed. Other headings of a list may say that it is not the answer: "Missing:", "Steps:".
-NOUNS = word_set(
-    """
-    pages chapters lines entries einträge items list lists names people persons places locations cities countries companies organizations organisations brands
-    products fruits vegetables foods ingredients animals plants colors colours materials parts objects things words
-    keywords key terms phrases tags topics themes subjects categories skills languages titles books movies films songs
-    authors actors characters dates numbers events tools features benefits advantages disadvantages strengths weaknesses
-    symptoms diseases medications services entities sentences synonyms antonyms headlines cars sports jobs hobbies
-    früchte obst produkte namen personen orte städte länder firmen unternehmen farben zutaten tiere bücher artikel begriffe
-    stichwörter schlagwörter themen teile wörter produits noms personnes lieux villes pays entreprises couleurs ingrédients
-    animaux livres mots thèmes mots-clés éléments frutas productos nombres lugares ciudades países empresas colores
-    ingredientes animales libros palabras temas elementos frutti frutta prodotti nomi persone luoghi città paesi aziende
-    colori ingredienti animali libri parole temi produtos nomes pessoas cidades cores animais livros palavras vruchten
-    fruit producten namen steden landen bedrijven kleuren ingrediënten dieren boeken woorden onderwerpen owoce produkty
-    nazwy osoby miasta kraje kolory składniki książki słowa tematy фрукты продукты имена города страны цвета книги слова
-    темы товары люди
-    水果 产品 產品 名称 名稱 人名 城市 国家 公司 颜色 关键词 列表 项目 果物 製品 名前 都市 国 会社 色 キーワード リスト 項目 과일 제품 이름 도시 나라
-    회사 색 키워드 목록 항목
-    """
 )

@@ -13,178 +13,9 @@ from collections.abc import Collection, Iterator
 from functools import cache
 
 from ..lazy_regex import join_lines, lazy_regex
+from . import words_in
 
-# Articles, pronouns, verbs of answering, the names of common questions, and words of agreement.
-_HARMLESS = {
-    "en": """
-        extracted requested resulting took lasted
-        assistant
-        a an the this that these those it its it's that's here here's there there's i i'm i'd i've my we our
-        is are was were has of for in to as with on so then thus therefore hence overall
-        accordingly based say says said think believe choose chose pick picked select selected classify
-        classified classifies label labels labeled labelled labeling rate rated rating tag tagged categorize
-        categorized categorise categorised identify identified consider considered determine determined
-        conclude concluded assign assigned assigning answer answered answers answering reply respond return
-        returns returned give given gives go going read reads describe describes mark marked detect detected
-        express expresses expressed expressing convey conveys show shows indicate indicates suggest suggests
-        match matches fall falls under belong belongs fit fits apply applies would get got find found count
-        counted counting calculate calculated compute computed total altogether sum amount result results
-        solution output response category class classification classifier type kind sentiment tone mood
-        emotion intent topic subject department team queue language priority urgency severity level risk score
-        grade grading status state decision verdict prediction predicted value choice option letter number
-        price cost age final correct right best main clear clearly definitely certainly really indeed just
-        exactly precisely simply very sure okay ok course please checking reviewing reading analyzing
-        analysing text texts sentence review reviews message comment post tweet email mail ticket tickets
-        document documents file image article paragraph request query customer user author writer
-        speaker input statement claim name title person people item items record entry case content context
-        section data word words order product story process temperature length height weight
-        width size depth speed distance duration time date recommendation recommend everything thing after
-        description costs weighs measures equals unfortunately sadly fortunately luckily
-        """,
-    "de": """
-        genannten genannte erwähnten gibt einträge
-        im stehen rechnungsdatum rechnung termin beginnt endet dauert kostet wiegt
-        basierend auf werden genannt entspricht
-        der die das den dem des sentiment ein eine einen einem einer es ist sind war ich wir mein meine dieser diese
-        dieses diesem diesen hier also daher somit deshalb folglich als zu für in mit antwort lautet lösung
-        ergebnis kategorie klasse typ art stimmung gefühl sprache thema priorität dringlichkeit stufe wert
-        wahl option buchstabe zahl anzahl summe betrag preis kosten alter richtig richtige richtigen korrekt
-        korrekte korrekten endgültige text satz bewertung rezension nachricht kommentar frage kunde aussage
-        name person wähle wählen klassifiziere eingestuft einzustufen denke glaube würde sagen gehört passt
-        beträgt sehr eindeutig klar ja datum geburtsdatum uhrzeit insgesamt gesamt es's
-        """,
-    "fr": """
-        mentionnés mentionnées cités citées
-        au total facture commence finit dure coûte pèse rendez-vous réunion
-        comme basé équivaut fait partie
-        le la les l un une ce cette ces c'est c est sont était je j'ai nous voici donc ainsi pour dans
-        de du des d à réponse résultat solution catégorie classe type sentiment langue sujet priorité
-        urgence niveau valeur choix option lettre nombre total somme montant prix coût âge bonne correcte
-        exacte finale juste texte phrase avis message commentaire question client affirmation nom personne
-        choisis pense crois dirais classe classé classée appartient correspond très clairement oui date
-        naissance heure est correct vrai
-        """,
-    "es": """
-        mencionadas mencionados
-        factura comienza empieza termina dura cuesta pesa reunión
-        está están como basado basada según siguiente siguientes
-        el la los las un una este esta esto es son era yo mi aquí por tanto entonces para de del a respuesta
-        resultado solución categoría clase tipo sentimiento tono idioma tema prioridad urgencia nivel valor
-        opción letra número total suma cantidad precio costo edad correcta correcto final texto frase reseña
-        opinión mensaje comentario pregunta cliente afirmación nombre persona elijo creo pienso diría
-        clasifico clasificado clasificada verdad cierto pertenece corresponde muy claramente fecha nacimiento hora hay
-        """,
-    "it": """
-        fattura inizia finisce dura costa pesa riunione
-        come ce n'è sono basato basata secondo ammonta
-        il lo la i gli le l un uno una questo questa è sono era io mio mia ecco quindi dunque perciò per in
-        del della a risposta risultato soluzione categoria classe tipo sentimento tono lingua tema priorità
-        urgenza livello valore scelta opzione lettera numero totale somma importo prezzo costo età corretta
-        corretto giusta finale testo frase recensione messaggio commento domanda cliente affermazione nome
-        persona scelgo penso credo direi classifico classificato classificata appartiene corrisponde molto
-        chiaramente data nascita
-        """,
-    "pt": """
-        fatura começa termina dura custa pesa reunião
-        a
-        está estão como com base
-        o os as um uma este esta isto isso é são era eu meu minha aqui portanto então para em de do da
-        resposta resultado solução categoria classe tipo sentimento tom idioma tema prioridade urgência
-        nível valor escolha opção letra número total soma quantia preço custo idade correta correto certa
-        final texto frase avaliação mensagem comentário pergunta cliente afirmação nome pessoa escolho acho
-        penso creio diria classifico classificado classificada pertence corresponde muito claramente data
-        nascimento hora verdade
-        """,
-    "nl": """
-        factuur begint eindigt duurt kost weegt vergadering
-        op basis bedraagt luidt
-        de het een dit dat deze is zijn was ik wij mijn hier dus daarom voor in van als met antwoord luidt
-        resultaat oplossing categorie klasse type sentiment toon taal onderwerp prioriteit urgentie niveau
-        waarde keuze optie letter getal aantal totaal som bedrag prijs kosten leeftijd juiste correcte
-        uiteindelijke tekst zin recensie beoordeling bericht vraag klant bewering naam persoon kies denk
-        geloof zou zeggen classificeer geclassificeerd behoort past zeer heel duidelijk datum geboortedatum
-        tijd er klopt
-        """,
-    "sv": """
-        det den de ett är var jag vi min detta denna här alltså därför för i av som svaret svar resultatet
-        kategori kategorin klass typ känsla ton språk ämne prioritet nivå värde val alternativ bokstav antal
-        summa belopp pris ålder rätt rätta korrekta slutliga texten text recensionen meddelandet frågan kunden
-        väljer tror skulle säga klassificerar tillhör mycket tydligt datum födelsedatum tid
-        """,
-    "da": """
-        det den de er var jeg vi min dette denne her altså derfor for i af som svaret svar resultatet
-        kategori kategorien klasse type stemning tone sprog emne prioritet niveau værdi valg mulighed bogstav
-        antal sum beløb pris alder rigtige korrekte endelige teksten tekst anmeldelsen beskeden spørgsmålet
-        kunden vælger tror ville sige klassificerer tilhører meget tydeligt dato fødselsdato tid
-        """,
-    "no": """
-        det den de er var jeg vi min dette denne her altså derfor for i av som svaret svar resultatet
-        kategori kategorien klasse type stemning tone språk emne prioritet nivå verdi valg alternativ bokstav
-        antall sum beløp pris alder riktige riktig korrekte endelige teksten tekst anmeldelsen meldingen
-        spørsmålet kunden velger tror ville klassifiserer tilhører veldig tydelig dato fødselsdato tid
-        """,
-    "pl": """
-        razem faktury zaczyna trwa kosztuje waży spotkanie
-        oto wynosi klasyfikuję tekstu
-        to jest są był była ja moja mój ten ta więc zatem dlatego odpowiedź odpowiedzią wynik rozwiązanie
-        kategoria klasa typ sentyment nastrój ton język temat priorytet pilność poziom wartość wybór opcja
-        litera liczba suma kwota cena koszt wiek poprawna prawidłowa właściwa ostateczna tekst zdanie recenzja
-        opinia wiadomość komentarz pytanie klient osoba wybieram myślę uważam bardzo data urodzenia
-        """,
-    "cs": """
-        je jsou byl byla já můj moje tento tato tedy proto odpověď výsledek řešení kategorie třída typ nálada
-        tón jazyk téma priorita naléhavost úroveň hodnota volba možnost písmeno číslo počet součet částka cena
-        věk správná konečná text věta recenze zpráva komentář otázka zákazník osoba volím myslím velmi datum
-        narození
-        """,
-    "ru": """
-        итого счёта начинается длится стоит весит встреча
-        вот равна равен равно составляет классифицирую
-        это этот эта есть был была я мой моя вот итак поэтому следовательно ответ ответом результат решение
-        категория класс тип тональность настроение тон язык тема приоритет срочность уровень значение выбор
-        вариант буква число количество сумма цена стоимость возраст правильный правильная верный окончательный
-        итоговый текст предложение отзыв сообщение комментарий вопрос клиент имя человек выбираю думаю считаю
-        относится верно очень явно дата рождения всего в к
-        """,
-    "uk": """
-        це цей ця є був була я мій моя ось отже тому відповідь відповіддю результат рішення категорія клас тип
-        тональність настрій тон мова тема пріоритет терміновість рівень значення вибір варіант буква число
-        кількість сума ціна вік правильна остаточна текст речення відгук повідомлення питання клієнт обираю
-        думаю вважаю дуже дата народження
-        """,
-    "tr": """
-        bu şu o bir cevap cevabı yanıt yanıtı sonuç çözüm kategori kategorisi sınıf tür duygu ton dil konu
-        öncelik aciliyet seviye düzey değer seçim seçenek harf sayı sayısı toplam tutar fiyat yaş doğru son
-        metin cümle yorum mesaj soru müşteri kişi dir dır tarih saat
-        """,
-    "id": """
-        ini itu adalah ialah saya jadi maka untuk jawaban jawabannya hasil solusi kategori kelas jenis
-        sentimen bahasa topik prioritas urgensi tingkat nilai pilihan opsi huruf angka jumlah total harga
-        usia umur benar akhir teks kalimat ulasan pesan komentar pertanyaan pelanggan orang memilih sangat
-        tanggal
-        """,
-    "ar": """
-        الإجابة الاجابة الجواب هو هي هذا هذه النتيجة الحل الفئة التصنيف النوع المشاعر اللغة الموضوع الأولوية
-        المستوى القيمة الاختيار الخيار الحرف الرقم العدد المجموع السعر العمر الصحيحة الصحيح النهائية النص
-        المراجعة الرسالة السؤال التاريخ صحيح
-        """,
-    "hi": """
-        यह है हैं उत्तर जवाब परिणाम श्रेणी वर्ग प्रकार भावना भाषा विषय प्राथमिकता स्तर मूल्य विकल्प अक्षर
-        संख्या कुल कीमत आयु सही अंतिम पाठ वाक्य समीक्षा संदेश प्रश्न का की के
-        """,
-}
-# Words of languages without spaces; a run of such characters must consist of them.
-_HARMLESS_RUNS = """
-    正确答案 正確答案 最终答案 最終答案 答案 回答 结果 結果 情感 情绪 情緒 类别 類別 分类 分類 类型 類型
-    优先级 優先級 级别 級別 等级 等級 标签 標籤 语言 語言 主题 主題 意图 意圖 选项 選項 选择 選擇 选 選 这条
-    這條 这个 這個 这 這 该 該 条 句 文本 评论 評論 消息 邮件 郵件 内容 內容 用户 用戶 客户 客戶 我 认为
-    認為 属于 屬於 应选 為 为 是 的 了 总共 總共 共 一共 有 数量 數量 总数 總數 日期 年龄 年齡 岁 歲 个 個
-    人 元 次 件 位 こちら これ この 答え 回答 正解 結論 感情 分類 カテゴリ カテゴリー 種類 優先度 レベル
-    言語 ラベル レビュー テキスト 文章 は が の を です である だ に と 合計 全部で さん 円 人 個 件 回 歳
-    テキストによると によると 本文 数 数値 件数 日付 時間 時刻 最終 最终 最終的な 情感倾向 根据 根據 我的 时间 날짜 시간 합계 최종 개수 총합 수
-    정답 답변 답 결과 감정 분류 카테고리 유형 우선순위 언어 라벨 리뷰 텍스트 은 는 이 가 의 을 를 입니다
-    이다 총 명 개 원 살 세 번 건 价格 價格 価格 値段 가격 评分 評分 スコア 得分 점수
-"""
+_LANGUAGES = "en de fr es it pt nl sv da no pl cs ru uk tr id ar hi".split()
 _RUN = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]"
 _RUN_CHARACTER = lazy_regex(_RUN)
 # Faces and marks that agree with an answer or decorate it; an ironic or sad face may take it back.
@@ -249,19 +80,6 @@ def asks_or_relates(before: str) -> bool:
     return words[0] in _ASKING or _RELATING.issuperset(words)
 
 
-# Words of the lists above that tie a value to something else if they stand directly before it: a place, a span,
-# or what is numbered.
-_TIES = frozenset(
-    """
-    after under in im em i as with for für mit zu als pour para por per pelo voor met van för av som do до в к nel år
-    untuk option item entry record section case order ticket document file image paragraph article type class level team
-    queue name title word words message comment post tweet email mail review statement claim question sentence product
-    story process request content context text texts status state customer satz frage stufe typ klasse aussage nachricht
-    kommentar phrase texte commentaire niveau classe texto frase mensaje comentario pregunta nivel tipo clase opción testo
-    messaggio commento domanda livello opzione mensagem comentário pergunta nível zin bericht vraag optie invoice book
-    company film movie patient
-    """.split()
-)
 # A label of what has a number and is not counted: "Ticket: 42".
 _NUMBERED = frozenset(
     "ticket order item entry record section case document file image paragraph article option invoice".split()
@@ -302,29 +120,29 @@ def find_objection(
         if sign and not (sign.isalnum() or sign in allowed or sign in _MARKS or bare.endswith("##")):
             return sign
     words = list(_words(before))
-    if words and bare[-1].isalnum() and words[-1] in _TIES.difference(leading):
+    if words and bare[-1].isalnum() and words[-1] in words_in("ties").difference(leading):
         return words[-1]
     if len(words) == 1 and words[0] in _NUMBERED.difference(leading):
         return words[0]
     return before.strip() if asks_or_relates(before) and leading.isdisjoint(words) else None
 
 
-_ALL = (1 << len(_HARMLESS)) - 1
+_ALL = (1 << len(_LANGUAGES)) - 1
 
 
 @cache
 def _languages_by_word() -> dict[str, int]:
     """Return a bit for each language of each harmless word."""
     languages: dict[str, int] = {}
-    for number, words in enumerate(_HARMLESS.values()):
-        for word in words.split():
+    for number, language in enumerate(_LANGUAGES):
+        for word in words_in(language):
             languages[word] = languages.get(word, 0) | 1 << number
     return languages
 
 
 @cache
 def _harmless_runs() -> re.Pattern[str]:
-    words = sorted(_HARMLESS_RUNS.split(), key=len, reverse=True)
+    words = sorted(words_in("runs"), key=len, reverse=True)
     return re.compile(f"(?>{'|'.join(words)})++")
 
 
@@ -343,124 +161,6 @@ def separate_runs(text: str) -> str:
 
 # --- An explanation after an answer ---
 
-# Further words that tell in which language an explanation is. One in six words must be of one language.
-_COMMON = {
-    "en": """
-        and because since be been being by from at he she they them you your also more all who whose how when where
-        why does do did had have will can into about over its uses used use using contains contain mentions
-        mentioned describing explains means description report bug customer great good bad service urgent need
-        needs needed immediately money order refund account but or so what which than other another each both
-        first second third last next only same such some any many much new one two three four let let's me see
-        look looks looking make makes made take took taken extract extracted extracting follow follows following
-        provided requested required let us her his him their after before while under between during through
-        per via appears seems refers related represents represent includes include included based like should
-        please above below available additional further information details field fields line lines list
-        format object values key keys set sets now well work works worked come comes want know tell ask asked
-        help happy best way part parts set up down out off again here both own still most parse parsed convert
-        converted contained within without step steps ensure schema structure structured json appear listed
-        written write long time end start year years day days different reason reasons every not no
-        isn't aren't wasn't doesn't don't didn't won't can't cannot nothing never
-        """,
-    "de": """
-        produkt lobt autor beschreibt meldet problem seite rückerstattung telefonnummer absatz
-        stimmt richtig enthalten bezieht steht kunde möchte schreibt sein seine ihr ihre weil keine diesem dieser einem mit dem
-        alle wurden übernommen lauten und weil da auf von bei nach aus wird werden hat haben auch sich wurde er sie um über mehr so daten
-        informationen format extrahiert extrahierten angefordert gewünschte gewünschten wie folgt folgende
-        folgenden liste objekt felder werte entsprechend schema enthält stammen direkt angegeben erwähnt
-        genannt unten basierend
-        """,
-    "fr": """
-        veut
-        faux auteur décrit signale produit problème page remboursement paragraphe trouvent
-        mentionne texte contient client demande message vrai exact parle concerne phrase spam
-        et car parce que qui sur avec par pas plus il elle ils elles au aux dans en son sa ses se très
-        données informations information extraites extraits format demandé demandée demandées suivant
-        suivante suivantes fourni liste objet champs valeurs selon schéma contient proviennent viennent
-        directement mentionné forme ces leur
-        """,
-    "es": """
-        quiere cancelar
-        autor describe informa producto problema página reembolso párrafo
-        menciona texto contiene cliente pide correo mensaje cierto trata habla spam
-        y porque que con por se su sus lo al más como fue ha han está están muy datos información extraída
-        extraídos formato solicitado solicitada siguiente siguientes proporcionado lista objeto campos
-        valores según esquema contiene directamente mencionado tienes está estos estas basado
-        """,
-    "it": """
-        vuole annullare
-        autore descrive segnala prodotto problema pagina rimborso
-        menziona testo contiene cliente chiede messaggio e-mail parla riguarda vero spam si trovano primo paragrafo
-        tutti valori provengono dal testo
-        e perché che con si su da nel nella al alla ha hanno più come molto dati informazioni estratte
-        estratti formato richiesto seguente seguenti fornito lista oggetto campi valori secondo schema
-        contiene direttamente
-        """,
-    "pt": """
-        quer cancelar
-        autor descreve relata produto problema página reembolso parágrafo primeiro estão valores
-        menciona texto contém cliente pede mensagem e-mail fala trata verdadeiro spam
-        e porque que com se no na nos nas ao à seu sua mais como foi há está muito dados informações
-        extraídas extraídos formato solicitado seguinte seguintes fornecido lista objeto campos valores
-        segundo esquema contém estes estas
-        """,
-    "nl": """
-        wil
-        auteur beschrijft meldt product probleem pagina terugbetaling alinea staan eerste waarden
-        klopt tekst vermeldt bevat gaat klant schrijft juist een geen dit deze over spam e-mail
-        en omdat want op met door aan bij die naar ook wordt heeft hij zij om te gegevens informatie
-        gevraagd gevraagde formaat volgende lijst object velden waarden volgens schema bevat
-        """,
-    "sv": """
-        här informationen
-        och eftersom att på med till från har som är uppgifter information format begärda följande lista
-        objekt fält värden enligt schema innehåller
-        """,
-    "da": """
-        og fordi at på med til fra har som oplysninger information format følgende liste objekt felter
-        værdier ifølge skema indeholder
-        """,
-    "no": """
-        og fordi at på med til fra har som opplysninger informasjon format følgende liste objekt felt
-        verdier ifølge skjema inneholder
-        """,
-    "pl": """
-        chce anulować subskrypcję zamówienie
-        nieprawda zgłasza awarię zwrot stronie opisuje autor chwali produkt
-        tekst tej ten ta się jak przez wiadomość prawda jest wspomina zawiera dotyczy klient pisze spamem o ponieważ
-        i ponieważ bo że z na do w od oraz jego dane informacje wyodrębnione format formacie w następujący
-        następujące lista obiekt pola wartości zgodnie schemat zawiera oto tekstu
-        """,
-    "cs": """
-        a protože že s na do v od také data údaje informace formát formátu následující seznam objekt pole
-        hodnoty podle schéma obsahuje zde z textu
-        """,
-    "ru": """
-        хочет отменить подписку заказ
-        сообщает сбое описывает автор хвалит продукт возврат неправда
-        письмо текст правда является упоминается сообщает пишет этот эта этом в клиент говорится утверждение соответствует указано спамом
-        и потому что так как с на о об его её они он она для от по данные данных информация информацию
-        извлеченные извлечённые формат формате запрошенный следующий следующие список объект поля значения
-        согласно схеме содержит из текста тексте вот
-        """,
-    "uk": """
-        у
-        і та тому що бо з на про його її вони він вона для від дані інформація формат формату форматі
-        наступний список об'єкт поля значення згідно схеми містить із тексту ось
-        """,
-    "tr": """
-        ve çünkü için ile bu çok olan olarak veriler bilgiler bilgi çıkarılan biçiminde formatında istenen
-        aşağıdaki liste nesne alanlar değerler göre içerir metinden işte
-        """,
-    "id": """
-        dan karena yang di ke dari dengan pada data informasi format diminta berikut daftar objek nilai
-        sesuai hasilnya nya teks diekstrak
-        """,
-    "ar": """
-        و لأن في من على إلى عن مع البيانات المعلومات المستخرجة بتنسيق المطلوب التالي القائمة الحقول القيم
-        حسب إليك
-        """,
-    "hi": "और क्योंकि में से को पर",
-}
 # Words that may deny an answer, weaken it or take it back, in the languages in which explanations are read
 # and in the commonest of the others.
 _NEGATIONS = r"""
@@ -594,7 +294,7 @@ def _count_common_words(text: str, own_words: Collection[str] = ()) -> tuple[int
 def _counts_of_common_words(text: str, own_words: Collection[str]) -> tuple[list[int], int]:
     """Return how many words of a text are common in each language, and how many words it has."""
     words_of, total = _languages_by_common_word(), 0
-    counts = [0] * len(_HARMLESS)
+    counts = [0] * len(_LANGUAGES)
     for word in _words(text):
         of_word = words_of.get(word, 0)
         if not of_word and (word in own_words or (len(word) == 1 and word.isascii())):
@@ -607,19 +307,8 @@ def _counts_of_common_words(text: str, own_words: Collection[str]) -> tuple[list
 
 @cache
 def _common_runs() -> re.Pattern[str]:
-    words = sorted({*_HARMLESS_RUNS.split(), *_COMMON_RUNS.split()}, key=len, reverse=True)
+    words = sorted(words_in("runs") | words_in("explanations runs"), key=len, reverse=True)
     return re.compile("|".join(words))
-
-
-_COMMON_RUNS = """
-    以下 以上 根据 根據 来自 來自 提取 抽取 信息 資訊 資料 数据 數據 字段 欄位 值 格式 符合 要求 请求 提供 包含
-    文中 原文 中 从 從 所有 已 按照 输出 輸出 如下 所示 说明 說明 解释 解釋 注 提到 给出 給出 并 和 与 與 在 对 對
-    您 你 我们 都 好的 当然 當然 对象 列表 整理 分析 后 後 得到 需要 可以 直接 其中 第 行 段 它 她 他
-    です ます した して います いる ある から より を へ と も の に で まで 抽出 情報 値 形式 データ 項目 通り 次
-    上記 入力 出力 基づ いて き ました こと もの すべて 各 文 記載
-    다음 위 아래 추출 정보 값 형식 데이터 입력 출력 필드 에서 으로 로 와 과 도 만 했습니다 습니다 합니다 됩니다
-    있습니다 요청 제공 하신 하는 한 된 모든 각 문장 따라 맞게 객체 목록 결과 이며 것 및
-"""
 
 
 # Korean verb endings, which say nothing.
@@ -640,7 +329,7 @@ def _words(text: str) -> Iterator[str]:
 @cache
 def _languages_by_common_word() -> dict[str, int]:
     languages = dict(_languages_by_word())
-    for number, language in enumerate(_HARMLESS):
-        for word in _COMMON[language].split():
+    for number, language in enumerate(_LANGUAGES):
+        for word in words_in(f"explanations {language}"):
             languages[word] = languages.get(word, 0) | 1 << number
     return languages

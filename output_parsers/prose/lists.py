@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
-from . import NOUNS
+from . import words_in
 from .roles import Role, role_of
 
 
@@ -128,7 +128,9 @@ def _without_remarks(lines: list[str], own_words: frozenset[str]) -> list[str]:
     if after and not all(map(_SENTENCE.fullmatch, lines[end:])):
         return []
     text = before + items + after
-    role = role_of(text, len(before), len(before) + len(items), own_words=lambda: NOUNS | own_words).role
+    role = role_of(
+        text, len(before), len(before) + len(items), own_words=lambda: words_in("nouns") | own_words
+    ).role
     return lines[start:end] if role in (Role.UNSAID, Role.ANSWER) else []
 
 
@@ -190,7 +192,7 @@ def _split_at_commas(line: str, own_words: frozenset[str]) -> TextItems | None:
     line = f"{sentence[1]}: {_AND.sub(', ', sentence[2])}" if sentence else line
     lead = _LEAD.match(line)
     if lead is not None:
-        role = role_of(line, lead.end(), len(line), own_words=lambda: NOUNS | own_words).role
+        role = role_of(line, lead.end(), len(line), own_words=lambda: words_in("nouns") | own_words).role
         line = line[lead.end() :] if role in (Role.UNSAID, Role.ANSWER) else line
     parts = [part.strip() for part in line.split(",")]
     if len(parts) < 2 or not all(parts) or _ONE_NUMBER_OR_SEVERAL.search(line):

@@ -29,7 +29,6 @@ from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 from . import (
     NEUTRAL,
-    NOUNS,
     NUMBER_WORDS,
     SCALE_WORDS,
     TextParseError,
@@ -38,6 +37,7 @@ from . import (
     join_rules,
     strip_wrapping,
     word_set,
+    words_in,
 )
 from .announcements import after_announcement
 from .harmless import find_objection, separate_runs, takes_back
@@ -228,7 +228,7 @@ def _is_wrong_unit(unit: str, rules: NumberRules, *, is_decade: bool = False) ->
         return rules.words.isdisjoint(_PERCENT_WORDS) == rules.words.isdisjoint(_SHARE_WORDS)
     family = next((family for family in _UNITS if unit in family), None)
     if family is None:
-        return unit not in _COUNTED and unit not in rules.words
+        return unit not in words_in("counted") and unit not in rules.words
     synonyms = family[unit]
     named = {family[word] for word in rules.words if word in family}
     return bool(named) and synonyms not in named
@@ -373,9 +373,9 @@ def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, val
     )
     words_before = _NUMBER_OF.sub(" ", words_before)
     named = frozenset(word for word in rules.words if takes_back(word) is None)
-    objection = find_objection(
-        words_before, words_after, NEUTRAL | _MEASURES | named, known_after=_COUNTED | NOUNS
-    )
+    known = NEUTRAL | words_in("measures") | named
+    counted = words_in("counted") | words_in("nouns")
+    objection = find_objection(words_before, words_after, known, known_after=counted)
     if objection:
         raise TextParseError(f'"{shorten(objection, 40)}" in the text may change the value')
     _refuse_label(words_before, rules, value)
@@ -760,25 +760,5 @@ _UNITS = _families(
     "w watt watts; kw kilowatt kilowatts; kwh; v volt volts; hz hertz; khz; mhz; ghz; kcal calories kalorien; kj",
     "usd dollar dollars $; eur euro euros €; gbp; chf franken; jpy yen; cny yuan",
 )
-# Words that say what a number measures, and of whom.
-_MEASURES = word_set(
-    """
-    similarity relevance probability likelihood rating ratings duration due grand invoice according employees people
-    amount total price cost count number score age height weight length width depth distance temperature quantity sum
-    value size year population speed puntuación puntaje punteggio pontuação bewertung punktzahl оценка ocena 评分 スコア 得分
-    점수 patient company film movie lasts tall employés сотрудника сотрудников personas empleados
-    mentioned mentions contains occurrences book
-    """
-)
 # Labels of values that are rarely the answer. The description of a field may name them.
 _LABEL = lazy_regex(r"\b(confidence|input|given|status|question)\b[^:=]{0,20}[:=]\W*\Z", re.IGNORECASE)
-# Nouns for what is counted, which leave a number as it is.
-_COUNTED = word_set(
-    """
-    people persons items item times results entries records rows columns files words characters letters users
-    customers children kids students employees participants votes stars questions answers tickets products orders
-    units pieces copies occurrences instances bones books reviews comments messages mentions matches errors apples points years old
-    personen leute stück artikel personnes fois articles personas veces artículos persone volte pessoas vezes
-    личностей человек раз штук kişi adet orang kali буквы слов
-    """
-)

@@ -26,6 +26,7 @@ from . import (
     join_rules,
     strip_wrapping,
     word_set,
+    words_in,
 )
 from .announcements import after_announcement
 from .harmless import find_objection, separate_runs
@@ -276,19 +277,6 @@ def _refuse_other_numbers(before: list[str], after: list[str], kind: str) -> Non
             raise TextParseError(f"the text contains a number besides the {kind}: {word[:40]!r}")
 
 
-# Words that say what a date, a time or a duration is of.
-_OF_A_DATE = word_set(
-    """
-    born birth birthday dated day date deadline due on at published released event meeting held scheduled invoice
-    issued signed ordered delivered created updated occurred happened took takes place starts started begins began
-    ends ended founded effective lasts lasted baby came ce ad г года am le el il em den kl uhr um à las alle às
-    monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag
-    she he delivery start end release publication treffen findet statt réunion lieu reunión
-    flight train departs arrives leaves appointment contract mentioned email letter sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo
-    """
-)
-
-
 _OF_A_DURATION = word_set("runtime running video movie long length lasts lasted")
 _ZONE_NAME = lazy_regex(r"\s*\(?([A-Z]{2,5})\b")
 _SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
@@ -296,8 +284,9 @@ _SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
 
 def _refuse_unknown(parts: list[str], kind: str) -> None:
     """Raise TextParseError if a word around a value is not known to be harmless, such as another calendar."""
-    known = (_OF_A_DATE | _OF_A_DURATION | NEUTRAL) - {"day"} if kind == "duration" else _OF_A_DATE
-    objection = find_objection(_SCHEDULED.sub("", parts[0]), " ".join(parts[1:]), known, leading=_OF_A_DATE)
+    of_a_date = words_in("of a date")
+    known = (of_a_date | _OF_A_DURATION | NEUTRAL) - {"day"} if kind == "duration" else of_a_date
+    objection = find_objection(_SCHEDULED.sub("", parts[0]), " ".join(parts[1:]), known, leading=of_a_date)
     if objection:
         raise TextParseError(f'"{objection[:40]}" in the text may change the {kind}')
 

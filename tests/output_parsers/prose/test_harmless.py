@@ -10,7 +10,8 @@ from typing import Any, Literal
 import pytest
 
 from output_parsers import OutputParsingError, parse
-from output_parsers.prose.harmless import _HARMLESS, find_unknown_word
+from output_parsers.prose import words_in
+from output_parsers.prose.harmless import _LANGUAGES, find_unknown_word
 
 # Words that deny what stands beside them, in many languages.
 NEGATORS = """
@@ -89,7 +90,7 @@ def test_a_value_that_its_explanation_calls_a_guess_or_a_joke_is_an_error() -> N
 
 
 def test_no_language_lists_a_word_that_denies_something_in_another_one() -> None:
-    words = {word for text in _HARMLESS.values() for word in text.split()}
+    words = {word for language in _LANGUAGES for word in words_in(language)}
     assert words.intersection(NEGATORS) == set()
 
 
