@@ -42,7 +42,7 @@ from ..models.messages import (
     reply_to_json,
     whole_reply_deltas,
 )
-from ..models.requests import request_hash
+from ..models.requests import ChatOptions, request_hash
 from ..tools.tool import ToolRun
 from ..tools.toolbox import Toolbox
 from .approval import (
@@ -78,7 +78,8 @@ from .tool_execution import FINAL_ERRORS, UndoableCall, record_undoable
 
 T = TypeVar("T")
 _DATA = "durable"  # the key in the stored data of a suspended call
-_MARK = "\ue000\ue001"  # stands for the mark of the instructions, which each process chooses
+# The first stands for the mark of the instructions, which each process chooses; both as they are in JSON.
+_MARK, _OWN_MARK = json.dumps("\ue000\ue001")[1:-1], json.dumps(INSTRUCTIONS_MARK)[1:-1]
 _MAX_ID = 256  # characters
 _START, _ANSWER = "start", "answer"
 
@@ -137,19 +138,19 @@ class Durable(PickledByArguments, BaseInterceptor):
         self.journal = journal
         self.on_change = on_change
         self.expires_after = expires_after
-        self._digests: dict[int, tuple[object, Mapping[str, Any]]] = {}
+        self._digests: dict[int, tuple[object, str]] = {}
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         call_id = call_id_of(invocation)
         if call_id is None or (invocation.state.recording is not None and not _has_own_id(invocation)):
             return (yield from proceed(invocation))
-        start = _start_of(invocation, self._digests)
+        start = _start_text(invocation, self._digests)
         now = time.time()
         user = "" if invocation.user_name is None else str(invocation.user_name)
         user = user.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         new = StoredCall(call_id, "running", invocation.qualname, user, now, now)
         statuses = ("suspended", *CONTINUABLE) if invocation.is_resumed else CONTINUABLE
-        entries = (Entry(_START, to_text(start), now),)
+        entries = (Entry(_START, start, now),)
         loaded: Loaded = yield from self._do(partial(self.journal.lease, new, entries, statuses))
         try:
             self._check(loaded, new, start, invocation)
@@ -191,9 +192,7 @@ class Durable(PickledByArguments, BaseInterceptor):
         yield from call.finish(answer)
         return answer
 
-    def _check(
-        self, loaded: Loaded, new: StoredCall, start: Mapping[str, Any], invocation: Invocation
-    ) -> None:
+    def _check(self, loaded: Loaded, new: StoredCall, start: str, invocation: Invocation) -> None:
         """Raise an error if a stored call is another call, was changed, is cancelled or is too old."""
         call = loaded.call
         name = f"{invocation.qualname}: the call id {call.id!r}"
@@ -216,10 +215,10 @@ class Durable(PickledByArguments, BaseInterceptor):
             )
         if self.on_change == "continue" or invocation.is_resumed:
             return
-        stored: dict[str, Any] = next(
-            (json.loads(one.data) for one in loaded.entries if one.key == _START), {}
-        )
-        changes = list(_changes(stored, start))
+        stored = next(one.data for one in loaded.entries if one.key == _START)
+        if stored == start:
+            return
+        changes = list(_changes(json.loads(stored), json.loads(start)))
         if changes:
             raise CallChangedError(
                 f"{name} was begun with other values: {', '.join(changes)} changed. Use another id, delete "
@@ -284,38 +283,41 @@ def _has_own_id(invocation: Invocation) -> bool:
 # --- The identity of a call ---
 
 
-def _start_of(invocation: Invocation, digests: dict[int, tuple[object, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return what determines a call. The part that is the same for all calls of a method is cached."""
+def _start_text(invocation: Invocation, digests: dict[int, tuple[object, str]]) -> str:
+    """Return JSON text of what determines a call. The part that all calls of a method share is cached."""
     plan, request, toolbox = invocation.plan, invocation.request, invocation.toolbox
-    cached = digests.get(id(plan.routes))
-    if cached is None or cached[0] is not plan.routes:
-        digests[id(plan.routes)] = cached = (plan.routes, _fixed_part(plan, plan.toolbox))
-    fixed = cached[1] if toolbox is plan.toolbox else _fixed_part(plan, toolbox)
-    messages = [message_to_dict(message) for message in request.messages]
-    options = request.options
-    own_options = {
-        name: getattr(options, name)
-        for name in options.__dataclass_fields__
-        if name not in ("timeout", "extra_headers") and getattr(options, name) is not None
-    }
-    values = {"messages": messages, "options": own_options, "memory_id": memory_id_data(invocation.memory_id)}
-    text = json.dumps(values, ensure_ascii=False, default=str)
-    return {**fixed, **json.loads(text.replace(INSTRUCTIONS_MARK, _MARK))}
+    if toolbox is plan.toolbox and request.options is plan.options:
+        cached = digests.get(id(plan.routes))
+        if cached is None or cached[0] is not plan.routes:
+            digests[id(plan.routes)] = cached = (plan.routes, _fixed_part(plan, toolbox, plan.options))
+        fixed = cached[1]
+    else:
+        fixed = _fixed_part(plan, toolbox, request.options)
+    messages = to_text([message_to_dict(message) for message in request.messages])
+    memory_id = invocation.memory_id
+    own = "null" if memory_id is None else to_text(memory_id_data(memory_id))
+    return f'{fixed}, "messages": {messages.replace(_OWN_MARK, _MARK)}, "memory_id": {own}}}'
 
 
 def messages_of_start(start: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return the messages with which a stored call began."""
-    text = json.dumps(start["messages"], ensure_ascii=False).replace(_MARK, INSTRUCTIONS_MARK)
+    text = to_text(start["messages"]).replace(_MARK, _OWN_MARK)
     return tuple([message_from_dict(message) for message in json.loads(text)])
 
 
-def _fixed_part(plan: CallPlan, toolbox: Toolbox | None) -> Mapping[str, Any]:
+def _fixed_part(plan: CallPlan, toolbox: Toolbox | None, options: ChatOptions) -> str:
     parser, tools = plan.output_format.parser, {} if toolbox is None else toolbox.tools
-    return {
+    data = {
         "models": [route.model.name for route in plan.routes],
         "schema": _digest(None if parser is None else parser.schema),
         "tools": {name: _digest([one.description, one.arguments.schema]) for name, one in tools.items()},
+        "options": {
+            name: getattr(options, name)
+            for name in options.__dataclass_fields__
+            if name not in ("timeout", "extra_headers") and getattr(options, name) is not None
+        },
     }
+    return json.dumps(data, default=str)[:-1]
 
 
 def _digest(data: object) -> str:
@@ -397,6 +399,7 @@ class DurableCall(RequestRecorder[str]):
         self._entries = entries  # by key; shared with the calls inside
         self._prefix = path and f"{path}/"
         self._unstored: list[Entry] = []
+        self._replies: list[tuple[str, ChatReply]] = []
         self._requests: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
         self._nested = 0  # effects during which the order of requests is not fixed
@@ -467,8 +470,7 @@ class DurableCall(RequestRecorder[str]):
             path, segment = data["path"], data["segment"] + invocation.is_resumed
         else:
             messages = [message_to_dict(message) for message in invocation.request.messages]
-            text = json.dumps(messages, ensure_ascii=False, default=str).replace(INSTRUCTIONS_MARK, _MARK)
-            name = f"{invocation.qualname}:{_digest(text)}"
+            name = f"{invocation.qualname}:{_digest(to_text(messages).replace(_OWN_MARK, _MARK))}"
             tool = "" if tool_call is None else self._tool_key(tool_call.id)
             number = self._calls[f"{tool}/{name}"]
             self._calls[f"{tool}/{name}"] += 1
@@ -563,7 +565,7 @@ class DurableCall(RequestRecorder[str]):
         return effect if effect.policy.early is None else effect._replace(early=None)
 
     def record(self, key: str, effect: CallModel, reply: ChatReply) -> None:
-        self._add(key, {"reply": reply_to_json(reply)})
+        self._replies.append((key, reply))  # written with the next step; not at all if the answer follows
 
     def record_error(self, key: str, error: Exception) -> None:
         self._add(key, failed_request_to_json(error))
@@ -635,10 +637,17 @@ class DurableCall(RequestRecorder[str]):
 
     def flush(self) -> Flow[None]:
         """Write what was recorded since the last step."""
-        if self._unstored:
+        if self._unstored or self._replies:
             yield from self._write()
 
+    def _store_replies(self) -> None:
+        replies, self._replies = self._replies, []
+        for key, reply in replies:
+            self._add(key, {"reply": reply_to_json(reply)})
+
     def _write(self, status: Status | None = None) -> Flow[None]:
+        if self._replies and status != "completed":
+            self._store_replies()
         entries, self._unstored = tuple(self._unstored), []
         write = partial(self._journal.append, self.stored, entries, status=status)
         if self._journal.store.blocks:

@@ -11,7 +11,6 @@ from typing import Any
 
 from output_parsers.parser.type_parser import parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
-from output_parsers.result.reading import strict_equal
 from output_parsers.types.decisions import values_with_details
 
 from ..models import errors as _errors
@@ -199,12 +198,10 @@ def _written_value(answer: Answer, invocation: Invocation) -> Any:
         return {"plain": value}
     if value is answer.reply or value is answer.reply.message:
         return {"part": "reply" if value is answer.reply else "message"}
-    with _details(parser):  # such as the places of quotes
-        text = None if parser is None else parser.write(value)
-        is_restored = text is not None and parser is not None and strict_equal(parser.parse(text), value)
-    if not is_restored:
+    if parser is None:
         raise TypeError(f"a value of the type {type(value).__name__} cannot be stored")
-    return {"text": text}
+    with _details(parser):  # such as the places of quotes
+        return {"text": parser.write(value)}  # which also checks that it is read as the same value
 
 
 def _details(parser: object) -> AbstractContextManager[None]:
@@ -246,6 +243,9 @@ def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
     )
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # ASCII, because some text cannot be encoded
+
+
 def to_text(data: object) -> str:
     """Return JSON text for the journal."""
-    return json.dumps(data, separators=(",", ":"))  # ASCII, because text may contain what is not text
+    return _encode(data)

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Collection, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Literal
 from uuid import uuid4
@@ -114,7 +115,7 @@ class Journal(PickledByArguments):
 
         Raises CallInProgressError if another process or thread owns it.
         """
-        owner = f"{_process_name()}#{uuid4().hex[:12]}"
+        owner = f"{_process_name()}#{next(_numbers)}"
         until = time.time() + self.lease_seconds
         new = new._replace(owner=owner, leased_until=until)
         loaded = self.store.lease(new, start, statuses, self._takes)
@@ -215,6 +216,7 @@ def _renew_leases(journal: ref[Journal], interval: float) -> None:
 
 
 _PROCESS = uuid4().hex[:8]
+_numbers = count(1)
 
 
 def _machine() -> str:

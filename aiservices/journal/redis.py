@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..models.errors import import_extra
-from .store import Entry, JournalError, Loaded, Status, StoredCall, TakesLease
+from .store import Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest
 
 _PREFIX = "aiservices:durable:"
 _INDEX = f"{_PREFIX}calls"  # the ids of all calls, by the time of their beginning
@@ -134,10 +134,5 @@ class RedisJournalStore:
 
 
 def _loaded(rows: Sequence[str]) -> Loaded:
-    entries: dict[str, Entry] = {}
-    for row in rows[1:]:
-        entry = Entry(*json.loads(row))
-        entries.pop(entry.key, None)  # a later entry with the same key is the last one
-        if entry.data:
-            entries[entry.key] = entry
-    return Loaded(StoredCall(*json.loads(rows[0])), list(entries.values()))
+    call, *entries = map(json.loads, rows)
+    return Loaded(StoredCall(*call), latest(entries))

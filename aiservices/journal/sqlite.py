@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.sqlite_file import SqliteFile
-from .store import Entry, JournalError, Loaded, Status, StoredCall, TakesLease
+from .store import Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS durable_call (
@@ -18,17 +18,17 @@ CREATE TABLE IF NOT EXISTS durable_call (
     created_at REAL NOT NULL, updated_at REAL NOT NULL, owner TEXT NOT NULL, leased_until REAL NOT NULL,
     fence INTEGER NOT NULL, format INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS durable_call_by_status ON durable_call (status, created_at);
 CREATE TABLE IF NOT EXISTS durable_entry (
-    number INTEGER PRIMARY KEY, call TEXT NOT NULL, key TEXT NOT NULL, data TEXT NOT NULL, at REAL NOT NULL,
-    UNIQUE (call, key)
-);
+    call TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, data TEXT NOT NULL, at REAL NOT NULL,
+    PRIMARY KEY (call, number)
+) WITHOUT ROWID;
 """
 _CALL = "SELECT * FROM durable_call WHERE id = ?"
 _ENTRIES = "SELECT key, data, at FROM durable_entry WHERE call = ? ORDER BY number"
-# a replaced entry gets a new number, so that it is the last one
-_ADD = "INSERT OR REPLACE INTO durable_entry (call, key, data, at) VALUES (?, ?, ?, ?)"
-_REMOVE = "DELETE FROM durable_entry WHERE call = ? AND key = ?"
+_ADD = """
+INSERT INTO durable_entry
+SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM durable_entry WHERE call = ?1
+"""
 _CREATE = "INSERT INTO durable_call VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _TAKE = """
 UPDATE durable_call SET owner = ?, leased_until = ?, fence = fence + 1, status = 'running', updated_at = ?
@@ -118,14 +118,11 @@ class SqliteJournalStore:
         row = connection.execute(_CALL, (call,)).fetchone()
         if row is None:
             return None
-        return Loaded(StoredCall(*row), [Entry(*one) for one in connection.execute(_ENTRIES, (call,))])
+        return Loaded(StoredCall(*row), latest(connection.execute(_ENTRIES, (call,))))
 
     def _add(self, connection: sqlite3.Connection, call: str, entries: Sequence[Entry]) -> None:
-        for key, data, at in entries:
-            if data:
-                connection.execute(_ADD, (call, key, data, at))
-            else:
-                connection.execute(_REMOVE, (call, key))
+        for entry in entries:
+            connection.execute(_ADD, (call, *entry))
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ..models.errors import AiServiceError
 
@@ -86,6 +86,17 @@ class Loaded(NamedTuple):
 
     call: StoredCall
     entries: list[Entry]
+
+
+def latest(rows: Iterable[Sequence[Any]]) -> list[Entry]:
+    """Return the entries that are valid, from all that were ever added, in the order of their addition."""
+    entries: dict[str, Entry] = {}
+    for row in rows:
+        entry = Entry(*row)
+        entries.pop(entry.key, None)  # a later entry with the same key is the last one
+        if entry.data:
+            entries[entry.key] = entry
+    return list(entries.values())
 
 
 class JournalStore(Protocol):

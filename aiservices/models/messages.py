@@ -6,7 +6,7 @@ import json
 from base64 import b64decode
 from binascii import crc32
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields as dataclass_fields, replace
+from dataclasses import dataclass, field, fields as dataclass_fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -560,6 +560,9 @@ def _media_from_dict(data: object) -> Media:
 # --- Replies as JSON, for cassettes, journals and caches ---
 
 
+_USAGE_FIELDS = tuple(one.name for one in dataclass_fields(Usage))
+
+
 def reply_to_json(reply: ChatReply) -> dict[str, Any]:
     """Convert a model reply to JSON data, without the provider's raw response."""
     data: dict[str, object] = {
@@ -575,7 +578,8 @@ def reply_to_json(reply: ChatReply) -> dict[str, Any]:
     if reply.citations:
         data["citations"] = [dict(citation) for citation in reply.citations]
     if reply.usage is not None:
-        data["usage"] = asdict(reply.usage)
+        usage = reply.usage
+        data["usage"] = {name: getattr(usage, name) for name in _USAGE_FIELDS}
     if reply.refusal is not None:
         data["refusal"] = reply.refusal
     if reply.logprobs:
