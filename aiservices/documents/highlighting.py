@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import struct
 import zlib
@@ -13,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from output_parsers.types.cited import Cited
+from output_parsers.types.cited import Cited, CitedSentence, Quote
 
 from ..engine.results import Result
 from ..interface.templates import render_value
@@ -87,6 +88,10 @@ def _citations(value: object, path: str) -> Iterator[tuple[str, Cited[Any]]]:
     if isinstance(value, Cited):
         yield path, value
         value = value.value
+    if isinstance(value, CitedSentence):  # the value is the sentence, and each quote proves it
+        for quote in value.quotes:
+            yield path, _with_value(quote, value.text)
+        return
     fields = fields_of(value)
     if fields is not None:
         for name, part in fields.items():
@@ -94,6 +99,12 @@ def _citations(value: object, path: str) -> Iterator[tuple[str, Cited[Any]]]:
     elif isinstance(value, (list, tuple)):
         for index, part in enumerate(value):
             yield from _citations(part, f"{path}[{index}]")
+
+
+def _with_value(quote: Quote, text: str) -> Cited[str]:
+    cited = copy.copy(quote)
+    object.__setattr__(cited, "value", text)
+    return cited
 
 
 def _is_in(cited: Cited[Any], document: Document, documents: Sequence[Document]) -> bool:

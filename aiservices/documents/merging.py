@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from output_parsers.result.errors import Problem
-from output_parsers.types.cited import Cited
+from output_parsers.types.cited import Cited, CitedText
 from output_parsers.types.records import FieldSpec, RecordSpec, record_spec
 from output_parsers.types.target import Description, Target, type_name
 
@@ -54,8 +54,8 @@ class MergeConflictError(AiServiceError, ValueError):
         self.conflicts = tuple(conflicts)
         fields = "; ".join(f"{one.path or 'the answer'}: {_listed(one.values)}" for one in conflicts)
         super().__init__(
-            f"{qualname}: the parts of the document differ in {fields}. Choose with merge=, as in "
-            'merge={"FIELD": first}'
+            f"{qualname}: the parts of the document differ in {fields}. Choose with a rule, as in "
+            + ("merge=first" if conflicts[0].path == "" else f'merge={{"{conflicts[0].path}": first}}')
         )
         self._arguments = (qualname, self.conflicts)
 
@@ -156,7 +156,9 @@ def shape_of(tp: Any, enclosing: tuple[type, ...] = ()) -> Shape:
         return Shape("map", tp)
     cls = target.origin or target.type
     spec = (
-        record_spec(target) if isinstance(cls, type) and cls not in enclosing and not _is_cited(cls) else None
+        record_spec(target)
+        if isinstance(cls, type) and cls not in (*enclosing, CitedText) and not _is_cited(cls)
+        else None
     )
     return Shape("value" if spec is None else "record", tp, spec, tp in (None, NoneType, Any))
 
@@ -205,7 +207,7 @@ def rule_problems(tp: Any, rules: Rules) -> Iterator[str]:
         elif not callable(rule):
             kind = type(rule).__name__
             yield f"the rule for {path!r} has the type {kind}; pass first, latest, vote or by(…)"
-    if known[""].kind == "value" and Target.of(tp).type is str and "" not in rules:
+    if Target.of(tp).type in (str, CitedText) and "" not in rules:
         yield "texts about parts cannot be merged; return a record or a list, or pass merge=FUNCTION"
 
 

@@ -243,7 +243,7 @@ def plan_method(
     task = "" if prompt is None else prompt.task
     definition = CallDefinition(qualname, signature, model, settings, strategy, task=task)
     call, parser = plan_call(definition, problems)
-    reading = None if settings.split is None else _plan_reading(definition, declared, problems)
+    reading = None if settings.split is None else _plan_reading(definition, declared, call, problems)
     if prompt is not None and declared.examples and not problems:
         prompt = prompt._replace(examples=plan_examples(declared.examples, prompt, parser, problems))
     if problems or prompt is None or signature.returns is None or call is None:
@@ -259,7 +259,10 @@ def plan_method(
 
 
 def _plan_reading(
-    definition: CallDefinition, declared: Declaration, problems: list[DefinitionProblem]
+    definition: CallDefinition,
+    declared: Declaration,
+    call: CallPlan | None,
+    problems: list[DefinitionProblem],
 ) -> Interceptor | None:
     """Plan how a method reads its document in parts, or add problems."""
     from ..documents.merging import part_type, rule_problems  # few methods read long documents
@@ -280,6 +283,8 @@ def _plan_reading(
         messages.append(
             "split does not work with examples and tools; remove them, as with @options(tools=[])"
         )
+    if call is not None and call.decisions.is_required:
+        messages.append("split does not work with Decision, because its probabilities cannot be merged")
     messages += rule_problems(returns.output_type, settings.merge)
     problems += [definition.problem(message) for message in messages]
     if messages:

@@ -12,8 +12,9 @@ import pytest
 from browser import in_browser
 from hypothesis import given, settings, strategies as st
 
-from aiservices import Cited, Document
+from aiservices import Cited, CitedText, Document
 from aiservices.documents import Box, highlight
+from output_parsers.types.cited import CitedSentence, Quote
 
 
 @dataclass
@@ -129,8 +130,6 @@ def test_a_box_is_over_the_words_in_a_browser_and_links_jump_to_the_quote(tmp_pa
     document = Document.open(path)
     start = document.text.index("900")
     value = cited(document, "900", 900, page=2, boxes=document.boxes(start, start + 3))
-    long = Document(document.text.replace("the sum", "\n" * 300 + "the sum"), document.name)
-    assert long.text != document.text
     page = tmp_path / "page.html"
     page.write_text(highlight(document, value, files=path), "utf-8")
 
@@ -156,3 +155,11 @@ def test_a_box_is_over_the_words_in_a_browser_and_links_jump_to_the_quote(tmp_pa
     assert box["x"] - image["x"] == pytest.approx(expected.left * 1.5, abs=1)
     assert box["y"] - image["y"] == pytest.approx(expected.top * 1.5, abs=1)
     assert box["width"] == pytest.approx((expected.right - expected.left) * 1.5, abs=1)
+
+
+def test_the_sentences_of_a_cited_text_are_the_values_of_its_quotes() -> None:
+    document = Document("Rent is 900.", "a")
+    quote = Quote("900", document="a", start=8, end=11, match="exact")
+    html = highlight(document, CitedText((CitedSentence("The rent is 900 euros.", (quote,)),)))
+    assert "<td>The rent is 900 euros.</td><td><q>900</q>" in html
+    assert ">900</mark>" in html

@@ -22,6 +22,8 @@ from aiservices import (
     CallId,
     ChatRequest,
     Cited,
+    CitedText,
+    Decision,
     DefinitionError,
     Document,
     Durable,
@@ -329,6 +331,12 @@ def test_methods_that_cannot_be_split_are_refused() -> None:
         @options(split=Split())
         def streamed(self, document: Document) -> Stream[Contract]: ...
         @user_message("{{document}}")
+        @options(split=Split())
+        def decision(self, document: Document) -> Decision[bool]: ...
+        @user_message("{{document}}")
+        @options(split=Split())
+        def cited_text(self, document: Document) -> CitedText: ...
+        @user_message("{{document}}")
         @options(split=Split(), tools=[search])
         def with_tools(self, document: Document) -> Contract: ...
         @user_message("{{document}}")
@@ -343,6 +351,10 @@ def test_methods_that_cannot_be_split_are_refused() -> None:
     assert problems == {
         "Wrong.no_document": ["split needs one parameter of the type Document, or a list of them; it has 0"],
         "Wrong.text": [
+            "texts about parts cannot be merged; return a record or a list, or pass merge=FUNCTION"
+        ],
+        "Wrong.decision": ["split does not work with Decision, because its probabilities cannot be merged"],
+        "Wrong.cited_text": [
             "texts about parts cannot be merged; return a record or a list, or pass merge=FUNCTION"
         ],
         "Wrong.streamed": ["split does not work for streams, because the answer is known at the end"],
