@@ -227,7 +227,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }
 tr[style] th { border-left: 6px solid hsl(var(--hue) 80% 60%); }
 td { overflow-wrap: anywhere; }
-small { color: #666; white-space: nowrap; }
+small { color: #666; display: block; }
 mark { background: hsl(var(--hue) 90% 82%); color: inherit; }
 a { color: inherit; }
 :target + mark, .box:target { outline: 3px solid hsl(var(--hue) 90% 40%); }

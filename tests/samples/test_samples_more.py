@@ -6,11 +6,21 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiservices import AiMessage, ChatReply, Image, ScriptedChatModel, ToolCall, ToolMessage, UserMessage
+from aiservices import (
+    AiMessage,
+    ChatReply,
+    ChatRequest,
+    Image,
+    ScriptedChatModel,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from aiservices.guardrails import GuardrailError
 from samples import (
     answers_with_sources,
@@ -19,6 +29,7 @@ from samples import (
     contract_with_quotes,
     guardrails,
     images,
+    long_document,
     method_settings,
     skills,
     tool_approval,
@@ -70,6 +81,39 @@ def test_contract_with_quotes(capsys: Printed) -> None:
     wrong = {**reply, "rent": {"quote": "The rent is € 1,250.50", "value": 1200}}
     contract_with_quotes.main(ScriptedChatModel([json.dumps(wrong), json.dumps(reply)]))
     assert capsys.readouterr().out == LEASE
+
+
+TERMS = """\
+Apache License: 4 parts, 10 terms
+line   9  License
+line  12  Licensor
+line  15  Legal Entity
+line  23  You
+line  26  Source
+line  30  Object
+line  35  Work
+line  40  Derivative Works
+line  48  Contribution
+line  62  Contributor
+"""
+
+
+def test_long_document(capsys: Printed, tmp_path: Path) -> None:
+    def read(request: ChatRequest) -> str:
+        text = request.messages[-1].text.partition("LICENSE")[2]
+        title = re.search("Apache License", text)
+        terms = re.finditer(r'"([A-Z][\w ]+)" (?:\(or "Your"\) |form )?shall\s+mean', text)
+        return json.dumps(
+            {
+                "title": {"quote": title[0], "value": title[0]} if title else None,
+                "terms": [{"quote": term[0], "value": term[1]} for term in terms],
+            }
+        )
+
+    long_document.main(ScriptedChatModel(read), tmp_path / "page.html")
+    assert capsys.readouterr().out == TERMS
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.count("<mark") == 11
 
 
 PICTURE = (
