@@ -16,6 +16,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 DIFFERENCES = "move/langchain4j-differences.md"
@@ -28,6 +29,22 @@ _PROBLEMS = {
     "Problem": "OutputParsingError",
 }
 _BUILT_IN = ("AttributeError", "KeyError", "LookupError", "RuntimeError", "TypeError", "ValueError")
+# How much a hit on a page counts in the search, by the beginning of its path; 4 for all others.
+_BOOSTS = {
+    DIFFERENCES: 0.5,
+    MESSAGES: 0.3,
+    "decisions/": 0.2,
+    "glossary": 1.0,
+    "how-to/http-": 2.0,
+    "reference/http-errors": 2.0,
+    "reference/": 0.5,
+    "troubleshooting": 8.0,
+    "tutorial": 2.0,
+    "how-to/tools.md": 8.0,
+    "how-to/budgets.md": 8.0,
+    "how-to/providers.md": 8.0,
+    "install": 8.0,
+}
 _SHORTEST = 12  # characters of a message that can be searched for
 _HELP: Mapping[str, str] = {
     "DefinitionError": "The declaration is wrong. Nothing was sent. See [Wrong declarations](../errors.md"
@@ -56,6 +73,14 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "llms.txt", content=index_for_models(config.nav, texts)))
     files.append(File.generated(config, "llms-full.txt", content=text_for_models(texts)))
     return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let the search show guides before the reference, and the reference before lists and records."""
+    path = page.file.src_uri
+    boost = next((boost for start, boost in _BOOSTS.items() if path.startswith(start)), 4.0)
+    page.meta.setdefault("search", {"boost": boost})
+    return markdown
 
 
 # --- What differs from LangChain4j ---
