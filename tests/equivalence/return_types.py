@@ -17,7 +17,7 @@ import msgspec
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, HttpUrl, JsonValue, RootModel
 from typing_extensions import TypeAliasType, TypedDict
 
-from aiservices import Cited, Description, Int8, Int64
+from aiservices import Cited, CitedSentence, CitedText, Description, Int8, Int64, Quote
 
 __all__ = ["CASES", "ITEMS", "TEXTS", "Case"]
 
@@ -366,6 +366,13 @@ CASES = [
     Case("Cited, in a list", list[Cited[str]], [Cited("it", "it")], [IT]),
     Case("Cited, in a record", Proof, Proof(Cited("it", "it"), None), {"word": IT, "other": None}),
     Case("Cited, in a model", ProofModel, ProofModel(words={"a": Cited("it", "it")}), {"words": {"a": IT}}),
+    Case("Quote", Quote, Quote("it"), "it"),
+    Case(
+        "CitedText",
+        CitedText,
+        CitedText((CitedSentence("So.", (Quote("it"),)),)),
+        {"sentences": [{"text": "So.", "quotes": ["it"]}]},
+    ),
     Case("bool", bool, True, True),
     Case("bool, false", bool, False, False),
     Case("int", int, -42, -42),
