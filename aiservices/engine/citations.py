@@ -4,18 +4,51 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from output_parsers.types.cited import CitedSentence, CitedText, Quote
+from output_parsers.types.cited import CitedSentence, CitedText, Place, Quote
 from output_parsers.types.evidence import Check, Sources
 
 from ..documents.document import Document
-from ..models.messages import ChatReply, UserMessage
+from ..models.messages import ChatReply, Message, UserMessage
 
 if TYPE_CHECKING:
     from .plan import Invocation
 
 PROMPT = "prompt"  # the name of the text of the messages, if nothing else is a source
+
+
+def with_sources(invocation: Invocation, check: Check) -> Invocation:
+    """Return the call with a request that has the texts in which the quotes of the answer are searched.
+
+    If the model cites lines, the sentences of the documents are numbered in the messages.
+    """
+    request = invocation.request
+    if not invocation.plan.cites_lines:
+        return replace(invocation, request=replace(request, sources=sources_of(invocation, check)))
+    documents, lines, messages = _documents_of(invocation), list[Place](), request.messages
+    for name, document in documents.items():
+        numbered, spans = _numbered(document.text, len(lines) + 1)
+        lines += [Place(name, start + document.offset, end + document.offset) for start, end in spans]
+        messages = tuple([_with_numbers(message, document.text, numbered) for message in messages])
+    sources = Sources(documents, check, lines)
+    return replace(invocation, request=replace(request, messages=messages, sources=sources))
+
+
+def _numbered(text: str, first: int) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text in which each sentence has its number, and the places of the sentences."""
+    spans = [match.span() for match in _SENTENCE.finditer(text)]
+    ends = [*(start for start, _ in spans[1:]), len(text)]
+    pieces = [text[start:end] for (start, _), end in zip(spans, ends, strict=False)]
+    numbered = "".join(f"[{number}] {piece}" for number, piece in enumerate(pieces, first))
+    return (text[: spans[0][0]] if spans else text) + numbered, spans
+
+
+def _with_numbers(message: Message, text: str, numbered: str) -> Message:
+    if not isinstance(message, UserMessage) or not text.strip() or text not in message.text:
+        return message
+    return replace(message, text=message.text.replace(text, numbered, 1))
 
 
 def sources_of(invocation: Invocation, check: Check) -> Sources:
@@ -24,6 +57,11 @@ def sources_of(invocation: Invocation, check: Check) -> Sources:
     These are the documents among the arguments, or else the texts, and the passages that retrieval has found.
     If there are none, it is the text of the user messages.
     """
+    return Sources(_documents_of(invocation), check)
+
+
+def _documents_of(invocation: Invocation) -> dict[str, Document]:
+    """Return the sources of a call by their names."""
     roles = {*invocation.plan.role_names.values(), *invocation.tool_context}
     shown = {name: value for name, value in invocation.arguments.items() if name not in roles}
     found = [*_documents(shown, (Document,))] or [*_documents(shown, (str,))]
@@ -38,7 +76,7 @@ def sources_of(invocation: Invocation, check: Check) -> Sources:
             number += 1
             unique = f"{name} ({number})"
         documents[unique] = source if isinstance(source, Document) else Document(source)
-    return Sources(documents, check)
+    return documents
 
 
 def _documents(
@@ -56,9 +94,9 @@ def _documents(
 
 # --- Citations of providers ---
 
-# A sentence, or a line; a source in brackets belongs to the sentence before it.
+# A sentence, or a line. "Corp. pays" is not an end; a source in brackets belongs to the sentence before it.
 _SENTENCE = re.compile(
-    r"\S[^\n]*?(?:[.!?…。！？]+[\"'”’)\]*]*(?=\s|$)|(?=\n)|$)(?:[^\S\n]*(?:\(\[[^\n]*?\)\)|\[[^\n\]]*\]\([^\n)]*\)))*"
+    r"\S[^\n]*?(?:[.!?…。！？]+[\"'”’)\]*]*(?=\s+(?![a-zß-öø-ÿ])\S|\s*$)|(?=\n)|$)(?:[^\S\n]*(?:\(\[[^\n]*?\)\)|\[[^\n\]]*\]\([^\n)]*\)))*"
 )
 
 

@@ -268,11 +268,10 @@ def _request_answer(invocation: Invocation) -> Flow[Answer]:
         assert decisions.interceptor is not None, "plan_call sets it"
         return (yield from decisions.interceptor(invocation, _request_answer))
     if plan.check is not None:
-        from .citations import sources_of  # few answers are cited
+        from .citations import with_sources  # few answers are cited
 
-        state.verifier = sources_of(invocation, plan.check)
-        request = replace(invocation.request, sources=state.verifier)
-        invocation = replace(invocation, request=request)
+        invocation = with_sources(invocation, plan.check)
+        state.verifier = invocation.request.sources
     reply, output_format, immediate_runs = yield from run_tool_loop(invocation)
     number = len(state.attempts) - 1
     strategy, messages = output_format.strategy, tuple(state.tool_messages)

@@ -122,6 +122,7 @@ class CallPlan(NamedTuple):
             call, by their markers ``MemoryId``, ``UserName`` and ``CallId``.
         decisions: What the method needs of the probabilities of its answers.
         check: What is verified of the Cited values of the answer; None if it contains none.
+        cites_lines: True if the model writes the numbers of lines instead of quotes.
         media: Which images, sounds and files callers may pass; None for all.
         user_template: The template of the user message; None if an argument is the message.
         question_names: The names of the parameters that the user message shows, for the search of retrieval.
@@ -141,6 +142,7 @@ class CallPlan(NamedTuple):
     role_names: Mapping[type, str] = {}
     decisions: DecisionPlan = DecisionPlan()
     check: Check | None = None
+    cites_lines: bool = False
     media: MediaPolicy | None = None
     user_template: str | None = None
     question_names: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ from .settings import type_problems
 from .signatures import MethodSignature, ReturnShape, ReturnType
 
 if TYPE_CHECKING:
-    from output_parsers.types.evidence import Check
+    from output_parsers.types.evidence import Check, Cite
 
     from ..documents.splitting import Split
     from ..models.limits import Limits
@@ -71,6 +71,7 @@ class Settings(NamedTuple):
     tool_interceptors: tuple[Any, ...] = ()
     votes: int = 0
     check: Check = "value"
+    cite: Cite = "quotes"
     split: Split | None = None
     merge: Mapping[str, Any] = {}
     limits: Limits | None = None
@@ -106,7 +107,7 @@ class Settings(NamedTuple):
             "tools": declared.tools,
         }
         if not wrong_types:
-            names = ("tool_limits", "tool_errors", "check", "split", "merge")
+            names = ("tool_limits", "tool_errors", "check", "cite", "split", "merge")
             changes |= {name: call_settings.get(name) for name in names}
             # those of a method are inside of those of its service
             added = call_settings.get("tool_interceptors", ())
@@ -264,6 +265,7 @@ def plan_call(
         ),
         check=settings.check if isinstance(parser, TypeParser) and parser.has_citations else None,
         media=settings.media,
+        cites_lines=settings.cite == "lines",
     )
     return plan, parser
 
@@ -358,7 +360,8 @@ def _parser_of(settings: Settings, output_type: Any) -> OutputParser[Any]:
     Raises UnsupportedTypeError, and ValueError for other dicts.
     """
     if not isinstance(output_type, Mapping):
-        return settings.parsers.parser_for(output_type, namespace=settings.namespace)
+        parsers = settings.parsers.citing_lines() if settings.cite == "lines" else settings.parsers
+        return parsers.parser_for(output_type, namespace=settings.namespace)
     from output_parsers.json_schema.parser import named_schema, schema_parser
 
     name, description, schema, _ = named_schema(output_type, strict_keywords=settings.strict_keywords)

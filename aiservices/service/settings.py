@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from output_parsers.parser.type_parser import ParserFactory
     from output_parsers.prose.numbers import NumberStyle
     from output_parsers.result.reading import Leniency
-    from output_parsers.types.evidence import Check
+    from output_parsers.types.evidence import Check, Cite
 
     from ..decisions.calibration import Calibration
     from ..documents.merging import By, Rule
@@ -84,6 +84,8 @@ class ServiceSettings(TypedDict, total=False):
             of the answers are their probabilities.
         check: What is verified of Cited values: "value" (the default) for the quote and the value in it,
             "quote" for the quote alone, or "off". What is not found is a problem of the answer.
+        cite: What the model writes for the quote of a Cited value: "quotes" (the default) for its words, or
+            "lines" for numbers of lines, which are then before the sentences of the documents.
         localns: Names for string annotations that are not found in the module of the interface.
     """
 
@@ -110,6 +112,7 @@ class ServiceSettings(TypedDict, total=False):
     thresholds: Mapping[str, float] | None
     votes: int | None
     check: Check | None
+    cite: Cite | None
     localns: Mapping[str, Any] | None
 
 
@@ -245,6 +248,8 @@ def _other_problems(setting: str, value: object) -> Iterator[str]:
         yield f"votes is {value!r}; it must be a number from 2 to 100"
     elif setting == "check" and value not in ("value", "quote", "off"):
         yield f'check is {value!r}; it must be "value", "quote" or "off"'
+    elif setting == "cite" and value not in ("quotes", "lines"):
+        yield f'cite is {value!r}; it must be "quotes" or "lines"'
 
 
 def _tool_errors_problems(errors: ToolErrors) -> Iterator[str]:
@@ -351,6 +356,7 @@ def options(
     tool_errors: ToolErrors | None = None,
     tool_interceptors: Sequence[ToolInterceptor | ToolCheck] | None = None,
     check: Check | None = None,
+    cite: Cite | None = None,
     split: Split | None = None,
     merge: Mapping[str, Rule | By] | Rule | By | None = None,
     temperature: float | None = None,
@@ -396,6 +402,7 @@ def options(
         split: How a document that is too long for one request is read in parts.
         merge: How the answers about parts are merged: a rule for each field, or one rule for a list or a
             value. See ``aiservices.documents``.
+        cite: What the model writes for the quote of a Cited value: its words ("quotes"), or numbers of lines.
         temperature: The randomness of the answer, from 0 to 2.
         top_p: The probability mass from which tokens are sampled, from 0 to 1.
         max_tokens: The largest number of tokens that the model may generate.
@@ -441,6 +448,7 @@ def options(
         "tool_errors": tool_errors,
         "tool_interceptors": tool_interceptors,
         "check": check,
+        "cite": cite,
         "split": split,
         "merge": merge if merge is None or isinstance(merge, Mapping) else {"": merge},
     }

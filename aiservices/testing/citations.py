@@ -54,21 +54,21 @@ def _citations(
     cited: Cited[Any], node: Node[Any] | None, sources: Sources, choices: Choices
 ) -> Iterator[Cited[Any]]:
     """Yield the values of a type, with quotes, that the texts have."""
-    for text in sources.texts:
+    for text, number in sources.texts:
         words = [match.span() for match in re.finditer(r"\w\S*\w", text)]
         if node is None:
             for _ in words[:1]:
                 start, end = choices.one_of(words)
-                yield type(cited)(text[start:end])  # it is a Quote
+                yield type(cited)(number or text[start:end])  # it is a Quote
         if node is None or not words:
             continue
         for quote, data in _answers(node.write(cited.value), text, choices):
             try:
-                candidate: Cited[Any] = Cited(node.read(data, Cursor(Leniency.SAFE)), quote)
-                sources.verify(candidate, node, Cursor())
+                value = node.read(data, Cursor(Leniency.SAFE))
+                sources.verify(Cited(value, number or quote), node, Cursor())
             except ValidationFailure:
                 continue
-            yield candidate
+            yield Cited(value, number or quote)
 
 
 def _answers(data: Json, text: str, choices: Choices) -> Iterator[tuple[str, Json]]:

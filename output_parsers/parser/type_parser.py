@@ -682,18 +682,28 @@ class ParserRegistry:
     Args:
         factories: Functions that make parsers for further types.
         number_style: The sign that is the decimal point of numbers in text, where the type declares none.
+        cites_lines: True if the model writes the numbers of lines for the quotes of Cited values.
     """
 
     def __init__(
-        self, factories: tuple[ParserFactory, ...] = (), number_style: NumberStyle | None = None
+        self,
+        factories: tuple[ParserFactory, ...] = (),
+        number_style: NumberStyle | None = None,
+        *,
+        cites_lines: bool = False,
     ) -> None:
         self._factories = factories
+        self.cites_lines = cites_lines
         self.number_style = number_style  # of numbers whose type does not declare one
         self._cache: dict[Any, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
         """Return a copy of this parser registry that tries the given parser factories first."""
-        return ParserRegistry((*more, *self._factories), self.number_style)
+        return ParserRegistry((*more, *self._factories), self.number_style, cites_lines=self.cites_lines)
+
+    def citing_lines(self) -> ParserRegistry:
+        """Return a copy of this parser registry for models that cite numbered lines instead of words."""
+        return ParserRegistry(self._factories, self.number_style, cites_lines=True)
 
     def parser_for(
         self,
@@ -800,7 +810,7 @@ class _NodeBuilder:
             scalar_node(target, self._registry.number_style)
             or choice_node(target)
             or decision_node(target, self.build)
-            or cited_node(target, self.build)
+            or cited_node(target, self.build, by_lines=self._registry.cites_lines)
             or sequence_node(target, self.build)
             or mapping_node(target, self.build)
             or union_node(target, self.build)

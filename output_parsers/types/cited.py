@@ -285,13 +285,14 @@ class CitedNode(ObjectNode):
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         value = self.nodes["value"].schema(definitions)
-        properties = {"quote": {"type": "string", "description": _QUOTE}, "value": value}
+        field = self.spec.fields[0]
+        properties = {field.keys[0]: {"type": "string", "description": field.description}, "value": value}
         if WITH_DETAILS.get():
             properties = {"value": value, "quote": {"type": "string"}, **_DETAILS_SCHEMA}
         return {
             "type": "object",
             "properties": properties,
-            "required": ["quote", "value"],
+            "required": ["quote", "value"] if WITH_DETAILS.get() else list(properties),
             "additionalProperties": False,
         }
 
@@ -306,7 +307,8 @@ class CitedNode(ObjectNode):
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         value = self.nodes["value"].hint((*enclosing, self))
-        return f'{{"quote": string (words copied from the text), "value": {value}}}'
+        field = self.spec.fields[0]
+        return f'{{"{field.keys[0]}": string ({_HINTS[field.keys[0]]}), "value": {value}}}'
 
     def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> Cited[Any]:
         cited: Cited[Any] = Cited(values["value"], cast(str, values["quote"]))
@@ -317,7 +319,8 @@ class CitedNode(ObjectNode):
     def write(self, value: object) -> Json:
         if not isinstance(value, Cited):
             raise ValueError(f"expected a Cited, found {value!r}")
-        data = {"quote": value.quote, "value": self.nodes["value"].write(value.value)}
+        key = "quote" if WITH_DETAILS.get() else self.spec.fields[0].keys[0]
+        data = {key: value.quote, "value": self.nodes["value"].write(value.value)}
         return data | _json_details(value) if WITH_DETAILS.get() else data
 
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
@@ -329,6 +332,8 @@ class CitedNode(ObjectNode):
 # What a table has beside the value, with the kinds of storage.
 PLACE_COLUMNS = {"quote": "text", "document": "text", "page": "int", "start": "int", "end": "int"}
 _QUOTE = "The words of the text that state the value, copied exactly."
+_LINES = 'The numbers of the lines that state the value, such as "3" or "3-5".'
+_HINTS = {"quote": "words copied from the text", "lines": 'numbers of lines, such as "3" or "3-5"'}
 
 
 class QuoteNode(Node[Quote]):
@@ -336,6 +341,9 @@ class QuoteNode(Node[Quote]):
 
     kind = "a quote"
     known_to_pydantic = False
+
+    def __init__(self, *, by_lines: bool = False) -> None:
+        self._hint = _HINTS["lines" if by_lines else "quote"]
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         if WITH_DETAILS.get():
@@ -346,10 +354,10 @@ class QuoteNode(Node[Quote]):
                 "required": ["quote"],
                 "additionalProperties": False,
             }
-        return {"type": "string", "description": "Words of the text, copied exactly."}
+        return {"type": "string", "description": f"{self._hint[0].upper()}{self._hint[1:]}."}
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
-        return "string (words copied from the text)"
+        return f"string ({self._hint})"
 
     def read(self, data: Json, cursor: Cursor) -> Quote:
         if WITH_DETAILS.get() and isinstance(data, dict):
@@ -410,19 +418,24 @@ _DETAILS_SCHEMA: dict[str, JsonSchema] = {
 }
 
 
-def cited_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the parser for ``Cited[T]``, or None for other types."""
+def cited_node(target: Target, build: Build, *, by_lines: bool) -> Node[object] | None:
+    """Return the parser for ``Cited[T]`` or ``Quote``, or None for other types.
+
+    ``by_lines`` says that the model writes the numbers of lines instead of their words.
+    """
     cls = target.origin or target.type
     if not (isinstance(cls, type) and issubclass(cls, Cited)):
         return None
     if issubclass(cls, Quote):
-        return QuoteNode()
+        return QuoteNode(by_lines=by_lines)
     if len(target.args) != 1:
         reason = "write what is cited, as in Cited[str]"
         raise UnsupportedTypeError(type_name(target.type), target.path, ["citations"], reason)
     # The quote comes first: a model that has written the words writes the value that they state.
     fields = (
-        FieldSpec("quote", ("quote",), str, required=True, description=_QUOTE),
+        FieldSpec("quote", ("lines",), str, required=True, description=_LINES)
+        if by_lines
+        else FieldSpec("quote", ("quote",), str, required=True, description=_QUOTE),
         FieldSpec("value", ("value",), target.args[0], required=True),
     )
     # shown in a stream when both are complete and verified

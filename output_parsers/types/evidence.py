@@ -10,6 +10,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ..lazy_regex import lazy_regex
 from ..prose.mentions import Mention, dates_in, durations_in, numbers_in, times_in
 from ..quotes import MatchKind, QuoteMatch, contains_words, find_quote
 from ..result.reading import Cursor
@@ -22,6 +23,7 @@ from .records import ObjectNode
 from .scalars import NoneNode
 
 Check: TypeAlias = Literal["value", "quote", "off"]
+Cite: TypeAlias = Literal["quotes", "lines"]
 
 
 class SourceDocument(Protocol):
@@ -52,17 +54,27 @@ class Sources:
     Args:
         documents: The documents by their names.
         check: "value" to check quotes and values, "quote" to check quotes, "off" to accept what is not found.
+        lines: The numbered lines, if the model writes their numbers instead of quotes; the first one is 1.
     """
 
-    def __init__(self, documents: Mapping[str, SourceDocument], check: Check = "value") -> None:
+    def __init__(
+        self,
+        documents: Mapping[str, SourceDocument],
+        check: Check = "value",
+        lines: Sequence[Place] | None = None,
+    ) -> None:
         self._documents = documents
+        self._lines = lines
         self._check = check
         self._read: dict[str, Cited[Any]] = {}
 
     @property
-    def texts(self) -> list[str]:
-        """The texts of the documents."""
-        return [document.text for document in self._documents.values()]
+    def texts(self) -> list[tuple[str, str]]:
+        """The texts of the documents; or the numbered lines, each with its number."""
+        if self._lines is None:
+            return [(document.text, "") for document in self._documents.values()]
+        numbered = [(self._in_document(line), str(number)) for number, line in enumerate(self._lines, 1)]
+        return [(document.text[start:end], number) for (document, start, end), number in numbered]
 
     def verify(self, cited: Cited[Any], node: Node[Any] | None, cursor: Cursor) -> None:
         """Add the place of the quote to a value that was read, or raise ValidationFailure.
@@ -81,11 +93,18 @@ class Sources:
             self._set_place(cited, places[0])
         elif self._check != "off" and not is_missing:
             message = "the quote does not stand in the text; copy the words that state the value exactly"
+            if self._lines is not None:
+                message = (
+                    'there are no such lines; write the numbers of lines that follow each other, as in "3-5"'
+                )
             raise cursor.failure(message, cited.quote)
         self._read[cursor.path] = cited
 
     def _find(self, quote: str) -> tuple[str, float, list[Place]]:
         """Return how a quote was found, its score and its places in all documents."""
+        if self._lines is not None:
+            place = _place_of_lines(quote, self._lines)
+            return ("", 1.0, []) if place is None else ("exact", 1.0, [place])
         order: Sequence[MatchKind] = ("exact", "normalized", "aligned")
         matches: list[tuple[int, float, str, QuoteMatch]] = []
         for name, document in self._documents.items():
@@ -147,6 +166,20 @@ class Sources:
                 if place is not None:
                     cited._set(places=(place,))
                     self._set_place(cited, place)
+
+
+_LINE_NUMBERS = lazy_regex(r"\s*\[?(\d{1,7})\]?(?:\s*[-–,]\s*\[?(\d{1,7})\]?)?\s*")
+
+
+def _place_of_lines(numbers: str, lines: Sequence[Place]) -> Place | None:
+    """Return the place of numbered lines such as "3-5"; None if there are no such lines."""
+    match = _LINE_NUMBERS.fullmatch(numbers)
+    if match is None:
+        return None
+    first, last = int(match[1]), int(match[2] or match[1])
+    if not 1 <= first <= last <= len(lines) or lines[first - 1].document != lines[last - 1].document:
+        return None
+    return Place(lines[first - 1].document, lines[first - 1].start, lines[last - 1].end)
 
 
 def _nearest(places: Sequence[Place], path: str, known: Mapping[str, Place]) -> Place | None:

@@ -293,6 +293,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
         ),
         json.dumps({"quote": "rent is 1,250 euros", "value": 125}),
         json.dumps({"quote": "rent is 1,250 euros", "value": 1250}),
+        json.dumps({"lines": "2-3", "value": 1250.5}),
         json.dumps(
             {
                 "sentences": [

@@ -33,6 +33,7 @@ from aiservices.retrieval import Content, KeywordRetriever, RetrievalAugmentor
 from aiservices.rows import map_rows
 from aiservices.rows.fields import answer_columns
 from aiservices.structured_model import structured
+from aiservices.testing import FakeChatModel
 
 DOCUMENT = Document("ACME Corp. pays 1,500 euros. Bob has 7 cars and 8 cats.", "contract.txt")
 
@@ -248,3 +249,37 @@ def test_cited_arguments_of_tools_are_verified() -> None:
     create(Reader, chat, tools=[note]).text("He has 7 cars")
     assert [(one.value, one.quote, one.start) for one in taken] == [(7, "7 cars", 7)]
     assert "$.count: the quote does not contain the value" in chat.requests[1].messages[-1].text
+
+
+class Lines(Protocol):
+    @options(cite="lines")
+    @user_message("Read this.\n\n{{documents}}")
+    def contract(self, documents: list[Document]) -> Contract: ...
+    @options(cite="lines")
+    @user_message("Explain this.\n\n{{document}}")
+    def explain(self, document: Document) -> CitedText: ...
+
+
+OTHER = Document("Nothing.", "other.txt")
+
+
+def test_a_model_can_cite_numbers_of_lines() -> None:
+    reply = {"party": {"lines": "2", "value": "ACME Corp."}, "amount": {"lines": "2-3", "value": 1500}}
+    beyond = {**reply, "amount": {"lines": "2-9", "value": 1500}}
+    wrong = {**reply, "amount": {"lines": "3", "value": 1500}}
+    chat = model(beyond, wrong, reply)
+    contract = create(Lines, chat).contract([OTHER, DOCUMENT])
+    assert "[2] ACME Corp. pays 1,500 euros. [3] Bob has 7 cars" in chat.requests[0].messages[0].text
+    assert "$.amount: there are no such lines" in chat.requests[1].messages[-1].text
+    assert "$.amount: the quote does not contain the value" in chat.requests[2].messages[-1].text
+    assert (contract.party.quote, contract.party.start) == ("ACME Corp. pays 1,500 euros.", 0)
+    assert (contract.amount.quote, contract.amount.document) == (DOCUMENT.text, "contract.txt")
+    sentence = {"text": "Bob owns cars.", "quotes": ["2"]}
+    answer = create(Lines, model({"sentences": [sentence]})).explain(DOCUMENT)
+    assert answer.quotes[0].quote == "Bob has 7 cars and 8 cats."
+
+
+def test_a_fake_model_cites_lines_that_have_the_values() -> None:
+    contract = create(Lines, FakeChatModel()).contract([OTHER, DOCUMENT])
+    assert contract.amount.value_checked
+    assert contract.party.value in DOCUMENT.text + OTHER.text
