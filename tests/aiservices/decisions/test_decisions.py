@@ -25,6 +25,7 @@ from aiservices import (
     DefinitionError,
     Description,
     FallbackChatModel,
+    FinishReason,
     LocalChatModel,
     ModelServerError,
     OpenAiChatModel,
@@ -39,6 +40,7 @@ from aiservices import (
     create,
     options,
     preview,
+    tool,
     user_message,
 )
 from aiservices.testing import FakeChatModel
@@ -263,7 +265,7 @@ def answering(name: str, value: bool, probability: float) -> ScriptedChatModel:
     return ScriptedChatModel([reply], name=name)
 
 
-@pytest.mark.parametrize(("unsure", "expected"), [(None, True), (0.7, True), (0.9, False)])
+@pytest.mark.parametrize(("unsure", "expected"), [(None, True), (0.7, True), (0.8, True), (0.9, False)])
 def test_the_next_model_is_asked_below_a_probability(unsure: float | None, expected: bool) -> None:
     model = FallbackChatModel(answering("small", True, 0.8), answering("large", False, 0.95), unsure=unsure)
     result = create(Plain, model).good("x")
@@ -282,6 +284,18 @@ def test_unsure_answers_pass_through_the_models_in_order_and_the_last_is_used() 
         "small was unsure: $ had the probability 0.80, below 0.9",
         "medium was unsure: $ had the probability 0.80, below 0.9",
     )
+
+
+def test_the_result_of_a_tool_is_an_answer_without_probabilities() -> None:
+    @tool(return_behavior="immediate")
+    def lookup() -> bool:
+        """Look the answer up."""
+        return True
+
+    reply = ChatReply(AiMessage("", (ToolCall("1", "lookup", "{}"),)), FinishReason.TOOL_CALLS)
+    model = FallbackChatModel(ScriptedChatModel([reply], name="small"), FakeChatModel(), unsure=0.9)
+    result = create(Plain, model, tools=[lookup]).good("x")
+    assert (result.value, result.probabilities, len(result.attempts)) == (True, {}, 1)
 
 
 def test_an_unsure_answer_is_used_if_the_next_model_fails() -> None:
