@@ -120,7 +120,7 @@ class ModerationError(AiServiceError):
 
 @explains_keywords
 class Moderation(BaseInterceptor):
-    """Middleware that checks user messages with a moderation service while the model answers.
+    """Interceptor that checks user messages with a moderation service while the model answers.
 
     Flagged content raises a ModerationError before any part of the answer is handed out and before a tool
     runs. If the moderator fails, nothing passes either: its ModelErrors are raised as they are, other

@@ -396,7 +396,7 @@ class ReActAgent:
         return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        """Middleware that adds advice to the error about too many rounds (``max_rounds``)."""
+        """Interceptor that adds advice to the error about too many rounds (``max_rounds``)."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
@@ -411,7 +411,7 @@ class ReActAgent:
 def _order_interceptors(
     memory: Interceptor | None, interceptors: Sequence[Interceptor]
 ) -> tuple[Interceptor, ...]:
-    """Sort an agent's interceptors (middleware) into the order in which they must run, outermost first.
+    """Sort an agent's interceptors into the order in which they must run, outermost first.
 
     Input guards come before the memory, so that it does not store what they remove. Input guards after a
     retrieval stay there, because they guard the retrieved text.
@@ -427,7 +427,7 @@ def _order_interceptors(
 
 
 def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Middleware that turns the tool call containing an agent's final answer into a text message."""
+    """Interceptor that turns the tool call containing an agent's final answer into a text message."""
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, GeneratedResponse):
         return answer
@@ -435,7 +435,7 @@ def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]
 
 
 def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Middleware that treats a ``generate_response`` call as a text answer if no type was requested.
+    """Interceptor that treats a ``generate_response`` call as a text answer if no type was requested.
 
     A model may know the tool from AgentScope, which always offers it, or from an earlier reply with an output
     type.
@@ -491,7 +491,7 @@ class HookHandle:
 
 
 class Hooks:
-    """Middleware that calls the user's hook functions around the agent's model requests and tool calls."""
+    """Interceptor that calls the user's hook functions around the agent's model requests and tool calls."""
 
     def __init__(self) -> None:
         self._by_step: dict[str, list[Hook]] = {step: [] for step in _REPLACEMENT_TYPES}

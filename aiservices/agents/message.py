@@ -195,7 +195,7 @@ _STATE_KEY = "agent"
 
 
 def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Middleware that saves an agent's progress when a tool call has to wait for a person's approval.
+    """Interceptor that saves an agent's progress when a tool call has to wait for a person's approval.
 
     It also stores the output type, because the reply can only be resumed with the same type.
     """

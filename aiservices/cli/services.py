@@ -168,7 +168,7 @@ _NO_MODEL = (
 
 
 def _without_memory(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-    """Middleware that does nothing; it replaces the middleware that would store the conversation."""
+    """Interceptor that does nothing; it replaces the interceptor that would store the conversation."""
     return (yield from proceed(invocation))
 
 

@@ -86,7 +86,7 @@ _START, _ANSWER = "start", "answer"
 
 @explains_keywords
 class Durable(PickledByArguments, BaseInterceptor):
-    """Middleware that records what a call does, so that it can continue after its process was killed.
+    """Interceptor that records what a call does, so that it can continue after its process was killed.
 
     The id of a call is the argument of its ``Annotated[str, CallId]`` parameter::
 

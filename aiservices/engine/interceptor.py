@@ -1,4 +1,4 @@
-"""Interceptors (middleware): their interface, their optional attributes, their kinds, and their orders.
+"""Interceptors: their interface, their optional attributes, their kinds, and their orders.
 
 A new kind is a member of ``InterceptorKind``, and perhaps a line in ``_WRONG_ORDERS``.
 """
@@ -183,7 +183,7 @@ def attributes_of(interceptor: object) -> BaseInterceptor:
 def interceptor_order_problems(
     location: str, interceptors: Sequence[Interceptor]
 ) -> Iterator[DefinitionProblem]:
-    """Yield an error for each pair of interceptors (middleware) that are in the wrong order.
+    """Yield an error for each pair of interceptors that are in the wrong order.
 
     ``interceptors`` are in their order of nesting, outermost first.
     """

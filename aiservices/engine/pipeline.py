@@ -1,4 +1,4 @@
-"""Run a service call with the interceptors (middleware) and listeners around it."""
+"""Run a service call with the interceptors and listeners around it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _NO_PROBABILITIES: Mapping[str, Mapping[Any, float]] = MappingProxyType({})
 
 
 class Pipeline:
-    """The interceptors (middleware) and event listeners of a service, in the order in which they run.
+    """The interceptors and event listeners of a service, in the order in which they run.
 
     It holds no per-call state.
 
@@ -102,7 +102,7 @@ class Pipeline:
         self._proceed = proceed
 
     def flow(self, invocation: Invocation) -> Flow[Answer]:
-        """Return a generator that runs one service call with all interceptors (middleware) and listeners.
+        """Return a generator that runs one service call with all interceptors and listeners.
 
         The interceptors of the service are nested in their order, the first one outermost. The global
         interceptors wrap them, the last one added outermost. An AiServiceError that the flow raises has all

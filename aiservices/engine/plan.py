@@ -450,7 +450,7 @@ class CallState:
         """
         budget = self.budget
         if self.is_abandoned:
-            return BudgetExceededError("the caller does not wait for the answer any more", limit="seconds")
+            return BudgetExceededError("the caller is no longer waiting", limit="seconds")
         if self._is_late:
             return self._late()
         made = 0  # rounds of tools and side questions do not count
@@ -740,7 +740,7 @@ class EnclosingCall:
         """Return an error if the outer call and its inner calls have used up the budget, else None."""
         qualname = self.invocation.plan.qualname
         if self.is_over:
-            message = "the tool took too long, so the call does not wait for it any more"
+            message = "the tool took too long, so the call no longer waits for it"
             return BudgetExceededError(f"{qualname}: {message}", limit="seconds")
         error = self.invocation.state.exceeded(is_side_question=True, own_only=True)
         return error and BudgetExceededError(f"{qualname}: {error}", limit=error.limit)

@@ -1,4 +1,4 @@
-"""``Result``, which a service call returns, and ``Answer``, which interceptors (middleware) receive."""
+"""``Result``, which a service call returns, and ``Answer``, which interceptors receive."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Mode = Literal["whole", "fields"]
 @explains_keywords
 @dataclass(frozen=True, slots=True)
 class Retry(BaseInterceptor):
-    """Middleware that asks the model again if its answer does not fit the return type.
+    """Interceptor that asks the model again if its answer does not fit the return type.
 
     The model sees its answer and what is wrong with it. ``create(retry=…)`` adds it as the innermost
     interceptor. With ``mode="fields"`` the ``reply`` of the Result is the last reply, which may contain only
@@ -187,7 +187,7 @@ def _add_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> N
     """Add to an error message why no further request is possible, such as too many tokens used."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
-        error.args = (f"{error}; not asked again: {exceeded}",)
+        error.args = (f"{error}; no further request: {exceeded}",)
 
 
 class FieldRepair:

@@ -259,7 +259,7 @@ class Completed(NamedTuple, Generic[T]):
 
 
 class Accepted(NamedTuple):
-    """An internal event of a stream, sent when all interceptors (middleware) have accepted the answer.
+    """An internal event of a stream, sent when all interceptors have accepted the answer.
 
     Attributes:
         answer: An Answer, or the Result that a remote service sent.

@@ -1,6 +1,6 @@
 """Run a model's tool call: parse the arguments, call the function, and convert the result to text.
 
-Interceptors (middleware) and checks run around the call. If the service call fails later, the ``compensate``
+Interceptors and checks run around the call. If the service call fails later, the ``compensate``
 functions of the tools undo what their calls did.
 """
 
@@ -588,7 +588,7 @@ def awaited_parts(tools: Collection[Tool], interceptors: Iterable[object]) -> li
 
 
 def run_tool(call: ToolInvocation, limits: ToolLimits) -> Flow[ToolRun]:
-    """Run a tool call through the tool interceptors (middleware) of the service and of the tool.
+    """Run a tool call through the tool interceptors of the service and of the tool.
 
     The service's interceptors are the outer ones. Raises ToolError if the arguments that the interceptors
     pass on do not fit the tool or differ from those that a person approved, and ApprovalRequiredError if the

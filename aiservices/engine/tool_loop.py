@@ -249,7 +249,7 @@ class EarlyCalls:
         self._calls, self._started, self.running = [], [], RunningFlows()
         for call, outcome in zip(started, running.outcomes, strict=False):
             if outcome is RunningFlows.UNFINISHED:
-                message = f"the result of {call.name} is not needed any more"
+                message = f"the result of {call.name} is no longer needed"
                 run = ToolRun(call, None, None, message, ToolError(message, call=call), 0.0)
                 yield Emit(ToolFinished(run))
 

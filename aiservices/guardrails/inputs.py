@@ -23,7 +23,7 @@ from .request_texts import request_texts
 
 
 class InputGuardrails(BaseInterceptor):
-    """Middleware that checks the user message with guard functions, one after the other.
+    """Interceptor that checks the user message with guard functions, one after the other.
 
     A guard is a function of the text and the invocation. It returns ``passed()``, ``rewritten(text)`` or
     ``refused(message)``; a refusal raises a GuardrailError. Each guard gets the text that the guard before it

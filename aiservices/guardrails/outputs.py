@@ -60,7 +60,7 @@ class _Rejection(NamedTuple):
 
 @explains_keywords
 class OutputGuardrails(BaseInterceptor):
-    """Middleware that checks each answer of the model with guard functions, one after the other.
+    """Interceptor that checks each answer of the model with guard functions, one after the other.
 
     A guard is a function of the text or the value, and of the invocation. It returns one of these verdicts:
 
@@ -233,7 +233,7 @@ class OutputGuardrails(BaseInterceptor):
         message = f"{invocation.plan.qualname}: the output guard {name} rejected {answers}: {reason}"
         if rejected < max_attempts:
             cause = state.exceeded() or "a stream has already handed out text"
-            message = f"{message}; not asked again: {cause}"
+            message = f"{message}; no further request: {cause}"
         raise GuardrailError(message, guard=name, stage="output", reason=reason, text=rejection.text)
 
 

@@ -118,7 +118,7 @@ class ToolGuardrails:
 def _verdict(guard: object, subject: object, stage: Stage, call: ToolInvocation) -> Flow[Verdict]:
     verdict = yield from guard_verdict(guard, subject, stage, call.invocation, call)
     if isinstance(verdict, Reprompt):
-        error = TypeError("a tool is not asked again; use refused(…) or rewritten(…)")
+        error = TypeError("a tool call is not repeated; use refused(…) or rewritten(…)")
         raise _failure(guard, stage, call, error)
     return verdict
 

@@ -214,7 +214,7 @@ class _Recalled(NamedTuple):
 
 @explains_keywords
 class ChatMemory(BaseInterceptor):
-    """Middleware that stores conversations and adds the earlier messages to each request.
+    """Interceptor that stores conversations and adds the earlier messages to each request.
 
     The parameter ``Annotated[str, MemoryId]`` of a method names the conversation. An int, a UUID and a frozen
     record of them are accepted, too; records are stored under their canonical JSON. Without such a parameter,

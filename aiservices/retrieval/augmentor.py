@@ -479,7 +479,7 @@ class ContentsRetrieved:
 @explains_keywords
 @dataclass(frozen=True, slots=True, init=False)
 class RetrievalAugmentor(BaseInterceptor):
-    """Middleware that retrieves text for the user message and adds it to the message (RAG).
+    """Interceptor that retrieves text for the user message and adds it to the message (RAG).
 
     The query is what the caller asks: the arguments in the user message without the words of its template. If
     no content is found, the message stays unchanged, or ``when_empty`` is the answer. The contents

@@ -420,7 +420,7 @@ def _value_routes(
         problems += map(call.problem, left_out)
         return ()
     for route in routes:
-        route.strategies.notes = tuple(f"{message}; it is not asked for this method" for message in left_out)
+        route.strategies.notes = tuple(f"{message}; it is not used for this method" for message in left_out)
         route.strategies.prepare()
     return tuple(routes)
 

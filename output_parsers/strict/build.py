@@ -83,7 +83,7 @@ class SizeLimits(NamedTuple):
 
 
 class CodecBuilder:
-    """Builds a codec (strict-mode converter) for each part of a JSON Schema.
+    """Builds a codec for each part of a JSON Schema.
 
     Attributes:
         profile: What the provider supports.
@@ -102,11 +102,11 @@ class CodecBuilder:
         self._open_definitions: list[str] = []
 
     def build_root(self, location: SchemaLocation) -> Codec:
-        """Build the codec (strict-mode converter) for the whole JSON Schema."""
+        """Build the codec for the whole JSON Schema."""
         return self._build(self._document.schema("#"), location)
 
     def build_nested(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec (strict-mode converter) for a schema nested in an object or an array."""
+        """Build the codec for a schema nested in an object or an array."""
         # a recursive type is only finite if its recursion passes through an object or an array
         open_definitions, self._open_definitions = self._open_definitions, []
         try:
@@ -115,7 +115,7 @@ class CodecBuilder:
             self._open_definitions = open_definitions
 
     def _build(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec (strict-mode converter) for a schema, including the definitions it refers to."""
+        """Build the codec for a schema, including the definitions it refers to."""
         self._document.work.spend(_STEPS_OF_A_PART)
         pointer = sole_reference(schema)
         if pointer is not None:
@@ -128,7 +128,7 @@ class CodecBuilder:
         return self._build_merged(schema, location)
 
     def _build_reference(self, pointer: str, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec (strict-mode converter) for a JSON Schema that is only a ``$ref``."""
+        """Build the codec for a JSON Schema that is only a ``$ref``."""
         name = pointer.rpartition("/")[2].lstrip("#") or "Root"
         target_location = location if location.of_type else location._replace(path=pointer)
         codec = self._build_definition(pointer, name, self._document.schema(pointer), target_location)
@@ -139,7 +139,7 @@ class CodecBuilder:
     def _build_definition(
         self, key: str, name: str, schema: JsonSchema | bool, location: SchemaLocation
     ) -> Codec:
-        """Return the codec (strict-mode converter) for a definition under ``$defs``; build it if missing."""
+        """Return the codec for a definition under ``$defs``; build it if missing."""
         definition = self._definitions.get(key)
         if definition is None:
             definition = self._definitions[key] = Definition(self._free_name(name))
@@ -165,7 +165,7 @@ class CodecBuilder:
         return free
 
     def _build_merged(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec (strict-mode converter) for a schema after merging all schemas it refers to."""
+        """Build the codec for a schema after merging all schemas it refers to."""
         merged = merge_constraints(schema, self._document)
         if merged.never:
             return NeverCodec()
@@ -182,7 +182,7 @@ class CodecBuilder:
     def _build_with_choices(
         self, merged: MergedSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the codec (strict-mode converter) for a JSON Schema with anyOf or oneOf.
+        """Build the codec for a JSON Schema with anyOf or oneOf.
 
         It is a union of the options, each merged with the other keywords of the schema.
         """
@@ -220,7 +220,7 @@ class CodecBuilder:
         return intersect(base, option)
 
     def _build_flat(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
-        """Build the codec (strict-mode converter) for a schema without references, allOf, anyOf or oneOf."""
+        """Build the codec for a schema without references, allOf, anyOf or oneOf."""
         for keyword in sorted(_NEVER_SENT & schema.keys()):
             remarks.append(describe_keyword(keyword, schema[keyword]))
             self.findings.add(location, keyword, ENFORCED_LATER)
@@ -234,7 +234,7 @@ class CodecBuilder:
         return self._build_kinds(kinds, schema, remarks, location)
 
     def _build_untyped(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
-        """Build the codec (strict-mode converter) for a JSON Schema without the keyword ``type``."""
+        """Build the codec for a JSON Schema without the keyword ``type``."""
         structured = [
             kind
             for kind, keywords in (("object", _OBJECT_KEYWORDS), ("array", _ARRAY_KEYWORDS))
@@ -264,7 +264,7 @@ class CodecBuilder:
         location: SchemaLocation,
         *more: Codec,
     ) -> Codec:
-        """Build the codec (strict-mode converter) for values of several JSON types, such as string or null.
+        """Build the codec for values of several JSON types, such as string or null.
 
         ``more`` are codecs for further alternatives.
         """
@@ -280,7 +280,7 @@ class CodecBuilder:
     def _build_kind(
         self, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build the codec (strict-mode converter) for a value of one JSON type."""
+        """Build the codec for a value of one JSON type."""
         max_depth = self.size_limits.max_depth
         if max_depth is not None and location.depth >= max_depth and kind in ("object", "array"):
             self.findings.add(location, "deep nesting", "sent as JSON text")
@@ -295,7 +295,7 @@ class CodecBuilder:
     def any_json(
         self, location: SchemaLocation, remarks: list[str], schema: JsonSchema | None = None
     ) -> Codec:
-        """Build the codec (strict-mode converter) for arbitrary JSON values."""
+        """Build the codec for arbitrary JSON values."""
         description = (schema or {}).get("description")
         if self.profile.any_json:
             codec: Codec = AnyCodec()
@@ -367,7 +367,7 @@ _KEYWORDS_BY_KIND = {
 def build_scalar(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec (strict-mode converter) for null, a boolean, a number or a string."""
+    """Build the codec for null, a boolean, a number or a string."""
     keywords = _sent_keywords(builder, kind, schema, remarks, location)
     codec = ScalarCodec(kind, keywords)
     codec.description = add_remarks(schema.get("description"), remarks)
@@ -432,7 +432,7 @@ def _enum_values(schema: JsonSchema) -> list[object]:
 def build_choice(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec | None:
-    """Build the codec (strict-mode converter) for an enum or a const.
+    """Build the codec for an enum or a const.
 
     Return None if the enum has too many values to send.
     """
@@ -479,7 +479,7 @@ _CHECKED_LATER = ("uniqueItems", "contains", "minContains", "maxContains")
 def build_array(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec (strict-mode converter) for a JSON array.
+    """Build the codec for a JSON array.
 
     An array is a tuple if its items have different schemas by position.
     """
@@ -506,7 +506,7 @@ def _build_tuple(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the codec (strict-mode converter) for an array that has one schema for each position."""
+    """Build the codec for an array that has one schema for each position."""
     max_items = schema.get("maxItems")
     # items beyond maxItems cannot occur
     prefix = prefix if max_items is None else prefix[: int(max_items)]
@@ -541,7 +541,7 @@ _SENSITIVE_TO_ABSENCE = frozenset(
 def build_object(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec (strict-mode converter) for an object.
+    """Build the codec for an object.
 
     The object can have declared keys, arbitrary keys or both.
     """
@@ -584,7 +584,7 @@ def _add_counts(
 def _build_fields(
     builder: CodecBuilder, schema: JsonSchema, location: SchemaLocation
 ) -> dict[str, ObjectProperty] | None:
-    """Build one codec (strict-mode converter) for each property that a JSON Schema declares.
+    """Build one codec for each property that a JSON Schema declares.
 
     Return None if no value fits a required property.
     """
@@ -618,7 +618,7 @@ def _build_nullable(
     *,
     null_may_be_absence: bool,
 ) -> Codec:
-    """Build the codec (strict-mode converter) for an optional property, which is sent as null if missing.
+    """Build the codec for an optional property, which is sent as null if missing.
 
     If the default is null and ``null_may_be_absence`` is true, null and a missing property are treated alike.
     """
@@ -642,7 +642,7 @@ def _build_free_properties(
     remarks: list[str],
     location: SchemaLocation,
 ) -> list[FreeProperties]:
-    """Build codecs (strict-mode converters) that send undeclared properties as key-value pairs.
+    """Build codecs that send undeclared properties as key-value pairs.
 
     There is one list for each key pattern, and one for all other keys.
     """
@@ -680,7 +680,7 @@ def _build_key(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
-    """Build the codec (strict-mode converter) for the keys of undeclared properties.
+    """Build the codec for the keys of undeclared properties.
 
     It is the codec for a string that satisfies ``propertyNames``, or that matches a pattern.
     """
@@ -705,7 +705,7 @@ def _build_open_object(
     remarks: list[str],
     location: SchemaLocation,
 ) -> ObjectCodec:
-    """Build the codec (strict-mode converter) for an object, for providers that support arbitrary keys."""
+    """Build the codec for an object, for providers that support arbitrary keys."""
     schemas = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", True)]
     value_location = location.subschema("additionalProperties").deeper()
     others = [builder.build_nested(other, value_location) for other in schemas]

@@ -47,7 +47,7 @@ class Codec(ABC):
 
     @property
     def parts(self) -> Sequence[Codec]:
-        """The codecs (strict-mode converters) for nested values, such as the items of a list."""
+        """The codecs for nested values, such as the items of a list."""
         return ()
 
     @property
@@ -93,7 +93,7 @@ class Definition:
 
 
 class RefCodec(Codec):
-    """The codec (strict-mode converter) for a ``$ref`` to a named definition of the JSON Schema."""
+    """The codec for a ``$ref`` to a named definition of the JSON Schema."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
@@ -104,7 +104,7 @@ class RefCodec(Codec):
 
     @property
     def target(self) -> Codec:
-        """The codec (strict-mode converter) of the definition at the end of a chain of references."""
+        """The codec of the definition at the end of a chain of references."""
         codec: Codec = self
         while isinstance(codec, RefCodec):
             codec = codec._defined()
@@ -133,7 +133,7 @@ class RefCodec(Codec):
 
 
 def walk(codec: Codec) -> Iterator[Codec]:
-    """Yield a codec (strict-mode converter) and all codecs inside it, each of them once."""
+    """Yield a codec and all codecs inside it, each of them once."""
     # by identity and without recursion: the codecs of a recursive type contain one another
     seen: set[int] = set()
     pending = [codec]

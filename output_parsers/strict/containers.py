@@ -60,7 +60,7 @@ from .schema_queries import violated_keyword
 
 
 class ListCodec(Codec):
-    """The codec (strict-mode converter) for an array whose items all have the same schema.
+    """The codec for an array whose items all have the same schema.
 
     Attributes:
         item: The codec of the items.
@@ -101,7 +101,7 @@ class ListCodec(Codec):
 
 
 class NativeTupleCodec(ListCodec):
-    """The codec (strict-mode converter) for a tuple, for providers that support ``prefixItems``.
+    """The codec for a tuple, for providers that support ``prefixItems``.
 
     Attributes:
         first: The codecs of the positional items. ``item`` is the codec of the items after them.
@@ -125,7 +125,7 @@ class NativeTupleCodec(ListCodec):
 
 
 class TupleCodec(Codec):
-    """The codec (strict-mode converter) that sends a tuple as an object with keys such as ``item_0``.
+    """The codec that sends a tuple as an object with keys such as ``item_0``.
 
     Attributes:
         items: The codecs of the positional items. Those that may be left out are nullable.
@@ -242,7 +242,7 @@ _PAIR_KEYS = ("key", "value")
 
 
 class PairsCodec(Codec):
-    """The codec (strict-mode converter) that sends an object with arbitrary keys as key-value pairs.
+    """The codec that sends an object with arbitrary keys as key-value pairs.
 
     A pair is written as ``{"key": ..., "value": ...}``.
 
@@ -384,7 +384,7 @@ class FreeProperties(NamedTuple):
 
 
 class ObjectCodec(Codec):
-    """The codec (strict-mode converter) for an object with declared properties, and possibly other keys.
+    """The codec for an object with declared properties, and possibly other keys.
 
     Attributes:
         fields: The known properties by key.
@@ -658,7 +658,7 @@ def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> 
 
 
 def make_union(branches: Sequence[Codec]) -> Codec:
-    """Build the codec (strict-mode converter) for a union, after flattening and simplifying it."""
+    """Build the codec for a union, after flattening and simplifying it."""
     flat: list[Codec] = []
     for branch in branches:
         if isinstance(branch, UnionCodec) and branch.description is None:

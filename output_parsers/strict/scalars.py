@@ -33,7 +33,7 @@ _JSON_LITERALS = ("true", "false", "null", "none", "nan")
 
 
 class ScalarCodec(Codec):
-    """The codec (strict-mode converter) for null, a boolean, a number or a string, all sent unchanged.
+    """The codec for null, a boolean, a number or a string, all sent unchanged.
 
     Attributes:
         kind: The JSON type, or ``"integer"``.
@@ -77,7 +77,7 @@ class ScalarCodec(Codec):
 
 
 class ChoiceCodec(Codec):
-    """The codec (strict-mode converter) for an enum.
+    """The codec for an enum.
 
     Members that are objects or arrays are sent as their JSON text.
 
@@ -169,7 +169,7 @@ def _schema_type(value: Json) -> str:
 
 
 class JsonTextCodec(Codec):
-    """The codec (strict-mode converter) that sends a value as JSON text in a string.
+    """The codec that sends a value as JSON text in a string.
 
     Attributes:
         kinds_inside: The JSON types that the text may contain. None allows all types.
@@ -225,7 +225,7 @@ class JsonTextCodec(Codec):
 
 
 class AnyCodec(Codec):
-    """The codec (strict-mode converter) for any JSON value, for providers that accept an empty schema."""
+    """The codec for any JSON value, for providers that accept an empty schema."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -242,7 +242,7 @@ class AnyCodec(Codec):
 
 
 class NeverCodec(Codec):
-    """The codec (strict-mode converter) for a JSON Schema that no value can satisfy."""
+    """The codec for a JSON Schema that no value can satisfy."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -260,7 +260,7 @@ class NeverCodec(Codec):
 
 
 class WrapperCodec(Codec):
-    """The codec (strict-mode converter) that wraps a value in an object, such as ``{"value": ...}``.
+    """The codec that wraps a value in an object, such as ``{"value": ...}``.
 
     Attributes:
         inner: The codec of the value.
@@ -314,7 +314,7 @@ class WrapperCodec(Codec):
 
 
 class NullableCodec(Codec):
-    """The codec (strict-mode converter) for an optional property, which is sent as null if omitted.
+    """The codec for an optional property, which is sent as null if omitted.
 
     A value that may itself be null is wrapped, so that null has one meaning only::
 
@@ -337,7 +337,7 @@ class NullableCodec(Codec):
 
     @cached_property
     def inner(self) -> Codec:
-        """The codec (strict-mode converter) for the value of an optional property.
+        """The codec for the value of an optional property.
 
         Use it only when all definitions are known.
         """

@@ -71,7 +71,7 @@ def test_a_budget_uses_the_prices_of_a_table() -> None:
     with pytest.raises(ServiceOutputError) as caught:
         service.count("How many are two?")
     assert str(caught.value).endswith(
-        "; not asked again: budget exceeded: 1.6e-05 of 1e-05 spent; raise Budget(money=…)"
+        "; no further request: budget exceeded: 1.6e-05 of 1e-05 spent; raise Budget(money=…)"
     )
 
 
@@ -86,8 +86,8 @@ def test_the_cost_of_a_result_includes_all_attempts() -> None:
     model = ScriptedChatModel([down, "many", "1"])
     result = create(Counter, model, budget=Budget(first_wait=0)).count("How many?")
     prices = table({"scripted": Price(1, 10)})
-    assert result.usage == Usage(26, 2)
-    assert prices.cost(result.attempts) == pytest.approx((26 * 1 + 2 * 10) / 1_000_000)
+    assert result.usage == Usage(25, 2)
+    assert prices.cost(result.attempts) == pytest.approx((25 * 1 + 2 * 10) / 1_000_000)
 
 
 def test_the_cost_is_none_without_a_price_or_tokens() -> None:

@@ -195,7 +195,7 @@ def test_a_stream_that_never_ends_after_a_bad_item_is_read_on_for_a_bounded_amou
         assert isinstance(raised, ServiceOutputError)
         assert raised.usage is None  # what was read on is estimated, but not reported as usage
         assert len(server.requests) == 1
-        assert "; not asked again: budget exceeded: " in str(raised)
+        assert "; no further request: budget exceeded: " in str(raised)
 
 
 @pytest.mark.parametrize("kind", ITEM_CALLS)

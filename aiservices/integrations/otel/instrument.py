@@ -55,7 +55,7 @@ _UNKNOWN_TOOL = "unknown_tool"
 
 
 class OpenTelemetry(BaseInterceptor):
-    """Middleware that writes OpenTelemetry spans and metrics for service calls, model requests and tools.
+    """Interceptor that writes OpenTelemetry spans and metrics for service calls, model requests and tools.
 
     >>> service = create(Service, model, interceptors=[OpenTelemetry(), …])  # doctest: +SKIP
 

@@ -376,7 +376,7 @@ class BatchFolder:
         if model is None:
             raise RowsError(
                 f"a batch of an earlier run belongs to {record.model} at {record.endpoint}, which the method "
-                "does not use any more; use that model, or delete the folder "
+                "no longer uses; use that model, or delete the folder "
                 f"{self._folder} to forget the batch"
             )
         return batch_service(model, record.path, record.headers, self.engine.poll)
@@ -463,7 +463,7 @@ class BatchFolder:
             await self._check(record)
         except ModelNotFoundError as error:
             raise RowsError(
-                f"{record.model} does not know the batch {record.id} any more ({error}); delete "
+                f"{record.model} no longer knows the batch {record.id} ({error}); delete "
                 f"{self.path(record, 'json')} to send its requests again"
             ) from error
         except ModelError as error:  # such as a connection that ends while the responses are read

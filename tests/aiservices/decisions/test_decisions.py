@@ -503,7 +503,7 @@ def test_a_skipped_endpoint_is_named_in_previews_and_results(server: Loopback) -
 
     service = create(Summaries, FallbackChatModel(endpoint(server), ScriptedChatModel(["A text."])))
     reason = "openai-decisions:gpt-6-luna is a decision endpoint, which writes no text"
-    note = f"{reason}; it is not asked for this method"
+    note = f"{reason}; it is not used for this method"
     assert service.summary("x").reasons[0] == note
     assert preview(service.summary, "x").reasons[0] == note
 

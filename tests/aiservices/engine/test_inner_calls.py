@@ -397,7 +397,7 @@ def test_a_tool_that_took_too_long_sends_no_further_requests() -> None:
     result = desk(ask_often, tool_limits=ToolLimits(timeout=0.12)).answer("Hi")
     assert result.tool_runs[0].text == "The tool ask_often did not finish in time."
     assert ended.wait(5)
-    assert str(errors[0]) == "Desk.answer: the tool took too long, so the call does not wait for it any more"
+    assert str(errors[0]) == "Desk.answer: the tool took too long, so the call no longer waits for it"
     assert len(slow.requests) < 10
 
 

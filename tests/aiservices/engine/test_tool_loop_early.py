@@ -363,7 +363,7 @@ def test_a_tool_that_has_not_ended_when_the_stream_fails_is_reported_as_not_need
     assert CALL_KINDS[kind](text_service(model, look, listeners=[heard])).endswith("Fine.")
     assert heard.events == [
         "started c1",
-        "finished c1: the result of look is not needed any more",
+        "finished c1: the result of look is no longer needed",
         "started c1",
         "finished c1: saw a",
     ]

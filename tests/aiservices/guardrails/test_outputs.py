@@ -124,7 +124,7 @@ def test_the_budget_limits_the_requests() -> None:
     error = failing(Chat, ["a"] * 9, guards, budget=Budget(max_attempts=2))
     assert (str(error), len(error.attempts)) == (
         "Chat.chat: the output guard says rejected all 2 answers: no good; "
-        "not asked again: budget exceeded: 2 of 2 attempts used; raise Budget(max_attempts=…)",
+        "no further request: budget exceeded: 2 of 2 attempts used; raise Budget(max_attempts=…)",
         2,
     )
 
@@ -157,7 +157,7 @@ def test_the_model_is_not_asked_again_after_text_was_yielded() -> None:
     writer = create(Writer, ScriptedChatModel(["a", "b"]), interceptors=[greeting, guards])
     with pytest.raises(GuardrailError) as caught:
         list(writer.write("x"))
-    assert str(caught.value).endswith(": no good; not asked again: a stream has already handed out text")
+    assert str(caught.value).endswith(": no good; no further request: a stream has already handed out text")
 
 
 def test_the_model_gets_each_rejected_answer_and_the_reason() -> None:

@@ -177,7 +177,7 @@ def test_the_model_is_not_asked_again_after_the_first_part_was_shown(kind: str, 
     assert (shown, str(error).partition(": ")[2]) == (
         ["Tea. "],
         "the output guard forbidden rejected its only answer: the text contains 'SECRET', which is "
-        "forbidden; not asked again: a stream has already handed out text",
+        "forbidden; no further request: a stream has already handed out text",
     )
     assert len(model.requests) == 1
 

@@ -284,7 +284,7 @@ def fails(subject: object, call: ToolInvocation) -> Verdict:
         (ToolGuardrails(results=[fails]), "the result guard fails failed: ValueError: no list of names"),
         (
             ToolGuardrails(results=[lambda text, call: reprompt("again")]),
-            "the result guard <lambda> of the tool pay failed: TypeError: a tool is not asked again; "
+            "the result guard <lambda> of the tool pay failed: TypeError: a tool call is not repeated; "
             "use refused(…) or rewritten(…)",
         ),
         (

@@ -247,9 +247,7 @@ def test_a_batch_that_the_provider_forgot_is_an_error(make_model: MakeModel, tmp
         with pytest.raises(RowsError):
             run(desk, tmp_path / "journal", budget=Budget(seconds=0.2))
         server.batches.clear()
-        with pytest.raises(
-            RowsError, match=r"does not know the batch .* any more .*; delete .*\.json to send"
-        ):
+        with pytest.raises(RowsError, match=r"no longer knows the batch .* \(.*\); delete .*\.json to send"):
             run(desk, tmp_path / "journal")
         for path in (tmp_path / "journal.batches").glob("*.json"):
             path.unlink()
