@@ -320,8 +320,8 @@ def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> N
     denied = takes_back(without_negations(explanation) if explains_no or is_reason else explanation)
     if denied is not None:
         raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
-    is_limited = isinstance(choice.value, bool) and (
-        _CONDITION.search(explanation) or _ADDRESSES.search(explanation)
+    is_limited = _CONDITION.search(explanation) or (
+        isinstance(choice.value, bool) and _ADDRESSES.search(explanation)
     )
     if is_limited or is_personal_remark(explanation) or _NO_REASON.search(explanation):
         raise NoMatch(_UNCLEAR)
@@ -472,9 +472,9 @@ _NO_REASON = lazy_regex(
     r"|(?:paste|send|share|provide|upload) (?:me|the|your|it)\b|(?:text|email|message|input|review|document|file|image) (?:is|was) (?:missing|empty|blank|unreadable|too short|cut off)"
     r"|\A\W*(?:edit|update|p\.?s)\b|(?:this|it|the answer) is (?:wrong|incorrect)\W*\Z|not support this|that would be|let (?:me|us)(?!\w)"
 )
-# What limits "yes" or "no" to some cases.
+# What limits a choice to some cases.
 _CONDITION = lazy_regex(
-    rf"{_AND}(?:(?:provided|providing|assuming|when|whenever|once|as (?:long|soon|far) as|only"
+    rf"{_AND}(?:(?:provided|providing|assuming|when|whenever|once|as (?:long|soon|far) as|from|until|only (?:for|when|if|in|on|at|as|until|after|before|from|by|during|to)"
     r"|in (?:some|most|many|certain|part|rare|principle|theory|a (?:few|way|sense))|to (?:some|a|an|certain)\b|depending|up to a"
     r"|at least|in part|for (?:the (?:first|second|last|most)|some|most|many|certain|now)|at times|sometimes|often|usually|generally|mainly|more or less"
     r"|wenn|falls|sofern|solange|nur|teilweise|manchmal|meistens|in (?:manchen|einigen|bestimmten|gewisse[rnm])|unter der bedingung"
@@ -486,7 +486,7 @@ _CONDITION = lazy_regex(
 )
 # Who speaks and who is spoken to, in other languages than English: "Ja, das kann ich für Sie tun."
 _ADDRESSES = lazy_regex(
-    r"(?<!\w)(?:ich|wir|ihnen|dir|je|j['’]\w+|nous|vous|toi|yo|usted|ustedes|le puedo|puedo|io|lei la|posso|eu|você|ik|jij|wij|mogę"
+    r"\A\W*only\b|(?<!\w)(?:ich|wir|ihnen|dir|je|j['’]\w+|nous|vous|toi|yo|usted|ustedes|le puedo|puedo|io|lei la|posso|eu|você|ik|jij|wij|mogę"
     r"|pan|pani|państwo|я|мы|вы|вам|могу|jag|jeg|ben|size)(?!\w)|[我您你]|手伝|お送|できます|ください|いただ|ましょう|限り|場合|れば|たら"
     r"|드리|드릴|드립|도와|주세요|주시|십시오|다면|경우"
 )
