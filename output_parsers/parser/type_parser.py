@@ -364,6 +364,7 @@ class TypeParser(Generic[T]):
             text = _WITHOUT_WIDTH.sub("", text)
             if _GOES_ON.search(text, max(0, len(text) - _LONGEST_ELLIPSIS)):
                 raise cursor.failure(f"expected {self.node.kind}; the text goes on after it", text)
+        if not (self.node.any_text or isinstance(self._value_node, ListNode)):
             bare = without_small_talk(text)
             if bare != text:
                 cursor.record_dropped("words around the answer left out")

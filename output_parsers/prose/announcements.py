@@ -29,7 +29,7 @@ _ANSWER_WORDS = (
     r"|wynik|resultaat|resultat(?:et)?|ответ|результат|відповідь|cevap|yanıt|jawaban(?:nya)?|الإجابة|الجواب|उत्तर|(?:我的|最终|最終|正确|正確)?答案|答え|回答|正解|結論|結果|结果|결과|정답|답변|답)"
 )
 _IS = (
-    r"(?:\s?[*_`\"']{0,3}\s?[:：=→]|\s[-–—]\s|\s(?:is|was|would be|must be|lautet|ist|est|es|è|é|is|är|er|to|je|это"
+    r"(?:\s?[*_`\"']{0,3}\s?[:：=→]|\s[-–—]\s|\s(?:is|was|would be|must be|should be(?=:)|lautet|ist|est|es|è|é|is|är|er|to|je|это"
     r"|adalah|is het antwoord|है|هو|هي)\b(?:\sas follows)?:?|\s?(?:是|为|為|は|は：|는|은))"
 )
 _LABEL_WORDS = (

@@ -470,11 +470,11 @@ _NO_REASON = lazy_regex(
     r"|(?<!\w)i(?:['’]d| would| can| could| am|['’]m)?(?: be)? (?:glad|happy|help|ready|able|an ai|a language model)(?!\w)"
     r"|(?<!\w)i (?:can|could|will) (?!not\b|see|tell|confirm|find|read|say|only|hardly)\w|(?<!\w)i (?:also |still |would )?(?:need|understand|have not received|haven['’]t received|am waiting)(?!\w)"
     r"|(?:paste|send|share|provide|upload) (?:me|the|your|it)\b|(?:text|email|message|input|review|document|file|image) (?:is|was) (?:missing|empty|blank|unreadable|too short|cut off)"
-    r"|\A\W*(?:edit|update|p\.?s)\b|(?:this|it|the answer) is (?:wrong|incorrect)\W*\Z|not support this|that would be|let (?:me|us)(?!\w)"
+    r"|\A\W*(?:edit|update|p\.?s)\b|(?:(?:this|the)(?: answer| value| result)|this|it) is (?:wrong|incorrect)\W*\Z|not support this|that would be|let (?:me|us)(?!\w)"
 )
 # What limits a choice to some cases.
 _CONDITION = lazy_regex(
-    rf"{_AND}(?:(?:provided|providing|assuming|when|whenever|once|as (?:long|soon|far) as|from|until|only (?:for|when|if|in|on|at|as|until|after|before|from|by|during|to)"
+    rf"{_AND}(?:(?:provided|providing|assuming|when|whenever|once|as (?:long|soon|far) as|from|until|(?:after|before) the next|only (?:for|when|if|in|on|at|as|until|after|before|from|by|during|to)"
     r"|in (?:some|most|many|certain|part|rare|principle|theory|a (?:few|way|sense))|to (?:some|a|an|certain)\b|depending|up to a"
     r"|at least|in part|for (?:the (?:first|second|last|most)|some|most|many|certain|now)|at times|sometimes|often|usually|generally|mainly|more or less"
     r"|wenn|falls|sofern|solange|nur|teilweise|manchmal|meistens|in (?:manchen|einigen|bestimmten|gewisse[rnm])|unter der bedingung"

@@ -122,6 +122,8 @@ def find_objection(
     words = list(_words(before))
     if words and bare[-1].isalnum() and words[-1] in words_in("ties").difference(leading):
         return words[-1]
+    if words[-1:] == ["of"] and words[-2:-1] and words[-2] in words_in("ties"):  # "the class of 2024"
+        return words[-2]
     if len(words) == 1 and words[0] in _NUMBERED.difference(leading):
         return words[0]
     return before.strip() if asks_or_relates(before) and leading.isdisjoint(words) else None
@@ -154,9 +156,12 @@ _EDGE_OF_RUN = lazy_regex(
 )
 
 
+_CORNER_BRACKETS = dict.fromkeys(map(ord, "「」『』"), " ")
+
+
 def separate_runs(text: str) -> str:
     """Return a text with spaces between values and the characters of languages that have no spaces."""
-    return text if text.isascii() else _EDGE_OF_RUN.sub(" ", text)
+    return text if text.isascii() else _EDGE_OF_RUN.sub(" ", text.translate(_CORNER_BRACKETS))
 
 
 # --- An explanation after an answer ---
@@ -179,7 +184,7 @@ _HEDGES = r"""
     |partly|partially|mostly|almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying
     |confirm(?:ar|er|are)|indovin\w*|adivin\w*|devin\w*|jok(?:e|ing)|kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
     |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*
-    |last|colleague|claims|claimed|scherz|witz|halb|aber nur|es sei denn|chyba że|a menos|à moins|tenzij|(?:please |but )check|hang on|hold on|on reflection|not (?:false|wrong|incorrect|untrue)|wacht|warte|moment|attend(?:s|ez)|esper[ae]|aspett[ai]|czekaj|chwil\w*|подожди\w*|(?:i )?think so|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
+    |last|colleague|claims|claimed|scherz|witz|halb|aber nur|es sei denn|chyba że|a menos|à moins|tenzij|(?:please |but )check|hang on|hold on|unreliable|unconfirmed|unsourced|on reflection|not (?:false|wrong|incorrect|untrue)|wacht|warte|moment|attend(?:s|ez)|esper[ae]|aspett[ai]|czekaj|chwil\w*|подожди\w*|(?:i )?think so|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
     |ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite
     |contrary|iron(?:y|ic\w*)|sarcas\w+|examples?|placeholder|pretend\w*|vielleicht|eventuell|vermutlich
     |wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
 from . import words_in
+from .announcements import CLOSING
 from .roles import Role, role_of
 
 
@@ -125,7 +126,7 @@ def _without_remarks(lines: list[str], own_words: frozenset[str]) -> list[str]:
         if _HEADING.fullmatch(before) is None:
             return []
         before = f"{before.strip(' #*_')}:\n".replace("\n:", ":")
-    if after and not all(map(_SENTENCE.fullmatch, lines[end:])):
+    if after and not all(_SENTENCE.fullmatch(line) or CLOSING.match(line) for line in lines[end:]):
         return []
     text = before + items + after
     role = role_of(
