@@ -83,7 +83,8 @@ def _decoded(data: bytes, name: str, encoding: str | None) -> str:
 
 # --- HTML and DOCX ---
 
-_HIDDEN = frozenset("head script style template svg noscript".split())
+_HIDDEN = frozenset("head script style template svg noscript title".split())
+_INVISIBLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _BLOCKS = frozenset(
     "address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure "
@@ -113,9 +114,13 @@ class _HtmlText(HTMLParser):
         return "".join(self._parts).strip("\n") + "\n"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if self._hidden == [tag] if tag in _UNCLOSED else self._hidden == ["p"] and tag in _BLOCKS:
+        may_end = [["p"], ["head"]] if tag in _BLOCKS else []
+        may_end += [[tag]] if tag in _UNCLOSED else []
+        if self._hidden in may_end:
             self._hidden.clear()  # the end of the hidden element was left out
-        if self._hidden or tag in _HIDDEN or "hidden" in dict(attrs):
+        values = dict(attrs)
+        is_hidden = "hidden" in values or _INVISIBLE.search(values.get("style") or "")
+        if self._hidden or tag in _HIDDEN or is_hidden:
             if tag not in _VOID:
                 self._hidden.append(tag)
             return

@@ -167,13 +167,16 @@ def _is_cited(cls: type) -> bool:
     return issubclass(cls, Cited)
 
 
+_PART = "_is_part"  # an attribute of the classes of answers about parts
+
+
 def part_type(tp: Any, enclosing: tuple[type, ...] = ()) -> Any:
     """Return the type of an answer about a part, in which what the part does not say is missing."""
     shape = shape_of(tp, enclosing)
     if shape.spec is None:
         return tp if shape.kind in ("list", "map") else Union[tp, None]  # noqa: UP007  # known at run time only
     spec = shape.spec
-    fields = {field.name: _part_field(field, (*enclosing, spec.cls)) for field in spec.fields}
+    fields = {field.keys[0]: _part_field(field, (*enclosing, spec.cls)) for field in spec.fields}
     name = type_name(spec.cls)
     if not all(one.isidentifier() and not iskeyword(one) for one in fields):  # keys of a TypedDict
         optional = {key: NotRequired[one] for key, one in fields.items()}
@@ -181,6 +184,7 @@ def part_type(tp: Any, enclosing: tuple[type, ...] = ()) -> Any:
     made = dataclasses.make_dataclass(
         name, [(key, one, dataclasses.field(default=None)) for key, one in fields.items()]
     )
+    setattr(made, _PART, True)
     if spec.description:
         made.__doc__ = spec.description
     return made
@@ -325,6 +329,8 @@ class Merger:
 
     def _merge(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> Any:
         present = [one for one in found if one.value is not None]
+        if shape.spec is not None and shape.is_optional:
+            present = [one for one in present if _has_values(one.value)]
         rule = self._rules.get(path)
         if not present:
             return _NOTHING
@@ -346,7 +352,7 @@ class Merger:
         for field in spec.fields:
             shape = shape_of(field.type, (*enclosing, spec.cls))
             child = _child(path, field.name)
-            ones = [Found(one.part, (fields_of(one.value) or {}).get(field.name)) for one in found]
+            ones = [Found(one.part, _field_of(one.value, field)) for one in found]
             merged = self._merge(shape, ones, child, (*enclosing, spec.cls))
             if merged is _NOTHING and field.required:
                 merged = None
@@ -418,6 +424,18 @@ class Merger:
         cited = copy.copy(item)
         object.__setattr__(cited, "value", merged)
         return cited
+
+
+def _has_values(record: object) -> bool:
+    """Return True if a field of a record has a value that is not empty."""
+    empty: tuple[object, ...] = (None, [], {}, (), set())
+    return any(value not in empty for value in (fields_of(record) or {}).values())
+
+
+def _field_of(record: Any, field: FieldSpec) -> Any:
+    """Return the value of a field. Records about parts have the keys that the model sees."""
+    is_part = isinstance(record, dict) or hasattr(record, _PART)
+    return (fields_of(record) or {}).get(field.keys[0] if is_part else field.name)
 
 
 def _without_repetitions(items: Sequence[Found]) -> list[Any]:

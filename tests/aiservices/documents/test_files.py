@@ -119,6 +119,21 @@ def test_html_is_read_as_its_visible_text() -> None:
     )
 
 
+def test_html_with_left_out_and_unusual_tags_is_read() -> None:
+    for html, text in {
+        "<html><head><title>no</title><body>text": "text",
+        "<head><meta charset=utf-8><p>text": "text",
+        "<p style='Display: none'>no<p>text": "text",
+        "<P>a<BR/>b</P><!-- no --><input hidden><script/>c": "a\nb\n\nc",
+        "<ul><li><ol start=2><li>a</ol></ul>": "-   2. a",
+        "<div hidden><p>no<div>no</div>no</div>text": "text",
+        "<table><tr><td><p>a</p><p>b</p></td><td>c</td></tr></table>": "a\n\nb | c",
+        "&amp;lt; &#8364;": "&lt; €",
+        "<i>a</i> <i>b</i>c": "a bc",
+    }.items():
+        assert html_text(html) == f"{text}\n"
+
+
 def test_the_encoding_of_html_is_the_one_that_it_declares(write: Callable[..., Path]) -> None:
     page = '<html><meta charset="iso-8859-1"><p>Año – 5 €'
     assert Document.open(write("a.txt", page.encode("cp1252"))).text == "Año – 5 €\n"

@@ -60,7 +60,7 @@ def pre_of(html: str) -> str:
 @given(
     st.text("ab<&>\n", max_size=30), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=5)
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 def test_the_text_is_shown_as_it_is_and_each_quote_is_marked(text: str, spans: list[tuple[int, int]]) -> None:
     spans = [(min(a, len(text)), min(max(a, b), len(text))) for a, b in spans]
     values = [Cited(1, text[a:b], start=a, end=b) for a, b in spans]

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, Required
 
+import attrs
+import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from starlette.testclient import TestClient
+from typing_extensions import TypedDict
 
 from aiservices import (
     Budget,
@@ -416,3 +419,94 @@ def test_a_remote_caller_gets_places_and_conflicts() -> None:
     body = TestClient(app(service)).post("/contract", json={"document": text}).json()
     assert body["value"]["amount"] == 2
     assert body["account"]["conflicts"] == [{"path": "amount", "values": [1, 2], "chosen": 2}]
+
+
+class Place(BaseModel):
+    street: str
+    town: str = Field(alias="theTown")
+
+
+class Party(BaseModel):
+    name: str = Field(alias="fullName")
+    age: int = 3
+    place: Place | None = None
+    tags: set[str] = set()
+
+
+@attrs.define
+class AttrsParty:
+    name: str
+    age: int = 3
+
+
+class StructParty(msgspec.Struct, rename="camel"):
+    full_name: str
+    age: int = 3
+
+
+class TupleParty(NamedTuple):
+    name: str
+    age: int = 3
+
+
+class DictParty(TypedDict, total=False):
+    name: Required[str]
+    age: int
+
+
+class Range(BaseModel):
+    low: int
+    high: int
+
+    @model_validator(mode="after")
+    def check(self) -> Range:
+        if self.low > self.high:
+            raise ValueError("low is above high")
+        return self
+
+
+MERGED: list[tuple[Any, list[Any], Any]] = [
+    (
+        Party,
+        [{"fullName": "x"}, {"place": {"street": "s"}}, {"place": {"theTown": "t"}, "tags": ["a"]}],
+        Party(fullName="x", place=Place(street="s", theTown="t"), tags={"a"}),
+    ),
+    (Party, [{"fullName": "x"}, {"tags": ["a"]}, {"tags": ["b"]}], Party(fullName="x", tags={"a", "b"})),
+    (AttrsParty, [{"name": "x"}, {"age": 4}], AttrsParty("x", 4)),
+    (StructParty, [{"fullName": "x"}, {}], StructParty("x")),
+    (TupleParty, [{}, {"name": "x", "age": 4}], TupleParty("x", 4)),
+    (DictParty, [{"name": "x"}, {}], {"name": "x"}),
+    (DictParty, [{"name": "x"}, {"age": 4}], {"name": "x", "age": 4}),
+    (Range, [{"low": 3}, {"high": 5}], Range(low=3, high=5)),
+    (Range, [{"low": 3}, {"high": 2}], "low is above high"),
+    (Party | None, [{}, {"tags": []}], None),
+    (Party | None, [{"fullName": "x"}, {}], Party(fullName="x")),
+    (int | None, [None, None], None),
+    (int, [None, 5], 5),
+    (int, [None, None], "no part of the document has a value"),
+    (Decimal, ["1.50", 1.5], Decimal("1.50")),
+    (bool, [True, None], True),
+    (list[Party], [[{"fullName": "x"}], []], [Party(fullName="x")]),
+    (dict[str, int], [{"a": 1}, {"b": 2, "a": 1}], {"a": 1, "b": 2}),
+    (dict[str, int], [{"a": 1}, {"a": 2}], "a: 1 or 2"),
+    (Literal["x", "y"], ["x", None], "x"),
+]
+
+
+def test_all_kinds_of_types_are_merged() -> None:
+    for tp, replies, expected in MERGED:
+
+        class Reader(Protocol):
+            @user_message("{{document}}")
+            @options(split=Split(40, 0, max_concurrency=1))
+            def read(self, document: Document) -> Any: ...
+
+        Reader.read.__annotations__["return"] = tp
+        service = create(Reader, ScriptedChatModel([json.dumps(one) for one in replies]), retry=None)
+        try:
+            value = service.read(Document(filler(*["x"] * len(replies))))
+        except (ServiceOutputError, MergeConflictError) as error:
+            value = str(error)
+            assert expected in value
+        else:
+            assert value == expected
