@@ -7,6 +7,7 @@ from typing import Any
 
 from griffe import Attribute, Class, Extension, Object
 
+_CODE_FOLLOWS = re.compile(r"::$(?=\n\n +)", re.MULTILINE)
 _EXAMPLE = re.compile(r"^>>> .+(?:\n(?!\s*$).+)*", re.MULTILINE)
 
 
@@ -15,7 +16,8 @@ class Docstrings(Extension):
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         if obj.docstring is not None:  # Markdown reads ``>>>`` as a quotation
-            obj.docstring.value = _EXAMPLE.sub(r"```pycon\n\g<0>\n```", obj.docstring.value)
+            text = _EXAMPLE.sub(r"```pycon\n\g<0>\n```", obj.docstring.value)
+            obj.docstring.value = _CODE_FOLLOWS.sub(":", text)  # Markdown indents code after one colon
 
     def on_class(self, *, cls: Class, **_: Any) -> None:
         for name, member in list(cls.members.items()):
