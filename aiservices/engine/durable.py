@@ -12,6 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -177,20 +178,21 @@ class Durable(PickledByArguments, BaseInterceptor):
         try:
             yield from call.flush()
             answer: Answer = yield from map_effects(proceed(invocation), call.perform)
+            yield from call.finish(answer)
+            return answer
         except ApprovalRequiredError as error:
             yield from call.suspend(error)
             raise
         except JournalError:
-            self.journal.release(call.stored)
             raise
         except Exception as error:
             yield from call.fail(error)
             raise
-        except BaseException:  # cancelled, or the reader of a stream is gone: nothing can be awaited
-            self.journal.release(call.stored)
-            raise
-        yield from call.finish(answer)
-        return answer
+        finally:
+            # Also if it was cancelled, or the reader of a stream is gone; nothing can be awaited then.
+            if not call.is_over:
+                with suppress(JournalError):
+                    self.journal.release(call.stored)
 
     def _check(self, loaded: Loaded, new: StoredCall, start: str, invocation: Invocation) -> None:
         """Raise an error if a stored call is another call, was changed, is cancelled or is too old."""
@@ -380,6 +382,7 @@ class DurableCall(RequestRecorder[str]):
         path: The beginning of all keys: the id of the call, and for a call that a tool makes, the tool call.
         segment: The number of times that the call was resumed. Requests are counted from there.
         invocation: The call; after a suspension as it continues.
+        is_over: True once it is recorded how the call ended.
     """
 
     def __init__(
@@ -395,6 +398,7 @@ class DurableCall(RequestRecorder[str]):
         self.path = path or stored.id
         self.segment = segment
         self.invocation = invocation
+        self.is_over = False
         self._journal = journal
         self._entries = entries  # by key; shared with the calls inside
         self._prefix = path and f"{path}/"
@@ -609,7 +613,7 @@ class DurableCall(RequestRecorder[str]):
         yield from self.flush()
         run: ToolRun = yield effect
         is_unfinished = is_service and isinstance(run.error, FINAL_ERRORS)
-        if is_unfinished or isinstance(run.error, ApprovalRequiredError):
+        if is_unfinished or isinstance(run.error, (ApprovalRequiredError, JournalError)):
             return run  # it has no result yet
         self._add(key, tool_run_to_json(run, prepared))
         yield from self.flush()
@@ -654,6 +658,7 @@ class DurableCall(RequestRecorder[str]):
             yield Run(write, in_thread=True, deadline=math.inf)
         else:
             write()
+        self.is_over = status is not None
 
     def suspend(self, error: ApprovalRequiredError) -> Flow[None]:
         """Record that the call waits for approvals or results."""

@@ -33,6 +33,7 @@ from output_parsers.types.validation import arguments_for_validators
 
 from ..interface.decorators import CallContext, ToolContext
 from ..interface.parameters import function_name, is_async, takes_invocation
+from ..journal import JournalError
 from ..models.errors import (
     AiServiceError,
     AuthenticationError,
@@ -64,7 +65,7 @@ from .streams import AsyncStream, Stream, ToolUndone
 _LOGGER = logging.getLogger("aiservices")
 
 # A model cannot do anything about these errors, and they will occur again.
-FINAL_ERRORS = (AuthenticationError, DefinitionError)
+FINAL_ERRORS = (AuthenticationError, DefinitionError, JournalError)
 
 
 def _with_arguments(function: Callable[..., Any], call: ToolInvocation, **more: Any) -> Callable[[], Any]:

@@ -577,6 +577,8 @@ def reply_to_json(reply: ChatReply) -> dict[str, Any]:
         data["notes"] = list(reply.notes)
     if reply.citations:
         data["citations"] = [dict(citation) for citation in reply.citations]
+    if reply.server_tool_runs:
+        data["server_tool_runs"] = [[run.name, run.input, run.output] for run in reply.server_tool_runs]
     if reply.usage is not None:
         usage = reply.usage
         data["usage"] = {name: getattr(usage, name) for name in _USAGE_FIELDS}
@@ -610,6 +612,7 @@ def reply_from_json(data: Mapping[str, Any]) -> ChatReply:
         data.get("id", ""),
         stop_reason=data.get("stop_reason", ""),
         notes=tuple(data.get("notes", ())),
+        server_tool_runs=tuple(ServerToolRun(*one) for one in data.get("server_tool_runs", ())),
         citations=tuple(data.get("citations", ())),
         refusal=data.get("refusal"),
         logprobs=tuple(map(_logprob_from_json, data.get("logprobs", ()))),

@@ -15,6 +15,7 @@ from .compile import MethodPlan
 from .methods import (
     CallPath,
     async_in_blocking_problems,
+    call_id_problems,
     memory_id_problems,
     never_awaited_problems,
     no_effect_problems,
@@ -98,6 +99,7 @@ class CallGroup(NamedTuple):
         yield from self.path.problems(self.location, [route for plan in plans for route in plan.call.routes])
         yield from unchecked_media_problems(plans, interceptors)
         yield from memory_id_problems(plans, interceptors, listeners)
+        yield from call_id_problems(plans, interceptors)
         yield from no_effect_problems(plans, interceptors)
         yield from async_in_blocking_problems(self.location, self.plans, interceptors, listeners)
         if "tool_errors" in self.declared:

@@ -18,7 +18,7 @@ from ..engine.budget import Budget
 from ..engine.drivers import arun, astream, run, stream
 from ..engine.effects import Emit, Flow
 from ..engine.flows import hold_back
-from ..engine.interceptor import Interceptor, attributes_of, interceptor_order_problems
+from ..engine.interceptor import Interceptor, InterceptorKind, attributes_of, interceptor_order_problems
 from ..engine.model_route import ModelRoute
 from ..engine.output_format import OutputFormat, without_instructions
 from ..engine.pipeline import Listener, Pipeline
@@ -374,6 +374,23 @@ def memory_id_problems(
             "aiservices.memory"
         )
         yield DefinitionProblem(plan.call.qualname, message)
+
+
+def call_id_problems(
+    plans: Iterable[MethodPlan], interceptors: Iterable[Interceptor]
+) -> Iterator[DefinitionProblem]:
+    """Yield an error for each method with a CallId parameter whose calls nothing records."""
+    kinds = {attributes_of(one).kind for one in interceptors}
+    if InterceptorKind.DURABLE in kinds or InterceptorKind.OTHER in kinds:
+        return
+    for plan in plans:
+        name = plan.prompt.role_names.get(Role.CALL_ID)
+        if name is not None:
+            message = (
+                f"{name} is the id of a durable call, and nothing records it; add "
+                'interceptors=[Durable(Journal("calls.db"))]'
+            )
+            yield DefinitionProblem(plan.call.qualname, message)
 
 
 def no_effect_problems(

@@ -21,6 +21,7 @@ from aiservices import (
     DefinitionError,
     Durable,
     Journal,
+    JournalError,
     ModelConnectionError,
     ReplyReceived,
     Result,
@@ -503,3 +504,41 @@ def test_an_agent_takes_the_id_of_a_call(journal: Journal) -> None:
     replies = [agent.reply("Refund 17.", call_id="a").content for _ in range(2)]
     assert (replies[0], bank.paid) == (replies[1], [3])
     assert len(memory.messages(service="Agent")) == 4
+
+
+def test_a_call_id_without_durable_is_a_definition_error() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        create(Desk, ScriptedChatModel(["a"]))
+    assert str(caught.value) == (
+        "Desk.refund: call_id is the id of a durable call, and nothing records it; "
+        'add interceptors=[Durable(Journal("calls.db"))]'
+    )
+
+
+class FullDisk(SqliteJournalStore):
+    """A store that cannot write at one of its accesses."""
+
+    left = 0
+
+    def append(self, *args: Any, **kwargs: Any) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            raise JournalError("the disk is full")
+        return super().append(*args, **kwargs)
+
+
+@pytest.mark.parametrize("left", range(1, 6))
+def test_a_write_that_fails_ends_the_call_which_continues_later(tmp_path: Path, left: int) -> None:
+    store, bank = FullDisk(tmp_path / "calls.db"), Bank()
+    store.left = left
+    model = ScriptedChatModel(_replies)
+    desk = create(Desk, model, tools=[bank.pay], interceptors=[Durable(Journal(store))])
+    try:
+        answer = desk.refund("17", call_id="a").value
+    except JournalError:
+        try:
+            answer = desk.refund("17", call_id="a").value
+        except ApprovalRequiredError as error:
+            (doubt,) = error.in_doubt
+            answer = resume(desk.refund, error.state, results={doubt.id: "paid 3"}).value
+    assert (answer, bank.paid, len(model.requests) <= 3) == ("done after paid 3", [3], True)
