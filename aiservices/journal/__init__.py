@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -224,7 +223,8 @@ def _machine() -> str:
         namespace = os.stat("/proc/self/ns/pid").st_ino  # containers may have the same name
     except OSError:
         namespace = 0
-    return f"{socket.gethostname()}/{namespace}"
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+    return f"{name}/{namespace}"
 
 
 _MACHINE = _machine()
