@@ -49,7 +49,7 @@ from .service.create import create
 from .service.methods import CallPath, async_parts_of, plan_of, start_stream
 from .service.planner import CallDefinition, Settings, find_chat_model, find_strategy, plan_call
 from .service.prompt_binding import example_value
-from .service.settings import check_keywords, check_types
+from .service.settings import check_keywords, check_types, shows_settings
 from .service.signatures import ReturnShape, call_signature
 from .tools.tool import ToolSource
 from .tools.toolbox import ToolLimits, tool_choice_problems
@@ -318,6 +318,7 @@ def structured(
     include_raw: Literal[True],
     **settings: Unpack[StructuredSettings],
 ) -> StructuredModel[Structured[V], V]: ...
+@shows_settings(StructuredSettings)
 def structured(
     model: ChatModel | str | None,
     output_type: object,

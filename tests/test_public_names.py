@@ -208,6 +208,34 @@ def test_all_settings_classes_and_functions_suggest_names_for_unknown_keywords()
         aiservices.Budget(*range(30))  # type: ignore[arg-type]
 
 
+def test_help_and_editors_show_each_setting_with_a_default_and_a_sentence() -> None:
+    from aiservices.rows import as_udf, estimate
+    from aiservices.rows.engines import UdfSettings
+    from aiservices.rows.mapping import RowSettings
+    from aiservices.service.settings import ServiceSettings
+    from aiservices.structured_model import StructuredSettings
+
+    functions: dict[Any, Any] = {
+        aiservices.create: ServiceSettings,
+        aiservices.structured: StructuredSettings,
+        as_udf: UdfSettings,
+        **dict.fromkeys(
+            (aiservices.map_rows, aiservices.amap_rows, aiservices.filter_rows, estimate), RowSettings
+        ),
+    }
+    for function, settings in functions.items():
+        parameters = inspect.signature(function).parameters
+        sentences = dict(re.findall(r"^ +(\w+): (.+)$", settings.__doc__, re.MULTILINE))
+        assert sentences.keys() == settings.__annotations__.keys()
+        for name, sentence in sentences.items():
+            assert f"        {name}: {sentence}" in function.__doc__, (function, name)
+            assert parameters[name].default is not inspect.Parameter.empty
+        assert not any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    shown = str(inspect.signature(aiservices.create))
+    assert "retry: 'Retry | None' = Retry()" in shown
+    assert "tools: 'Sequence[ToolSource]' = ()" in shown
+
+
 @pytest.mark.parametrize(
     "first", ["from aiservices import structured", "import aiservices.structured_model", "import aiservices"]
 )

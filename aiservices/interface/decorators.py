@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -99,7 +99,7 @@ class ExampleSource(NamedTuple):
     value: Any
 
 
-SystemSource: TypeAlias = TemplateSource | Callable[..., str | None]
+SystemSource: TypeAlias = TemplateSource | Callable[..., str | Awaitable[str | None] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,9 @@ def user_message(template: str | None = None, *, from_file: str | Path | None = 
 
 
 def system_message(
-    template: str | Callable[..., str | None] | None = None, *, from_file: str | Path | None = None
+    template: str | Callable[..., str | Awaitable[str | None] | None] | None = None,
+    *,
+    from_file: str | Path | None = None,
 ) -> Callable[[Decorated], Decorated]:
     """Decorator that sets the system message of a service method, or of all methods of an interface.
 

@@ -25,7 +25,7 @@ from ..decisions.reliability import binomial_tail, labels_needed
 from ..engine.results import Result
 from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..service.methods import ServiceMethod, service_method_of
-from ..service.settings import check_keywords
+from ..service.settings import check_keywords, shows_settings
 from .mapping import Rows, RowSettings, job_for, refuse_iterator
 from .outputs import select_rows
 from .review import read_reviewed, write_for_labels
@@ -199,6 +199,7 @@ class FilteredRows:
         )
 
 
+@shows_settings(RowSettings)
 def filter_rows(
     table: object,
     /,

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import html
-import inspect
 import math
 import operator
 import random
-import textwrap
 import threading
 from collections.abc import (
     AsyncIterator,
@@ -48,7 +46,7 @@ from ..models.errors import (
     is_positive,
 )
 from ..models.limits import LimitedChatModel, Limits
-from ..service.settings import check_keywords
+from ..service.settings import check_keywords, shows_settings
 from .fields import Fields, answer_columns, json_value, output_fields
 from .outputs import check_output, to_dataframe
 from .progress import ProgressSetting, progress_callback
@@ -333,6 +331,7 @@ def map_rows(
 ) -> Rows[T]: ...
 @overload
 def map_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+@shows_settings(RowSettings)
 def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
     """Call a service method for each row of a table.
 
@@ -383,6 +382,7 @@ def amap_rows(
 ) -> Rows[T]: ...
 @overload
 def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+@shows_settings(RowSettings)
 def amap_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
     """Call a service method asynchronously for each row of a table.
 
@@ -647,17 +647,6 @@ def _path(path: str | PathLike[str] | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-def _describe_settings() -> None:
-    """Add the settings to the docstring of map_rows, for ``help``."""
-    described = inspect.cleandoc(RowSettings.__doc__ or "").partition("Attributes:\n")[2]
-    own = map_rows.__doc__ or ""
-    reference = "        **settings: See ``RowSettings``.\n"
-    map_rows.__doc__ = own.replace(reference, textwrap.indent(described, "    ") + "\n")
-
-
-_describe_settings()
-
-
 # --- Estimates ---
 
 
@@ -724,6 +713,7 @@ class Estimate:
         return "\n".join(lines)
 
 
+@shows_settings(RowSettings)
 def estimate(
     method: Callable[..., object],
     table: object,

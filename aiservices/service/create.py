@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, cast, get_origin, overload
 
-from .settings import ServiceSettings, check_keywords, check_types, type_problems
+from .settings import ServiceSettings, check_keywords, check_types, shows_settings, type_problems
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -39,6 +39,7 @@ def create(
 def create(
     interface: TypeForm[S], model: ChatModel | str | None = ..., **settings: Unpack[ServiceSettings]
 ) -> S: ...
+@shows_settings(ServiceSettings)
 def create(
     interface: object, model: ChatModel | str | None = None, **settings: Unpack[ServiceSettings]
 ) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import takewhile
@@ -454,7 +454,7 @@ def _plan_system(
 
 
 def _plan_system_function(
-    source: Callable[..., str | None],
+    source: Callable[..., str | Awaitable[str | None] | None],
     parameters: Sequence[Parameter],
     names: list[str],
     qualname: str,
@@ -484,9 +484,9 @@ def _plan_system_function(
         for parameter in unknown
         if parameter.default is parameter.empty
     )
-    function = by_name(source)
+    function: Callable[..., Any] = by_name(source)
 
-    def system(values: Mapping[str, object]) -> str | None:
+    def system(values: Mapping[str, object]) -> Any:
         return function(**{name: values[parameter] for name, parameter in function_parameters.items()})
 
     return system, frozenset(function_parameters.values()), bool(invocation_names)

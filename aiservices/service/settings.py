@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
+
+from typing_extensions import Format, get_annotations
 
 from ..guesses import explains_keywords
 from ..interface.decorators import TemplateSource, declare
@@ -55,8 +58,8 @@ class ServiceSettings(TypedDict, total=False):
             may override it with ``@options``.
         number_style: Whether numbers in text have a decimal point or a decimal comma. A NumberStyle in the
             Annotated of a type has priority.
-        system_message: A template, or a function of arguments of the call, which may also take the
-            Invocation and returns None for no system message. Methods with a system message of
+        system_message: A template, or a function of arguments of the call, which may be async, may also take
+            the Invocation, and returns None for no system message. Methods with a system message of
             their own do not use it.
         user_message: A template for methods that have neither a prompt nor a parameter that is the user
             message. ``{{it}}`` stands for the only argument.
@@ -93,7 +96,7 @@ class ServiceSettings(TypedDict, total=False):
     strategy: Strategy | str | None
     leniency: Leniency | None
     number_style: NumberStyle | None
-    system_message: str | Callable[..., str | None] | None
+    system_message: str | Callable[..., str | Awaitable[str | None] | None] | None
     user_message: str | None
     parsers: Sequence[ParserFactory]
     tools: Sequence[ToolSource]
@@ -172,7 +175,77 @@ _EQUIVALENTS: dict[str, str] = {
     "method": "strategy=…",
     "name": "the name of the interface class",
 }
+F = TypeVar("F", bound=Callable[..., Any])
 _SEQUENCES = ("tools", "tool_interceptors", "interceptors", "listeners", "parsers")
+
+
+def shows_settings(settings: Any) -> Callable[[F], F]:
+    """Decorator of a function with ``**settings``: ``help`` and editors show each setting with its default.
+
+    ``settings`` is the TypedDict whose docstring describes them.
+    """
+
+    def decorate(function: F) -> F:
+        described = inspect.cleandoc(settings.__doc__ or "").partition("Attributes:\n")[2]
+        indented = "\n".join(f"    {line}" if line else line for line in described.splitlines())
+        docs = function.__doc__ or ""
+        reference = f"        **settings: See ``{settings.__name__}``.\n"
+        if reference in docs:
+            docs = docs.replace(reference, f"{indented}\n")
+        else:
+            docs = f"{docs.rstrip()}\n\n    Keyword Args:\n{indented}\n    "
+        function.__doc__ = docs
+        signature = inspect.signature(function)
+        shown = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=_default(name, hint), annotation=hint
+            )
+            for name, hint in _hints_of(settings).items()
+        ]
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        function.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _hints_of(settings: Any) -> dict[str, str]:
+    hints = get_annotations(settings, format=Format.FORWARDREF)
+    return {name: getattr(hint, "__forward_arg__", None) or str(hint) for name, hint in hints.items()}
+
+
+class _Shown(str):
+    """A default that only is to be read."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# What is left out of a call is not always None, which turns some of these off.
+_DEFAULTS: dict[str, object] = {
+    "retry": _Shown("Retry()"),
+    "tool_limits": _Shown("ToolLimits()"),
+    "tool_errors": _Shown("ToolErrors()"),
+    "columns": _Shown("{}"),
+    "dedupe": True,
+    "row_timeout": 600.0,
+    "max_failures": 0.5,
+    "nulls": "error",
+    "progress": False,
+}
+
+
+def _default(name: str, hint: str) -> object:
+    """Return what a signature shows as the default of a setting."""
+    if name in _DEFAULTS:
+        return _DEFAULTS[name]
+    if hint == "bool":
+        return False
+    if hint == "ChatOptions":
+        return _Shown("ChatOptions()")
+    return () if hint.startswith("Sequence") and "None" not in hint else None
 
 
 def check_keywords(function: str, settings: Mapping[str, object], accepted: Collection[str]) -> None:

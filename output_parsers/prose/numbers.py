@@ -687,9 +687,7 @@ def _words_to_decimal(text: str) -> Decimal:
         # Not an import statement, because the package is optional and has no type hints.
         text2num = importlib.import_module("text_to_num")
     except ImportError:
-        message = (
-            "number words are read only with the package text2num: install the extra words of aiservices"
-        )
+        message = 'number words are read only with the package text2num: pip install "aiservices[words]"'
         raise TextParseError(message) from None
     try:
         if " point " not in text:

@@ -19,7 +19,7 @@ from ...engine.budget import Budget
 from ...engine.response_cache import ResponseCache
 from ...models.errors import DefinitionError, DefinitionProblem, import_extra
 from ...models.limits import Limits
-from ...service.settings import check_keywords
+from ...service.settings import check_keywords, shows_settings
 from ..fields import ANY_TIMES, AnswerColumn, Fields, answer_columns, fit, output_fields
 from ..mapping import count_problems, row_problems
 from ..row import EntryReader, MappedMethod, NullCellError, RowsError, content_id, map_method, with_columns
@@ -198,6 +198,7 @@ def _values(
     return values, None
 
 
+@shows_settings(UdfSettings)
 def as_udf(method: Callable[..., object], /, **settings: Unpack[UdfSettings]) -> Udf:
     """Convert a service method to a user-defined function (UDF) for Ray Data and Spark dataframes.
 

@@ -202,7 +202,7 @@ def test_without_text2num_number_words_are_refused_but_still_recognised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "text_to_num", None)
-    message = "number words are read only with the package text2num: install the extra words of aiservices"
+    message = 'number words are read only with the package text2num: pip install "aiservices[words]"'
     assert refusal_of("forty-two") == message
     assert refusal_of("42 apples and three pears") == '"three" may be a number too'
 

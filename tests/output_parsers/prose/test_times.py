@@ -292,7 +292,7 @@ def test_durations_in_words_are_read_with_text2num() -> None:
 
 def test_without_text2num_durations_in_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "text_to_num", None)
-    message = "number words are read only with the package text2num: install the extra words of aiservices"
+    message = 'number words are read only with the package text2num: pip install "aiservices[words]"'
     assert refusal_of(read_timedelta, "two hours") == message
 
 
