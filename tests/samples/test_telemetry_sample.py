@@ -16,7 +16,7 @@ def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCapture
     telemetry.main()
     assert capsys.readouterr().out == (
         "pears\n"
-        "invoke_agent Clerk.available  gen_ai.usage.input_tokens=42, gen_ai.usage.output_tokens=3\n"
+        "invoke_agent Clerk.available  gen_ai.usage.input_tokens=41, gen_ai.usage.output_tokens=3\n"
         "   aiservices.answer_rejected\n"
         "   chat scripted  error.type='aiservices.models.errors.ModelServerError'\n"
         "   chat scripted\n"
@@ -25,11 +25,11 @@ def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCapture
         "   chat scripted  "
         "gen_ai.usage.input_tokens=10, gen_ai.usage.output_tokens=1, aiservices.cost=2.8e-05\n"
         "   chat scripted  "
-        "gen_ai.usage.input_tokens=32, gen_ai.usage.output_tokens=2, aiservices.cost=8e-05\n"
+        "gen_ai.usage.input_tokens=31, gen_ai.usage.output_tokens=2, aiservices.cost=7.8e-05\n"
     )
     rejected, line = caplog.messages
     assert rejected == "Clerk.available: answer rejected, asking again: $: expected an array"
-    pattern = r"Clerk\.available: answered, 4 requests to scripted, 42 \+ 3 tokens, \d+\.\d{3} s"
+    pattern = r"Clerk\.available: answered, 4 requests to scripted, 41 \+ 3 tokens, \d+\.\d{3} s"
     assert re.fullmatch(pattern, line)
 
 

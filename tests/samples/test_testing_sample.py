@@ -49,8 +49,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 
 def test_the_programs_are_a_module_and_its_tests() -> None:
-    assert [language for language, _ in BLOCKS] == ["python"] * 7 + ["text", "python"]
-    assert ["def test_" in text for text in PROGRAMS] == [False] + [True] * 7
+    assert [language for language, _ in BLOCKS] == ["python"] * 7 + ["text"] + ["python"] * 3
+    assert ["def test_" in text for text in PROGRAMS] == [False] + [True] * 9
 
 
 def test_the_tests_of_the_document_pass_once_answers_are_recorded_and_prompts_accepted(
@@ -58,11 +58,11 @@ def test_the_tests_of_the_document_pass_once_answers_are_recorded_and_prompts_ac
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.base_url)
     arguments = (*LOADED, "-p", "no:cacheprovider", "-q")
-    project.runpytest(*arguments).assert_outcomes(passed=7, failed=2)
+    project.runpytest(*arguments).assert_outcomes(passed=9, failed=2)
     loopback.reply(answer(URGENT))
-    project.runpytest(*arguments, "--cassettes=once", "--update-golden").assert_outcomes(passed=9)
+    project.runpytest(*arguments, "--cassettes=once", "--update-golden").assert_outcomes(passed=11)
     monkeypatch.delenv("OPENAI_API_KEY")
-    project.runpytest(*arguments).assert_outcomes(passed=9)
+    project.runpytest(*arguments).assert_outcomes(passed=11)
     made = [path.relative_to(project.path).as_posix() for path in project.path.rglob("test_*/*.*")]
     assert sorted(path for path in made if "pycache" not in path) == [
         "cassettes/test_4/test_a_burst_pipe_is_urgent.json",
