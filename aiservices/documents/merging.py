@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from numbers import Number
@@ -438,31 +438,48 @@ def _field_of(record: Any, field: FieldSpec) -> Any:
     return (fields_of(record) or {}).get(field.keys[0] if is_part else field.name)
 
 
+class _Kept(NamedTuple):
+    """An item of a merged list.
+
+    Attributes:
+        found: The item, with its part.
+        quotes: The places of its quotes.
+        parts: The parts in which it was found; an item is the same as at most one item of each part.
+    """
+
+    found: Found
+    quotes: list[tuple[str, int, int]]
+    parts: list[DocumentPart]
+
+
 def _without_repetitions(items: Sequence[Found]) -> list[Any]:
     """Return the items of all parts without those that were found again in the overlap of two parts."""
-    kept: list[tuple[Found, list[tuple[str, int, int]], set[int]]] = []
+    kept: list[_Kept] = []
+    candidates: dict[Any, deque[_Kept]] = {}  # by key, those of parts that overlap with the current part
     for item in items:
-        quotes = list(_quotes(item.value))
-        for earlier, places, used in kept:
-            # an item is the same as at most one of each part
-            if item.part.number in used or not _is_repeated(earlier, places, item, quotes):
-                continue
-            used.add(item.part.number)
-            break
+        quotes, same = list(_quotes(item.value)), candidates.setdefault(_key(item.value), deque())
+        while same and not same[0].found.part.overlaps(item.part):
+            same.popleft()
+        for earlier in same:
+            if earlier.found.part is item.part:  # and so are those that follow
+                same.append(_Kept(item, quotes, [item.part]))
+                kept.append(same[-1])
+                break
+            if item.part is not earlier.parts[-1] and _have_same_place(earlier.quotes, quotes):
+                earlier.parts.append(item.part)
+                break
         else:
-            kept.append((item, quotes, {item.part.number}))
-    return [item.value for item, _, _ in kept]
+            same.append(_Kept(item, quotes, [item.part]))
+            kept.append(same[-1])
+    return [one.found.value for one in kept]
 
 
-def _is_repeated(
-    earlier: Found, places: list[tuple[str, int, int]], item: Found, quotes: list[tuple[str, int, int]]
-) -> bool:
-    if not earlier.part.overlaps(item.part) or _key(earlier.value) != _key(item.value):
-        return False
-    if not places or not quotes:
+def _have_same_place(quotes: list[tuple[str, int, int]], others: list[tuple[str, int, int]]) -> bool:
+    """Return True if quotes overlap; items without quotes may have the same place."""
+    if not quotes or not others:
         return True
     return any(
         name == other and start < other_end and other_start < end
-        for name, start, end in places
-        for other, other_start, other_end in quotes
+        for name, start, end in quotes
+        for other, other_start, other_end in others
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -51,6 +52,7 @@ from aiservices.documents import (
     one_of,
     vote,
 )
+from aiservices.documents.merging import Found, Merger
 from aiservices.guardrails import InputGuardrails, masked
 from aiservices.integrations.fastapi import app
 from aiservices.rows import map_rows
@@ -510,3 +512,17 @@ def test_all_kinds_of_types_are_merged() -> None:
             assert expected in value
         else:
             assert value == expected
+
+
+def test_merging_the_items_of_many_parts_takes_linear_time() -> None:
+    document = Document("".join(f"item {n:6}. " for n in range(5_000)))
+    parts = Split(100, 20).parts(document)
+    for name, count in (("item {n}", 5_000), ("same", None)):  # equal items of two parts may be one
+        found = []
+        for part in parts:
+            numbers = re.findall(r"item +(\d+)", part.text)
+            found.append(Found(part, [Duty(name.format(n=number), 1) for number in numbers]))
+        began = time.process_time()
+        merged = Merger({}).merge(list[Duty], found)
+        assert time.process_time() - began < 2
+        assert count in (None, len(merged))
