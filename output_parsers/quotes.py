@@ -136,6 +136,8 @@ class QuoteIndex:
     def find_aligned(self, quote: str) -> QuoteMatch | None:
         """Return the passage that is most similar to a quote, if it is similar enough and has its numbers."""
         words = [word for word in map(_core, _pieces(quote.strip(_WRAPPING))) if word]
+        if len(words) > _LONGEST_QUOTE:
+            return None
         # A quote of signs, such as a table, has too few words to be distinguished from another one.
         if 2 * sum(map(len, words)) < sum(map(len, quote.split())):
             return None
@@ -283,6 +285,8 @@ class _Normalized:
 
 _MAX_POSTINGS = 4000  # places of one word that are tried
 _RARE = 400  # places of a word up to which it is rare
+_LONGEST_QUOTE = 200  # words; longer ones must have the same words
+_LONGEST_WORD = 60  # letters; longer ones are addresses or data, and must be equal
 _SEEDS, _FEW_SEEDS = 12, 5
 _CANDIDATES = 6
 _FEW_WORDS = 7  # quotes with fewer words must have all words of the passage, except for single letters
@@ -443,6 +447,8 @@ def _similarity(one: str, other: str) -> float:
     A number is like no other number.
     """
     longer, shorter = max(len(one), len(other)), min(len(one), len(other))
+    if longer > _LONGEST_WORD:
+        return 0.0
     least = 0.5 if longer <= 5 else 0.6 if longer <= 8 else 0.75
     if shorter < least * longer or longer < 2 or _has_digit(one) or _has_digit(other):
         return 0.0

@@ -96,7 +96,8 @@ def _documents(
 
 # A sentence, or a line. "Corp. pays" is not an end; a source in brackets belongs to the sentence before it.
 _SENTENCE = re.compile(
-    r"\S[^\n]*?(?:[.!?…。！？]+[\"'”’)\]*]*(?=\s+(?![a-zß-öø-ÿ])\S|\s*$)|(?=\n)|$)(?:[^\S\n]*(?:\(\[[^\n]*?\)\)|\[[^\n\]]*\]\([^\n)]*\)))*"
+    r"\S[^\n]*?(?:(?<![.!?…。！？])[.!?…。！？]++[\"'”’)\]*]*+(?=\s+(?![a-zß-öø-ÿ])\S|\s*$)|(?=\n)|$)"
+    r"(?:[^\S\n]{0,9}(?:\(\[[^\n]{0,2000}?\)\)|\[[^\n\]]{0,500}\]\([^\n)]{0,2000}\)))*"
 )
 
 

@@ -43,12 +43,15 @@ _WORD_AFTER = lazy_regex(r"([ \u00a0\n]?)([^\W\d_]+)\b\.?")
 _MINUS_BEFORE = lazy_regex(
     r"(?:(?:^|[\s(\[:=,;$€£¥])[-−–]\s?[$€£¥]?|\b(?:minus|negative)\s)\Z", re.IGNORECASE
 )
-_HALF = lazy_regex(r"(\d+)?\s?([\u00bc-\u00be\u2150-\u215e])")
+_HALF = lazy_regex(r"(?:(?<!\d)(\d{1,9}))?\s?([\u00bc-\u00be\u2150-\u215e])")
 _FRACTION = lazy_regex(r"(?<![\d/.,])(\d{1,6})\s?[/\u2044]\s?(\d{1,6})(?![\d/])")
-_POWER = lazy_regex(r"(\d+(?:\.\d+)?)\s?[×x*·]\s?10(?:\^|\*\*)?([-−]?\d+|[⁻⁰¹²³⁴-⁹]+)")
+_POWER = lazy_regex(
+    r"(?<![\d.])(\d{1,30}(?:\.\d{1,30})?)\s?[×x*·]\s?10(?:\^|\*\*)?([-−]?\d{1,4}|[⁻⁰¹²³⁴-⁹]+)"
+)
 _SUPERSCRIPT = lazy_regex("[⁰¹²³⁴-⁹]+")
 _DIGITS_BEFORE = lazy_regex(r"\d[\d.,]*\s\Z")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
+_MAX_DIGITS = 60  # of a number; longer ones are keys or data
 _STYLES = (None, NumberStyle.POINT, NumberStyle.COMMA)
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u2009\u202f\n", " "))
 # Number words with a single meaning in all these languages: "due" and "cent" are missing.
@@ -116,6 +119,8 @@ def numbers_in(text: str) -> Iterator[Mention[Decimal]]:
 def _meanings(text: str, run: re.Match[str]) -> tuple[set[Decimal], int]:
     """Return what the digits at a place may mean, and where the number ends."""
     digits = run[0].translate(_SPACES)
+    if len(digits) > _MAX_DIGITS:
+        return set(), run.end()
     values = _readings(digits)
     parts = digits.split(" ")
     if len(parts) > 1:  # one number or several

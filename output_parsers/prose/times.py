@@ -207,7 +207,8 @@ def possible_times(text: str) -> Iterator[tuple[set[time], int, int]]:
 
 def possible_durations(text: str) -> Iterator[tuple[timedelta, int, int]]:
     """Yield each duration in the text, with its start and end."""
-    text = _NUMBER_IN_WORDS.sub(_same_length, text)
+    if len(text) <= _MAX_WORDS_LENGTH:
+        text = _NUMBER_IN_WORDS.sub(_same_length, text)
     for match in _ISO_IN_TEXT.finditer(text):
         yield _duration_of_match(match), match.start(), match.end()
     position = 0

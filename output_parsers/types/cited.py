@@ -129,7 +129,7 @@ class Cited(Generic[T_co]):
         raise AttributeError("a Cited cannot be changed")
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Cited):
+        if type(self) is not type(other) or not isinstance(other, Cited):
             return NotImplemented
         if (
             type(self.value) is not type(other.value)
