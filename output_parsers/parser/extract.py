@@ -41,7 +41,7 @@ _BRACKETS = lazy_regex(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
 _TAG = lazy_regex(
     r"<((?:final[_-]?)?(?:answer|result|output|response|solution|json|value|text|data|content|reply|decision|choice"
     r"|label|category|class|classification|sentiment|rating|score|number|count|date|time|name|items?|list|object|record"
-    r"|summary|code|root|xml|r|a))>",
+    r"|summary|code|root|xml|r|a|b|strong|em))>",
     re.IGNORECASE,
 )
 _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")

@@ -223,6 +223,11 @@ class ChoiceMatcher(Generic[T]):
         _refuse_others(first, mentions)
         reason = REASON.match(explanation)
         is_reason = reason is not None and len(mentions) == 1 and not _UNDECIDED.search(explanation)
+        if reason is None and (
+            _OTHER_REMARK.match(explanation)
+            or (not isinstance(first.choice.value, bool) and _OF_THE_ANSWER.match(explanation))
+        ):
+            return False
         explanation = explanation[reason.end() :] if reason else explanation
         _refuse_denied(explanation, first.choice, is_reason=is_reason)
         if (self._are_letters or is_reason) and len(explanation) <= _MAX_OPTION_TEXT:
@@ -414,8 +419,8 @@ _BULLET_BEFORE = lazy_regex(
 # A denial in the notation of programs: "!positive".
 _DENIED_BY_SIGN = lazy_regex(r"\W*[!¬]\w")
 _CONFIDENCE = lazy_regex(
-    r"[(\[]?(?:\d{1,3}(?:[.,]\d+)?\s?% (?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)"
-    r"|(?:with )?(?:confidence|probability)(?: score| level)?\s?[:=]?\s(?:of )?\d{1,3}(?:[.,]\d+)?\s?%?)[)\]]?"
+    r"[(\[]?(?:(?:[5-9]\d|100)(?:[.,]\d+)?\s?% (?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)"
+    r"|(?:with )?(?:confidence|probability)(?: score| level)?\s?[:=]?\s(?:of )?(?:[5-9]\d|100)(?:[.,]\d+)?\s?%?)[)\]]?"
 )
 # The confidence after a choice.
 _CONFIDENCE_AFTER = lazy_regex(
@@ -470,7 +475,17 @@ _NO_REASON = lazy_regex(
     r"|(?<!\w)i(?:['’]d| would| can| could| am|['’]m)?(?: be)? (?:glad|happy|help|ready|able|an ai|a language model)(?!\w)"
     r"|(?<!\w)i (?:can|could|will) (?!not\b|see|tell|confirm|find|read|say|only|hardly)\w|(?<!\w)i (?:also |still |would )?(?:need|understand|have not received|haven['’]t received|am waiting)(?!\w)"
     r"|(?:paste|send|share|provide|upload) (?:me|the|your|it)\b|(?:text|email|message|input|review|document|file|image) (?:is|was) (?:missing|empty|blank|unreadable|too short|cut off)"
-    r"|\A\W*(?:edit|update|p\.?s)\b|(?:(?:this|the)(?: answer| value| result)|this|it) is (?:wrong|incorrect)\W*\Z|not support this|that would be|let (?:me|us)(?!\w)"
+    r"|\A\W*(?:edit|update|p\.?s)\b|(?:(?:this|the)(?: answer| value| result)|this|it) is (?:wrong|incorrect)\W*\Z|not support this|that would be|(?:let|tell) (?:me|us)(?!\w)|here to help"
+)
+# A line with another label than that of a reason, and requests.
+_OTHER_REMARK = lazy_regex(
+    r"\W*(?:[^\W\d_]+ ){0,3}[^\W\d_]+[*_]*[:：](?:\s|[*_])|\W*(?:ignore|strike|forget|disregard|tell|check|remember)(?!\w)"
+    r"|\W*(?:more|further|additional) (?:information|context|details?) (?:is|are)(?!\w)"
+)
+# A short remark on the answer itself: "That's a lie."
+_OF_THE_ANSWER = lazy_regex(
+    r"\W*(?:this|that|das|dies|c['’]est|cela|esto|eso|questo|isto|isso|dat|dit|это)\W?(?:(?:is|was|['’]s|ist|war|es|è|é)\s)?"
+    r"(?:[^\W\d_]+ ?){1,2}\W*\Z"
 )
 # What limits a choice to some cases.
 _CONDITION = lazy_regex(
@@ -486,7 +501,7 @@ _CONDITION = lazy_regex(
 )
 # Who speaks and who is spoken to, in other languages than English: "Ja, das kann ich für Sie tun."
 _ADDRESSES = lazy_regex(
-    r"\A\W*only\b|(?<!\w)(?:ich|wir|ihnen|dir|je|j['’]\w+|nous|vous|toi|yo|usted|ustedes|le puedo|puedo|io|lei la|posso|eu|você|ik|jij|wij|mogę"
+    r"\A\W*only\b|(?<!\w)(?:ich|wir|mir|mich|uns|me|moi|mim|mij|mnie|мне|ihnen|dir|je|j['’]\w+|nous|vous|toi|yo|usted|ustedes|le puedo|puedo|io|lei la|posso|eu|você|ik|jij|wij|mogę"
     r"|pan|pani|państwo|я|мы|вы|вам|могу|jag|jeg|ben|size)(?!\w)|[我您你]|手伝|お送|できます|ください|いただ|ましょう|限り|場合|れば|たら"
     r"|드리|드릴|드립|도와|주세요|주시|십시오|다면|경우"
 )

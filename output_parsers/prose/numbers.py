@@ -369,16 +369,16 @@ def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, val
         after = after[1:]
     words_before, words_after = (
         " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
-        for words in (before, after)
+        for words in ([word for word in before if bare_word(word) not in NEUTRAL], after)
     )
     words_before = _NUMBER_OF.sub(" ", words_before)
     named = frozenset(word for word in rules.words if takes_back(word) is None)
-    known = NEUTRAL | words_in("measures") | named
+    known = words_in("measures") | named | {"yes"}
     counted = words_in("counted") | words_in("nouns")
     objection = find_objection(words_before, words_after, known, known_after=counted)
     if objection:
         raise TextParseError(f'"{shorten(objection, 40)}" in the text may change the value')
-    _refuse_label(words_before, rules, value)
+    _refuse_label(" ".join(before), rules, value)
 
 
 def _without_variable(before: list[str]) -> list[str]:

@@ -123,7 +123,7 @@ _LOOKS_LIKE = lazy_regex(
 _PARTIAL = lazy_regex(
     r"(?<!\w)(?:partial|incomplete|(?:first|second|third|next|other|last) (?:half|part|batch|page|portion|chunk)"
     r"|first (?:\d+|few|two|three|four|five|ten|some)(?: \w+)? (?:of|from)|(?:beginning|start) of the (?:list|json|array|output|answer|table)"
-    r"|part (?:\d+|one|two) (?:of|/)|(?:part|page) \d+/\d+|(?:\d+|two|three|four|five|some|several|many) more|left out|leave out|more (?:follow\w*|to come|below)|only (?:the |a )?(?:first|one|two|three|some|few|part|\d+)\b"
+    r"|part (?:\d+|one|two) (?:of|/)|(?:part|page) \d+/\d+|(?:\d+|two|three|four|five|some|several|many) more|left out|leave out|there (?:is|are) (?:a |an )?(?:second|third|other|another|more|further|additional)|more (?:follow\w*|to come|below)|only (?:the |a )?(?:first|one|two|three|some|few|part|\d+)\b"
     r"|continues? (?:on|in|below|next|with)|stopped after|list goes on|second (?:person|item|record|entry|invoice|object|one) is"
     r"|(?:teil|seite) \d+ von|nur (?:der|die|das|den|ein\w*) (?:erste\w*|teil)|unvollständig\w*|auszug\w*|partie \d+|seulement (?:le|la|les) premi\w+"
     r"|incompl[eè]t\w*|parcial\w*|partielle?s?|parzial\w*|s[oó]lo (?:el|la|los|las) primer\w*|solo (?:il|la|i|le) prim\w+|apenas (?:o|a|os|as) primeir\w+"
@@ -134,7 +134,7 @@ _PARTIAL = lazy_regex(
 _REQUESTS = (
     r"(?:(?:\A|[.!?:,]\s+)(?:could you |can you |would you )?(?:please |kindly )?(?:provide|send|share|give me|tell me|upload|paste|specify|supply|clarify)(?!\w)"
     r"|(?<!\w)i(?: also| still| would|['’]d| will|['’]ll| might)? need(?!\w)(?! to (?!know|have|see|get))|i (?:will|can|would|must|should)\W*\Z|i['’]ll\W*\Z"
-    r"|need (?:more|further|additional) (?:information|details|context|input)|rephrase|(?:do|did) you mean|once you|as soon as you"
+    r"|need (?:more|further|additional) (?:information|details|context|input)|(?:more|further|additional) (?:information|details?|context) (?:is|are)\b|rephrase|(?:do|did) you mean|once you|as soon as you"
     r"|(?<!\w)(?:bitte|veuillez|merci de|por favor|per favore|alsjeblieft|gelieve|пожалуйста|proszę|prosím|lütfen|mohon) (?:\w+ ){0,3}"
     r"(?:send\w*|schick\w*|geben|angeben|nenn\w*|teilen|fournir|envoyer|indiquer|préciser|env[ií]\w*|proporcion\w*|indi\w+|forne\w+|inviat\w*"
     r"|invi\w+|stuur|geef|пришлите|укажите|предоставьте|podaj\w*|prześlij|zadejte|pošlete|gönder\w*|kirim\w*|berikan)"
