@@ -22,7 +22,9 @@ _MAX_SECONDS = 120.0
 
 def main() -> None:
     """Print a table with the requests and payments of each program after each kill."""
-    print("| Program | Lines | Undisturbed | More requests after 10 kills | Payments made twice | Questions to an operator | Wrong answers |")
+    print(
+        "| Program | Lines | Undisturbed | More requests after 10 kills | Payments made twice | Questions to an operator | Wrong answers |"
+    )
     print("|---|---|---|---|---|---|---|")
     for program in _PROGRAMS:
         print(_row(program))

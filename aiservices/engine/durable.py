@@ -25,6 +25,7 @@ from ..journal import (
     CONTINUABLE,
     CallCancelledError,
     CallChangedError,
+    CallIdError,
     Entry,
     Journal,
     JournalError,
@@ -33,7 +34,7 @@ from ..journal import (
     StoredCall,
 )
 from ..models.base import PickledByArguments
-from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_positive
+from ..models.errors import DefinitionProblem, check_settings, is_positive
 from ..models.messages import (
     ChatReply,
     Message,
@@ -253,7 +254,7 @@ def is_durable(interceptors: Iterable[object]) -> bool:
 
 
 def call_id_of(invocation: Invocation) -> str | None:
-    """Return the id under which a call is recorded, or None. Raises DefinitionError for a wrong id."""
+    """Return the id under which a call is recorded, or None. Raises CallIdError for a wrong id."""
     state = invocation.state
     data = state.interceptor_data.get(_DATA)
     if data is not None and invocation.is_resumed and not state.call_id:
@@ -273,7 +274,7 @@ def call_id_of(invocation: Invocation) -> str | None:
     elif len(call_id) > _MAX_ID:
         problem = f"has {len(call_id)} characters; it may have at most {_MAX_ID}"
     if problem:
-        raise DefinitionError([DefinitionProblem(invocation.qualname, f"the call id {problem}")])
+        raise CallIdError([DefinitionProblem(invocation.qualname, f"the call id {problem}")])
     return str(call_id)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from ..models.errors import AiServiceError
+from ..models.errors import AiServiceError, DefinitionError
 
 FORMAT = 1  # of what is stored
 Status: TypeAlias = Literal["running", "suspended", "completed", "failed", "cancelled"]
@@ -20,6 +20,10 @@ class JournalError(AiServiceError):
 
 class CallInProgressError(JournalError):
     """Raised if another process or thread works on a durable call at the moment."""
+
+
+class CallIdError(DefinitionError):
+    """Raised if the id of a durable call is empty, too long or not a text."""
 
 
 class CallChangedError(JournalError):

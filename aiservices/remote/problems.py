@@ -16,7 +16,13 @@ from pydantic import BaseModel, ConfigDict
 from output_parsers.result.errors import OutputParsingError, shorten
 
 from ..engine.approval import AlreadyResumedError, ApprovalRequiredError
-from ..journal import CallCancelledError, CallChangedError, CallInProgressError, JournalError
+from ..journal import (
+    CallCancelledError,
+    CallChangedError,
+    CallIdError,
+    CallInProgressError,
+    JournalError,
+)
 from ..models.errors import (
     AiServiceError,
     AuthenticationError,
@@ -175,6 +181,7 @@ _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     ApprovalRequiredError: ProblemKind("approval-required", 409, "A call waits for approval or a result"),
     AlreadyResumedError: ProblemKind("already-resumed", 409, "The call that waited was resumed before"),
     SuspendedCallError: _SUSPENDED_CALL,
+    CallIdError: ProblemKind("call-id", 422, "The id of the call is empty, too long or not printable"),
     CallInProgressError: ProblemKind("call-in-progress", 409, "The call with this id is running"),
     CallChangedError: ProblemKind("call-changed", 409, "The call with this id was begun with other values"),
     CallCancelledError: ProblemKind(

@@ -163,7 +163,7 @@ def test_a_killed_workflow_is_recovered_on_postgres(kill_at: int, postgres: str,
         path=[os.getcwd(), *sys.path],
         log=str(log),
         settings="needs_approval=True",
-        journal=str(tmp_path / "calls.db"),
+        journal=url.replace("/postgres?", f"/{name}?"),  # the database of DBOS
         database=postgres.replace("/postgres?", f"/{name}?"),
         wait=LONGEST_WAIT / 2,
     )

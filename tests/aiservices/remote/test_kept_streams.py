@@ -392,3 +392,17 @@ def test_a_remote_client_continues_after_a_kill_of_the_server(
         assert got[-1].to_python() == [1, 20, 300]
     notes = log.read_text().split()
     assert (notes.count("paid"), notes.count("request") <= 3) == (1, True)
+
+
+def test_problems_of_durable_calls_have_their_own_kinds(
+    journal: Journal, serve: Callable[[Any], str]
+) -> None:
+    desk, model = desk_of(journal)
+    url = serve(app(desk, caller_arguments=["call_id"]))
+    with httpx2.Client(timeout=LONGEST_WAIT) as http:
+        events_of(http, f"{url}/tell", {"it": "tell", "call_id": "a"})
+        changed = http.post(f"{url}/tell", json={"it": "x", "call_id": "a"})
+        wrong = [http.post(f"{url}/tell", json={"it": "x", "call_id": one}) for one in ("", "\0")]
+    assert (changed.status_code, changed.json()["type"]) == (409, "urn:aiservices:call-changed")
+    assert [(one.status_code, one.json()["type"]) for one in wrong] == [(422, "urn:aiservices:call-id")] * 2
+    assert len(model.requests) == 2
