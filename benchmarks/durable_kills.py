@@ -1,7 +1,7 @@
 """Kill a program at each of its steps, run it again, and count what it did: with aiservices and pydantic-ai.
 
-Both programs are workflows of DBOS with SQLite, in ``benchmarks/peers``. Run it with a Python that has ``dbos``
-and ``pydantic-ai-slim``::
+Both programs are workflows of DBOS with SQLite, in ``benchmarks/peers``. Run it with a Python that has
+``dbos`` and ``pydantic-ai-slim``::
 
     python -m benchmarks.durable_kills
 """
@@ -22,10 +22,8 @@ _MAX_SECONDS = 120.0
 
 def main() -> None:
     """Print a table with the requests and payments of each program after each kill."""
-    print(
-        "| Program | Lines | Undisturbed | More requests after 10 kills | Payments made twice | Questions to an operator | Wrong answers |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    titles = ("Program", "Lines", "Undisturbed", "More requests", "Payments made twice", "Questions", "Wrong")
+    print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     for program in _PROGRAMS:
         print(_row(program))
 
@@ -39,10 +37,8 @@ def _row(program: str) -> str:
         twice += sum(notes[name] - 1 for name in undisturbed if name.startswith("paid"))
         questions += notes["question"]
         wrong += output != "Done: paid 1, paid 2."
-    return (
-        f"| {program} | {_lines(program)} | {undisturbed['request']} requests | {extra} | {twice} | {questions} | "
-        f"{wrong} |"
-    )
+    figures = (f"{undisturbed['request']} requests", extra, twice, questions, wrong)
+    return f"| {program} | {_lines(program)} | {' | '.join(map(str, figures))} |"
 
 
 def _run(program: str, kill_at: int) -> tuple[Counter[str], str]:

@@ -1,4 +1,4 @@
-"""The world of the programs that ``benchmarks.durable_kills`` compares: payments, a model's replies, and kills.
+"""The world of the programs that ``benchmarks.durable_kills`` compares: payments, replies, and kills.
 
 A process is killed at a step: before and after each reply of the model and each payment.
 """
