@@ -169,6 +169,20 @@ class Document:
             serialization=core_schema.plain_serializer_function_ser_schema(to_json_data),
         )
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: object) -> dict[str, Any]:
+        """Return the JSON Schema: without the pages, which only programs send."""
+        text = {"type": "string"}
+        properties = {"text": text, "name": text}
+        document = {
+            "type": "object",
+            "title": "Document",
+            "properties": properties,
+            "required": ["text"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [text, document]}
+
 
 def to_json_data(document: Document) -> dict[str, Any]:
     """Return a document as JSON data, which pydantic converts back."""

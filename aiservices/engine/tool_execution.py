@@ -27,7 +27,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from output_parsers.parser.type_parser import TypeParser, parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
 from output_parsers.result.reading import strict_equal
-from output_parsers.types.cited import cited_from
+from output_parsers.types.cited import Cited, Quote, cited_from
 from output_parsers.types.target import type_name
 from output_parsers.types.validation import arguments_for_validators
 
@@ -516,6 +516,10 @@ def _to_json(result: object) -> str:
         """Return JSON-compatible data for a value that pydantic cannot serialize."""
         if has_own_text(type(value)):
             return str(value)
+        if isinstance(value, Quote):
+            return value.quote
+        if isinstance(value, Cited):  # without its place, which says nothing to a model
+            return {"value": value.value, "quote": value.quote}
         try:
             if type(value) is not object:  # a parser writes it as its address in memory
                 return parser_for(type(value)).node.write(value)  # for example of an attrs class

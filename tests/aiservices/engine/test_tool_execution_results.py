@@ -31,6 +31,7 @@ from aiservices import (
     AiMessage,
     AsyncStream,
     ChatReply,
+    Cited,
     Result,
     ScriptedChatModel,
     Stream,
@@ -361,3 +362,18 @@ def test_a_tool_without_arguments_may_be_called_with_null(arguments: str) -> Non
         return "seen"
 
     assert _text_of_result(look, arguments) == "seen"
+
+
+def test_a_cited_value_is_sent_with_its_quote_and_without_its_place() -> None:
+    @tool
+    def rent() -> list[Cited[int]]:
+        """Return the rents."""
+        return [Cited(900, "rent is 900", document="a.pdf", start=4, end=15, match="exact")]
+
+    class Desk(Protocol):
+        def ask(self, question: str) -> str: ...
+
+    call = ChatReply(AiMessage("", (ToolCall("1", "rent", "{}"),)))
+    model = ScriptedChatModel([call, "It is 900."])
+    assert create(Desk, model, tools=[rent]).ask("What is the rent?") == "It is 900."
+    assert model.requests[1].messages[-1].text == '[{"value":900,"quote":"rent is 900"}]'
