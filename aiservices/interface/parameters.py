@@ -497,7 +497,7 @@ def tool_signature(
             continue
         if parameter.name not in hints:
             raise ToolDefinitionError(
-                f"the parameter {parameter.name} of the tool {name} has no type annotation"
+                f"the parameter {parameter.name} of the tool {name} has no type annotation; annotate it"
             )
         marks = list(_marks(hints[parameter.name]))
         role = _injected_role(marks)

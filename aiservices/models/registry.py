@@ -77,8 +77,8 @@ def find_model(model: ChatModel | str | None, location: str = "model") -> ChatMo
         message = f"{model.__name__} is a class; pass an object of it"
     else:
         message = (
-            f"{type(model).__name__} is not a ChatModel: it needs name, capabilities, complete, acomplete, "
-            "stream and astream"
+            f"{type(model).__name__} is not a ChatModel; pass one. It needs name, capabilities, complete, "
+            "acomplete, stream and astream"
         )
     raise DefinitionError([DefinitionProblem(location, message)])
 

@@ -200,7 +200,7 @@ def service_method_of(method: object) -> ServiceMethod:
                 f"{getattr(method, '__qualname__', method)} is a method of a remote client; its prompt and "
                 "model are known only where the service runs, so pass the method of the service there"
             )
-        raise TypeError(f"{method!r} is not a method of a service made by create")
+        raise TypeError(f"{method!r} is not a method of a service made by create; pass one")
     return service_method
 
 

@@ -254,11 +254,16 @@ def tool_problems(
             yield DefinitionProblem(qualname, message)
     missing = [n for n, role in tool.injected.items() if role is ToolContext and n not in parameter_names]
     if missing:
-        message = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
+        message = (
+            f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter; add "
+            f"{missing[0]}: Annotated[…, ToolContext]"
+        )
         yield DefinitionProblem(qualname, message)
     for role in dict.fromkeys(tool.injected.values()):
         if role in (MemoryId, UserName) and role not in role_names:
-            message = f"the tool {tool.name} needs a {role.__name__}, and the method has no such parameter"
+            message = (
+                f"the tool {tool.name} needs a {role.__name__}, and the method has no such parameter; add one"
+            )
             yield DefinitionProblem(qualname, message)
 
 

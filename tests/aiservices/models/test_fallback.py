@@ -135,7 +135,11 @@ def test_each_field_of_capabilities_has_a_rule_for_several_models() -> None:
     ("model", "message"),
     [
         ("nope:x", "the model 'nope:x' is unknown: write PROVIDER:NAME"),
-        (5, "int is not a ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"),
+        (
+            5,
+            "int is not a ChatModel; pass one. It needs name, capabilities, complete, acomplete, stream and "
+            "astream",
+        ),
         (ScriptedChatModel, "ScriptedChatModel is a class; pass an object of it"),
     ],
 )

@@ -475,7 +475,8 @@ def test_the_error_suggests_the_provider_of_a_model(written: str, meant: str) ->
 
 def test_an_object_that_is_not_a_model_is_reported() -> None:
     assert problems(Judge, 5) == (
-        "Judge: int is not a ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"
+        "Judge: int is not a ChatModel; pass one. It needs name, capabilities, complete, acomplete, stream "
+        "and astream"
     )
 
 

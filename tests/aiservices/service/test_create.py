@@ -912,7 +912,9 @@ def test_the_plan_behind_a_method_can_be_looked_at() -> None:
 def test_a_method_of_something_else_has_no_plan() -> None:
     with pytest.raises(TypeError) as caught:
         plan_of(len)
-    assert str(caught.value) == "<built-in function len> is not a method of a service made by create"
+    assert (
+        str(caught.value) == "<built-in function len> is not a method of a service made by create; pass one"
+    )
 
 
 def test_an_interceptor_can_be_an_object() -> None:

@@ -136,7 +136,9 @@ def test_wrong_arguments_are_told_as_by_the_call() -> None:
 def test_only_methods_of_services_can_be_previewed() -> None:
     with pytest.raises(TypeError) as caught:
         preview(len, "x")
-    assert str(caught.value) == "<built-in function len> is not a method of a service made by create"
+    assert (
+        str(caught.value) == "<built-in function len> is not a method of a service made by create; pass one"
+    )
 
 
 def test_an_openai_call_is_previewed_without_a_key_and_without_the_sdk() -> None:

@@ -196,8 +196,12 @@ def test_the_error_for_a_parameter_without_a_sample_says_what_to_pass(tmp_path: 
 @pytest.mark.parametrize(
     ("subject", "arguments", "message"),
     [
-        (len, {}, "<built-in function len> is not a method of a service made by create"),
-        (3, {}, "3 is not a method of a service made by create"),
+        (
+            len,
+            {},
+            "<built-in function len> is not a method of a service made by create; pass one",
+        ),
+        (3, {}, "3 is not a method of a service made by create; pass one"),
         (shop(), {"sell": {}}, "Shop has no method sell; name the arguments by method: describe, good"),
     ],
 )

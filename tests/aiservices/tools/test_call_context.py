@@ -100,7 +100,7 @@ def test_a_parameter_of_the_same_name_is_not_the_memory_id() -> None:
 
     with pytest.raises(DefinitionError) as caught:
         create(Plain, strict_provider("x"), tools=[note])
-    message = "Plain.chat: the tool note needs a MemoryId, and the method has no such parameter"
+    message = "Plain.chat: the tool note needs a MemoryId, and the method has no such parameter; add one"
     assert str(caught.value) == message
 
 

@@ -739,7 +739,10 @@ NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (untyped, "the parameter city of the tool untyped has no type annotation"),
+        (
+            untyped,
+            "the parameter city of the tool untyped has no type annotation; annotate it",
+        ),
         (any_number, "the tool any_number has the parameter *cities: 'str'; models pass arguments by name"),
         (any_name, "the tool any_name has the parameter **cities: 'str'; models pass arguments by name"),
         (
@@ -761,7 +764,10 @@ NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
         ([weather], "a list is not a tool; pass its items: tools=[*LIST]"),
         (None, "NoneType has no tools: decorate its methods with @tool"),
         (asyncio, "module has no tools: decorate its methods with @tool"),
-        (Shop.sell, "the parameter self of the tool sell has no type annotation"),
+        (
+            Shop.sell,
+            "the parameter self of the tool sell has no type annotation; annotate it",
+        ),
         (
             max,
             "the signature of the tool max is unknown: "
@@ -877,7 +883,8 @@ def problems(interface: Any, tools: Any, capabilities: Capabilities = TOOLS) -> 
 def test_create_reports_all_problems_of_tools() -> None:
     assert problems(Asks, [later, booked], Capabilities()) == [
         "Asks.ask: scripted does not support tools; remove them or use another model",
-        "Asks.ask: the tool booked needs user, tenant, and the method has no such parameter",
+        "Asks.ask: the tool booked needs user, tenant, and the method has no such parameter; add user: "
+        "Annotated[…, ToolContext]",
     ]
     assert problems(Asks, [Shop]) == ["Asks.ask: Shop is a class; pass an object of it, or its methods"]
     assert create(Waits, ScriptedChatModel([], capabilities=TOOLS), tools=[later]) is not None

@@ -134,8 +134,15 @@ def needs_user(user: Annotated[str, ToolContext]) -> None: ...
             "TextService.ask: two tools are called add; rename one of them with tool(name=…) or "
             "McpTools(prefix=…)",
         ),
-        (no_type, "TextService.ask: the parameter city of the tool no_type has no type annotation"),
-        (needs_user, "TextService.ask: the tool needs_user needs user, and the method has no such parameter"),
+        (
+            no_type,
+            "TextService.ask: the parameter city of the tool no_type has no type annotation; annotate it",
+        ),
+        (
+            needs_user,
+            "TextService.ask: the tool needs_user needs user, and the method has no such parameter; "
+            "add user: Annotated[…, ToolContext]",
+        ),
     ],
 )
 def test_invalid_provided_tools_are_reported_before_a_request(given: Any, said: str) -> None:
@@ -160,8 +167,8 @@ def needs_session(session: Annotated[str, MemoryId]) -> None: ...
 def test_a_provided_tool_does_not_get_none_as_its_memory_id() -> None:
     with pytest.raises(DefinitionError) as caught:
         text_service(strict_provider("Done."), Provides(needs_session)).ask("x")
-    said = "TextService.ask: the tool needs_session needs a MemoryId, and the method has no such parameter"
-    assert str(caught.value) == said
+    needs = "the tool needs_session needs a MemoryId, and the method has no such parameter; add one"
+    assert str(caught.value) == f"TextService.ask: {needs}"
 
 
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
