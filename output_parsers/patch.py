@@ -235,7 +235,7 @@ def _name(path: Path) -> str:
     return re.sub(r"\W+", "_", "_".join(map(str, path))).strip("_") or "part"
 
 
-def _parts_parser(schema: JsonSchema, schemas: dict[Path, JsonSchema]) -> TypeParser[Any]:
+def _parts_parser(schema: JsonSchema, schemas: dict[Path, JsonSchema]) -> TypeParser[object]:
     """Return a parser for the JSON object in which the model sends the rewritten parts of a reply."""
     parts: JsonSchema = {
         "type": "object",

@@ -361,7 +361,7 @@ def _is_complete(arguments: str) -> bool:
         return False
 
 
-def _certain_arguments(parser: TypeParser[object], arguments: str, leniency: Leniency) -> dict[str, Any]:
+def _certain_arguments(parser: TypeParser[object], arguments: str, leniency: Leniency) -> dict[str, object]:
     """Parse the part of a streamed tool call's arguments that later chunks cannot change."""
     reader: PartialReader[object] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)

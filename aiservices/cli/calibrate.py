@@ -154,7 +154,7 @@ def _wrong_rows(path: Path, problems: Sequence[str]) -> UsageError:
     return UsageError("\n  - ".join([f"{path}: {count_text(len(problems), 'problem')}", *listed]))
 
 
-def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> list[Case[Any]]:
+def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> list[Case[object]]:
     """Read a CSV file as test cases, or raise a UsageError that lists all mistakes in columns and rows."""
     columns, rows = _read_table(path)
     problems = list(_column_problems(columns, method, labels))
@@ -227,7 +227,7 @@ def _other_label(columns: Sequence[str], parameters: Mapping[str, object]) -> st
     return f"; name it with --expected{suggestion('expected', others)}" if others else ""
 
 
-def _with_label(expected: Any, path: str, value: object) -> Any:
+def _with_label(expected: Any, path: str, value: object) -> object:
     """Add a correct answer to the expected value, at a JSON path such as ``$.ticket.urgent``."""
     names = path.split(".")[1:]
     if not names:

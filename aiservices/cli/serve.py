@@ -132,7 +132,7 @@ def application_of(settings: ServeSettings) -> FastAPI:
     return application
 
 
-def _make_service(settings: ServeSettings | McpSettings) -> tuple[object, Any]:
+def _make_service(settings: ServeSettings | McpSettings) -> tuple[object, object]:
     """Return the service to serve and its interface, or raise UsageError if only one method is named."""
     target = find_target(settings.target)
     if target.method:

@@ -231,7 +231,7 @@ def _last_value(events: Generator[Any, None, T]) -> T:
         return value
 
 
-def _gather_flows(effect: GatherFlows) -> Generator[Any, None, list[Outcome]]:
+def _gather_flows(effect: GatherFlows) -> Generator[object, None, list[Outcome]]:
     """Run several flows at the same time; yield their events, and return their results in order.
 
     The flows themselves run here, one step after the other. Only their effects run in threads.
@@ -266,7 +266,7 @@ def _gather_flows(effect: GatherFlows) -> Generator[Any, None, list[Outcome]]:
         return running.outcomes
 
 
-def _flow_with_events(flow: Flow[T]) -> Generator[Any, None, T]:
+def _flow_with_events(flow: Flow[T]) -> Generator[object, None, T]:
     """Run a flow in this thread, waiting for complete replies; yield its events, and return its result."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
@@ -334,7 +334,7 @@ async def _agather(effects: Sequence[CallModel | Run], max_concurrency: int) -> 
         raise
 
 
-async def _agather_flows(effect: GatherFlows, running: RunningFlows) -> AsyncGenerator[Any, None]:
+async def _agather_flows(effect: GatherFlows, running: RunningFlows) -> AsyncGenerator[object, None]:
     """Run flows at the same time in an event loop, and yield their events.
 
     If a flow raises an error, the effects of the others are cancelled.

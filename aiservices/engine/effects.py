@@ -240,7 +240,7 @@ class RunningFlows:
         step: Callable[[Outcome], Effect],
         outcome: Outcome,
         perform: Callable[[Effect], Any],
-    ) -> Iterator[Any]:
+    ) -> Iterator[object]:
         while True:
             try:
                 effect = step(outcome)

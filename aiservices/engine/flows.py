@@ -65,7 +65,7 @@ def _mapped_starts(
     start: Callable[[ReplyDelta], list[Flow[Any]]],
     perform: Callable[[Effect], Flow[Outcome]],
     delta: ReplyDelta,
-) -> list[Flow[Any]]:
+) -> list[Flow[object]]:
     return [map_effects(flow, perform) for flow in start(delta)]
 
 

@@ -143,7 +143,7 @@ class Pipeline:
         return (yield from self.flow(invocation.with_messages((yield from flow))))
 
 
-def _performed(effect: Effect) -> Flow[Any]:
+def _performed(effect: Effect) -> Flow[object]:
     return (yield effect)
 
 

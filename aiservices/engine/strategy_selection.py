@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.types.constraints import PydanticNode
@@ -249,7 +248,7 @@ class _FormatFactory:
         return made._replace(read=read, parser=self._parser, text_answers="only")
 
     @cached_property
-    def _record_parser(self) -> TypeParser[Any] | None:
+    def _record_parser(self) -> TypeParser[object] | None:
         """The parser for the record ``Answer`` in a return type such as ``Answer | str``, or None.
 
         It is used only together with the user's tools, because the model may then answer with text. Otherwise
@@ -270,7 +269,7 @@ class _FormatFactory:
         return TypeParser(targets[0], records[0], leniency=self._parser.leniency) if targets else None
 
     @cached_property
-    def _object_parser(self) -> TypeParser[Any]:
+    def _object_parser(self) -> TypeParser[object]:
         """The parser for JSON objects. Other values have a wrapper object, such as ``{"value": 5}``."""
         is_object = (self._parser.schema or {}).get("type") == "object"
         return self._parser if is_object else self._parser.with_envelope()

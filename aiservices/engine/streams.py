@@ -426,7 +426,7 @@ def _field_names(value: Any) -> list[str]:
     return [field.name for field in getattr(type(value), "__attrs_attrs__", ())]
 
 
-def _field_value(value: Any, name: str) -> Any:
+def _field_value(value: Any, name: str) -> object:
     return value[name] if isinstance(value, dict) or _is_partial(value) else getattr(value, name)
 
 
@@ -683,7 +683,7 @@ class ItemStream:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"
             raise self._error(reader.text, [Problem("$", message)], reader)
 
-    def _reading(self, text: str) -> Reading[Any] | None:
+    def _reading(self, text: str) -> Reading[object] | None:
         """Return the items of the complete reply; None if it has another text or is not a list of items."""
         if self._reader is None or self._reader.text != text:
             return None

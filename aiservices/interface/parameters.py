@@ -187,7 +187,7 @@ def _values_of(record: object) -> dict[str, object] | None:
     return None if names is None else {name: getattr(record, name) for name in names}
 
 
-def _record(cls: Any, values: dict[str, Any]) -> Any:
+def _record(cls: Any, values: dict[str, Any]) -> object:
     """Create an object of a record class from the values of its fields."""
     if hasattr(cls, "model_construct"):
         return cls.model_construct(**values)  # by the names of the fields, which may have aliases

@@ -188,7 +188,7 @@ class _SortedSet(frozenset[Any]):
         return iter(sorted(super().__iter__(), key=render_value))
 
 
-def _with_fixed_order(value: Any) -> Any:
+def _with_fixed_order(value: Any) -> object:
     return _SortedSet(value) if isinstance(value, (set, frozenset)) else value
 
 
@@ -411,7 +411,7 @@ def _to_json(value: object) -> str:
     return json.dumps(_to_plain(value), ensure_ascii=False)
 
 
-def _to_plain(value: object) -> Any:
+def _to_plain(value: object) -> object:
     """Convert a value in a prompt to JSON data, in which dates and enum members become text."""
     if value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, Enum)):
         return value

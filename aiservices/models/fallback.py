@@ -248,7 +248,7 @@ class FallbackChatModel(DelegatingChatModel, PickledByArguments):
         raise last_error
 
 
-def _first(values: Sequence[object]) -> Any:
+def _first(values: Sequence[object]) -> object:
     # Only a default: a service plans each member with its own capabilities.
     return values[0]
 

@@ -126,7 +126,7 @@ def decision_reply(
     )
 
 
-def _with_answer(value: Any, question: Question, answer: Any) -> Any:
+def _with_answer(value: Any, question: Question, answer: Any) -> object:
     """Store the answer to a question inside a JSON value, and return the changed JSON value."""
     if question.member is not None:
         place = value

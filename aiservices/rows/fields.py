@@ -298,7 +298,7 @@ class AnswerColumns:
             parts = {} if item is None else self._items.values(item)
             yield self._named({**values, **{self._items.key_of(key): part for key, part in parts.items()}})
 
-    def _named(self, values: Mapping[str, object]) -> dict[str, Any]:
+    def _named(self, values: Mapping[str, object]) -> dict[str, object]:
         return {column.name: values.get(column.key) for column in self.columns}
 
     def explode(self, name: str) -> AnswerColumns:
@@ -343,7 +343,7 @@ class _ItemValues(NamedTuple):
         return f"{self.key}[].{key}"
 
 
-def _item_of(node: Node[Any] | None) -> Node[Any] | None:
+def _item_of(node: Node[Any] | None) -> Node[object] | None:
     """Return the parser of the items of a list, which may be optional; None if it is not a list."""
     while isinstance(node, (ConstrainedNode, RawNode, RootModelNode, RecursiveNode)):
         (node,) = node.parts
@@ -392,7 +392,7 @@ def _columns_of(node: Node[Any]) -> AnswerColumns:
     return AnswerColumns((_column("value", node),), lambda answer: {"value": answer})
 
 
-def _same(value: object) -> Any:
+def _same(value: object) -> object:
     return value
 
 
@@ -405,7 +405,7 @@ USAGE_COLUMNS = (
 )
 
 
-def _probability(decision: Decision[Any]) -> dict[str, Any]:
+def _probability(decision: Decision[Any]) -> dict[str, object]:
     probability = decision.probability if decision.probabilities else None
     return {"probability": probability, "source": decision.source}
 
@@ -693,7 +693,7 @@ def _joined(one: _Kind, other: _Kind) -> _Kind:
     return "text"
 
 
-def _kind_type(kind: _Kind) -> Any:
+def _kind_type(kind: _Kind) -> object:
     if isinstance(kind, tuple):
         return pyarrow().list_(_kind_type(kind[1]))
     if kind == "bytes":

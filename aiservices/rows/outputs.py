@@ -309,7 +309,7 @@ class _ArrowOutput(Output):
             writer.close()
 
 
-def _with_schema(batch: Any, schema: Any) -> Any:
+def _with_schema(batch: Any, schema: Any) -> object:
     """Convert a record batch to a table with the given schema, which has more columns or wider types."""
     pa = pyarrow()
     columns = []
@@ -440,14 +440,14 @@ def select_rows(table: Table, fields: Fields, rows: Iterable[Row[object]], numbe
     return made
 
 
-def _rows_at(kind: str, source: Any, places: array[int]) -> Any:
+def _rows_at(kind: str, source: Any, places: array[int]) -> object:
     """Return the rows of a dataframe at the given places, which may occur several times."""
     if kind == "pandas":
         return source.iloc[list(places)]
     return source[list(places)] if kind == "polars" else source.take(pyarrow().array(places))
 
 
-def _with_new_columns(kind: str, source: Any, new: Any) -> Any:
+def _with_new_columns(kind: str, source: Any, new: Any) -> object:
     """Return a copy of a dataframe with additional columns."""
     if kind == "pandas":
         frame = source.copy(deep=False)
@@ -465,7 +465,7 @@ def _with_new_columns(kind: str, source: Any, new: Any) -> Any:
     return source
 
 
-def _pandas_column(column: Any, index: object) -> Any:
+def _pandas_column(column: Any, index: object) -> object:
     """Convert an Arrow column to a pandas Series in which integers stay integers despite missing values."""
     pandas = import_extra("pandas", "tables", "a pandas DataFrame")
     types = pyarrow().types

@@ -620,7 +620,7 @@ class _CellReader:
             return False
         return True
 
-    def _converted(self, value: object) -> Any:
+    def _converted(self, value: object) -> object:
         problems: list[str] = []
         for text in self._json_texts(value):
             try:
@@ -637,7 +637,7 @@ class _CellReader:
         broken = next((f": {one}" for one in problems if one.startswith(_BROKEN_CONSTRAINTS)), "")
         raise ValueError(f"{_short(value)} is not {self._name}{broken}")
 
-    def _null(self) -> Any:
+    def _null(self) -> object:
         if not self._accepts_null:
             raise NullCellError(
                 f"the cell is empty (null), but the parameter is {self._name}; annotate it as "
@@ -686,7 +686,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 
-def _read_media(cls: type[Any], value: object) -> Any:
+def _read_media(cls: type[Any], value: object) -> object:
     match value:
         case list() | tuple():
             return [_read_media(cls, one) for one in value]
@@ -733,7 +733,7 @@ def error_entry(error: Exception, usage: Usage | None, cost: float | None, attem
     return {**entry, "permanent": True} if is_permanent(error) else entry
 
 
-def _unset_fields(value: object, path: tuple[str | int, ...] = ()) -> Iterator[list[Any]]:
+def _unset_fields(value: object, path: tuple[str | int, ...] = ()) -> Iterator[list[object]]:
     """Yield the place of each pydantic model in a value, and its fields that have their defaults."""
     parts: Iterable[tuple[Any, object]] = ()
     if isinstance(value, BaseModel):
@@ -836,7 +836,7 @@ class EntryReader:
         *,
         cached: bool,
         seconds: float = 0.0,
-    ) -> Row[Any]:
+    ) -> Row[object]:
         error, value = entry.get("error"), None
         if error is None:
             try:
@@ -880,7 +880,7 @@ class EntryReader:
             threshold=adjustment.accepted_from,
         )
 
-    def _probabilities(self, stored: Mapping[str, Any]) -> dict[str, dict[Any, float]]:
+    def _probabilities(self, stored: Mapping[str, Any]) -> dict[str, dict[object, float]]:
         probabilities = {}
         for path, shares in stored.items():
             answers = self._answers.get(_INDEX.sub("[]", path), {})

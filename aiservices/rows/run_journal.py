@@ -332,7 +332,7 @@ class RunJournal:
         return count - 1
 
 
-def _entry_at(file: BinaryIO, offset: int) -> dict[str, Any]:
+def _entry_at(file: BinaryIO, offset: int) -> dict[str, object]:
     file.seek(offset)
     entry = decode_line(file.readline())
     if entry is None:

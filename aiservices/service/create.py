@@ -157,7 +157,7 @@ def plan_service(
 
 def _create(
     interface: Any, model: ChatModel | str | None, settings: ServiceSettings, caller: FrameType
-) -> Any:
+) -> object:
     """Check an interface and its settings, and return an object that implements it."""
     service = plan_service(interface, model, settings, caller)
     from ..engine.interceptor import attributes_of
@@ -216,7 +216,7 @@ class _Origin(NamedTuple):
 
 def _create_after_pickling(
     interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]
-) -> Any:
+) -> object:
     """Recreate a pickled service, in a process whose ``__main__`` may not define all its types."""
     vars(sys.modules["__main__"]).update(names)
     return create(interface, model, **settings)

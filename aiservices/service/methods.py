@@ -263,7 +263,7 @@ def _init_without_arguments(self: object) -> None:
     """Do nothing; replaces the ``__init__`` of Protocol classes, which can raise an error."""
 
 
-def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
+def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> object:
     start, invocation = start_function(plan, pipeline), plan.invocation
 
     def call(self: object, /, *args: object, **kwargs: object) -> object:

@@ -304,7 +304,7 @@ class _ReplyParser(_NoValueParser):
         self.problem = problem
 
 
-def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> OutputParser[Any] | None:
+def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> OutputParser[object] | None:
     """Return the parser that converts model replies to the type of the answer.
 
     Returns None, and adds a problem, if no parser supports the type, or if a model cannot write its values.
@@ -336,7 +336,7 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
 
 def _adapted(
     parser: OutputParser[Any], call: CallDefinition, problems: list[DefinitionProblem]
-) -> OutputParser[Any]:
+) -> OutputParser[object]:
     """Return the parser for the items of a stream, if it is one, and with the leniency of the settings."""
     if call.returns.shape is ReturnShape.ITEMS:
         from output_parsers.streaming import ItemPolicy  # few methods return items
@@ -354,7 +354,7 @@ def _adapted(
     return parser
 
 
-def _parser_of(settings: Settings, output_type: Any) -> OutputParser[Any]:
+def _parser_of(settings: Settings, output_type: Any) -> OutputParser[object]:
     """Return the parser for a type, or for a JSON Schema or a function or tool that contains one.
 
     Raises UnsupportedTypeError, and ValueError for other dicts.
@@ -516,7 +516,7 @@ def _immediate_tool_problems(
             )
 
 
-def _result_type(tool: Tool) -> Any:
+def _result_type(tool: Tool) -> object:
     """Return the type of a tool's result; for a tool that yields ints it is ``list[int]``."""
     try:
         target = Target.of(tool.return_type)

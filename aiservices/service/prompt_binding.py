@@ -108,7 +108,7 @@ class PromptPlan(NamedTuple):
                 )
         return arguments
 
-    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
+    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         names = self.names
         # Signature.bind takes longer than all other work on the arguments of a simple call.
         if names is not None:

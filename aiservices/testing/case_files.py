@@ -219,7 +219,7 @@ def _case_tags(field: _Field) -> tuple[str, ...]:
     return tuple(tag.strip() for tag in tags if tag.strip())
 
 
-def _expected_type(plan: MethodPlan) -> Any:
+def _expected_type(plan: MethodPlan) -> object:
     """Return the type of the expected values of a method.
 
     It is the answer type, with plain values in place of Decisions.
@@ -251,7 +251,7 @@ def _parameter_reader(parameter: Parameter, folder: Path) -> Callable[[_Field], 
     return _reader(str if parameter.hint is None else parameter.hint)
 
 
-def _read_media(field: _Field, cls: type[Any], folder: Path, *, is_list: bool) -> Any:
+def _read_media(field: _Field, cls: type[Any], folder: Path, *, is_list: bool) -> object:
     value = field.value
     if is_list:
         values = [one.strip() for one in value.split(",")] if field.is_cell else value

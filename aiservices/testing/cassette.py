@@ -554,7 +554,7 @@ def _similarity(one: Mapping[str, object], other: Mapping[str, object]) -> float
     return SequenceMatcher(None, lines, other_lines, autojunk=False).ratio()
 
 
-def _capabilities_to_json(capabilities: Capabilities) -> dict[str, Any]:
+def _capabilities_to_json(capabilities: Capabilities) -> dict[str, object]:
     data = asdict(capabilities)
     for name in (
         "logprobs",

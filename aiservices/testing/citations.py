@@ -52,7 +52,7 @@ def with_quotes(parser: TypeParser[Any], text: str, sources: Sources, choices: C
 
 def _citations(
     cited: Cited[Any], node: Node[Any] | None, sources: Sources, choices: Choices
-) -> Iterator[Cited[Any]]:
+) -> Iterator[Cited[object]]:
     """Yield the values of a type, with quotes, that the texts have."""
     for text, number in sources.texts:
         words = [match.span() for match in re.finditer(r"\w\S*\w", text)]

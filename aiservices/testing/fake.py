@@ -197,7 +197,7 @@ class FakeChatModel(ScriptedChatModel):
             )
         return choices.text(1, None) if schema is None else dump_json(json_value_for(schema, choices))
 
-    def _key(self, request: ChatRequest) -> Any:
+    def _key(self, request: ChatRequest) -> object:
         """Return the key of ``values`` (a method name or type) that fits a request, or None."""
         if request.qualname in self._values:
             return request.qualname
@@ -270,7 +270,7 @@ def _output_tool(request: ChatRequest) -> ToolSpecification | None:
     return next(tool for tool in tooling.tools if tool.name == tooling.choice)
 
 
-def _schema_of(request: ChatRequest) -> Mapping[str, Any] | None:
+def _schema_of(request: ChatRequest) -> Mapping[str, object] | None:
     response_format = request.response_format
     if isinstance(response_format, JsonSchemaFormat):
         return response_format.schema
@@ -312,14 +312,14 @@ def sample_arguments(method: object) -> dict[str, Any]:
     }
 
 
-def _type_hints(method: Any) -> dict[str, Any]:
+def _type_hints(method: Any) -> dict[str, object]:
     try:
         return get_type_hints(inspect.unwrap(method), include_extras=True)
     except NameError:  # an annotation names a local of a function that has returned
         return {}
 
 
-def _sample(parameter: Parameter, hints: dict[str, Any], qualname: str) -> Any:
+def _sample(parameter: Parameter, hints: dict[str, Any], qualname: str) -> object:
     name, role = parameter.name, parameter.role
     if role in _SAMPLES_BY_ROLE:
         return _SAMPLES_BY_ROLE[role]

@@ -211,7 +211,7 @@ def log_loss(name: str = "log loss") -> Scorer[Decision[Any]]:
     return Scorer(name, score, _value_and_expected, is_rate=False)
 
 
-def _probabilities_of(value: object, expected: Any) -> Mapping[Any, float]:
+def _probabilities_of(value: object, expected: Any) -> Mapping[object, float]:
     """Return the probabilities of a Decision.
 
     Raises TypeError or ValueError if it cannot be scored.
@@ -258,7 +258,7 @@ def scored_by(
     return Scorer(name or _name_of(function), function, select_arguments)
 
 
-def _value_and_expected(scorer_input: ScorerInput[Any]) -> dict[str, Any]:
+def _value_and_expected(scorer_input: ScorerInput[Any]) -> dict[str, object]:
     if scorer_input.expected is NOT_GIVEN:
         raise TypeError("the case has no expected value; write Case({…}, expected)")
     return {"value": scorer_input.value, "expected": scorer_input.expected}
@@ -321,7 +321,7 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) ->
     return MeasuredCall(value, error, len(attempts), usage_of(attempts) or Usage(), seconds)
 
 
-def _consume(returned: Any, shape: ReturnShape) -> Any:
+def _consume(returned: Any, shape: ReturnShape) -> object:
     """Return a service call's value, reading a stream to its end."""
     if shape is ReturnShape.STREAM:
         returned = returned.result()
@@ -330,7 +330,7 @@ def _consume(returned: Any, shape: ReturnShape) -> Any:
     return list(returned) if shape is ReturnShape.ITEMS else _without_result(returned)
 
 
-async def _consume_async(returned: Any, shape: ReturnShape) -> Any:
+async def _consume_async(returned: Any, shape: ReturnShape) -> object:
     if shape is ReturnShape.STREAM:
         returned = await returned.result()
     if shape in (ReturnShape.TEXT_STREAM, ReturnShape.ITEMS):
@@ -338,7 +338,7 @@ async def _consume_async(returned: Any, shape: ReturnShape) -> Any:
     return _without_result(returned)
 
 
-def _without_result(value: object) -> Any:
+def _without_result(value: object) -> object:
     return value.value if isinstance(value, Result) else value
 
 

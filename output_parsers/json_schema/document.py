@@ -100,7 +100,7 @@ def at_pointer(root: object, pointer: str) -> Any:
     return part
 
 
-def _part_at(part: Any, step: str) -> Any:
+def _part_at(part: Any, step: str) -> object:
     """Return what one step of a JSON pointer leads to."""
     key = step.replace("~1", "/").replace("~0", "~")
     return part[int(key)] if isinstance(part, list) else part[key]
@@ -212,7 +212,7 @@ def _text_key(key: object, name: str) -> str:
     return key
 
 
-def _values(part: JsonSchema) -> Iterator[tuple[str, Any]]:
+def _values(part: JsonSchema) -> Iterator[tuple[str, object]]:
     """Yield everything in a schema that may be a schema, also in keywords that JSON Schema does not know."""
     for key, value in part.items():
         if key in MAPS and isinstance(value, dict):
@@ -415,7 +415,7 @@ class SchemaDocument:
             pointers.setdefault(f"{base}#{anchor}" if anchor else base, pointer)
         return pointers
 
-    def _lookup(self, pointer: str) -> tuple[Any, str]:
+    def _lookup(self, pointer: str) -> tuple[object, str]:
         """Return the value at a JSON pointer, and the base URI of the references inside it."""
         node: Any = self._raw
         base = self._base_uri(node, "")
@@ -484,7 +484,7 @@ class SchemaDocument:
             del schema["required"]
         return _modernize_arrays(with_numeric_bounds(schema))
 
-    def _modernize_value(self, key: str, value: object, base: str) -> Any:
+    def _modernize_value(self, key: str, value: object, base: str) -> object:
         if key in MAPS and isinstance(value, dict):
             return {name: self._modernize(part, base) for name, part in value.items()}
         if (key in _LISTS_OF_SCHEMAS or key == "items") and isinstance(value, list):

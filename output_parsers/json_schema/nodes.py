@@ -141,7 +141,7 @@ class SchemaCheck:
         self._exact: Any = strict(bare, registry=registry)
         self._validator: Any = linear(bare, registry=registry)
 
-    def _resolver_of(self, part: dict[str, object], resolver: Any, *, is_target: bool) -> Any:
+    def _resolver_of(self, part: dict[str, object], resolver: Any, *, is_target: bool) -> object:
         """Return the resolver of a part below the root, which may have an id of its own."""
         # in a keyword that JSON Schema does not know, "id" may be the name of a part
         if not isinstance(part.get(self._id_keyword), str):
@@ -286,7 +286,7 @@ class SchemaCheck:
 
     def _pattern_properties(
         self, validator: Any, patterns: Mapping[str, object], value: object, schema: object
-    ) -> Iterator[Any]:
+    ) -> Iterator[object]:
         for pattern, part in patterns.items():
             for key, item in value.items() if isinstance(value, dict) else ():
                 if self._matches(pattern, key):
@@ -294,7 +294,7 @@ class SchemaCheck:
 
     def _additional_properties(
         self, validator: Any, others: object, value: object, schema: JsonSchema
-    ) -> Iterator[Any]:
+    ) -> Iterator[object]:
         from jsonschema.exceptions import ValidationError
 
         if not isinstance(value, dict):
@@ -306,7 +306,9 @@ class SchemaCheck:
         elif others is False and extra_keys:
             yield ValidationError(f"{extra_keys!r} are not allowed")
 
-    def _any_of(self, validator: Any, options: list[object], value: object, schema: object) -> Iterator[Any]:
+    def _any_of(
+        self, validator: Any, options: list[object], value: object, schema: object
+    ) -> Iterator[object]:
         from jsonschema.exceptions import ValidationError
 
         errors: list[Any] = []
@@ -424,7 +426,7 @@ def _multiple_of(validator: object, divisor: Any, value: object, schema: object)
         yield ValidationError(f"{value!r} is not a multiple of {divisor!r}")
 
 
-def _copied(error: Any) -> Any:
+def _copied(error: Any) -> object:
     """Copy a jsonschema validation error, because callers change the error's path.
 
     The nested errors about alternatives are shared with the original.
@@ -645,7 +647,7 @@ def _alternatives_problems(error: Any, cursor: Cursor, check: SchemaCheck) -> It
         yield from _problems_of(suberror, cursor, check)
 
 
-def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
+def _nearest(alternatives: list[list[Any]]) -> list[object] | None:
     """Return the errors of the anyOf option that fits a value best, or None if no option is clearly best.
 
     An alternative whose errors lie deeper inside the value fits better, and so does one with fewer errors, or

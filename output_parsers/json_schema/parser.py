@@ -355,5 +355,5 @@ def _needs_null_default(part: object, check: SchemaCheck) -> bool:
     return not check.has_ids and check.of(part).is_valid(None)
 
 
-def _closed_part(part: object) -> Any:
+def _closed_part(part: object) -> object:
     return _closed(part) if isinstance(part, Mapping) else part  # true and false are schemas too

@@ -357,7 +357,7 @@ def first_difference(one: object, other: object, path: str = "$") -> tuple[str, 
     return path, one, other
 
 
-def _paired_parts(one: Any, other: Any) -> list[tuple[str, Any, Any]]:
+def _paired_parts(one: Any, other: Any) -> list[tuple[str, object, object]]:
     if type(one) is not type(other):
         return []
     if isinstance(one, (list, tuple)) and len(one) == len(other):

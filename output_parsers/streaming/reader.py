@@ -427,12 +427,12 @@ class ItemReader(Generic[T]):
             raise OutputParsingError(self.text, [Problem("$", "the whole reply has another answer")])
 
     @cached_property
-    def _list_parser(self) -> TypeParser[Any]:
+    def _list_parser(self) -> TypeParser[object]:
         """A parser of the list in a complete reply, which returns JSON and runs no validators."""
         items = ListNode(json_node_of(self._node, {}), list, exact=False)
         return TypeParser(Target(list[Any], alias=f"list[{self._name}]"), items)
 
-    def _items_in(self, text: str) -> Any:
+    def _items_in(self, text: str) -> object:
         """Return the items in a complete reply as JSON."""
         if self._list is None:
             return self._objects_in(text)

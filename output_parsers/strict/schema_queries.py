@@ -358,7 +358,7 @@ def _as_list(kinds: str | list[str]) -> list[str]:
     return [kinds] if isinstance(kinds, str) else list(kinds)
 
 
-def _common_values(one: JsonSchema, other: JsonSchema) -> list[Any] | None:
+def _common_values(one: JsonSchema, other: JsonSchema) -> list[object] | None:
     """Return the values that two JSON Schemas both list under enum or const.
 
     Return None if there is neither an enum nor a const.

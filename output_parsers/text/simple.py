@@ -617,7 +617,7 @@ class DictParser(TextParser[dict[str, Any]]):
 
 
 # A missing key is an error by default, because a silent gap in an agent's memory is hard to find.
-def _select(parsed: Mapping[str, object], keys: Keys, option: str, allow_missing: bool) -> Any:
+def _select(parsed: Mapping[str, object], keys: Keys, option: str, allow_missing: bool) -> object:
     if keys is None or isinstance(keys, bool):
         return dict(parsed) if keys else None
     wanted = (keys,) if isinstance(keys, str) else keys

@@ -112,7 +112,7 @@ def drop_unset_type(tp: Any) -> Any:
     return tp if len(rest) in (0, len(args)) else Union[rest]  # noqa: UP007
 
 
-def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> Any:
+def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> object:
     """Apply a function to a type and to the types inside it, such as ``int`` in ``list[int]``.
 
     A part is not changed if ``replacement`` returns None for it.

@@ -201,7 +201,7 @@ class JsonReader:
         converted = self._json.read_text(text, cursor)
         return self._validate(converted, cursor, before)
 
-    def _validate(self, converted: Json, cursor: Cursor, before: int) -> Any:
+    def _validate(self, converted: Json, cursor: Cursor, before: int) -> object:
         fits = all(step.rule != BY_VALIDATORS for step in cursor.coercions[before:])
         value = self._validator.validate(converted, cursor, self._name, fits=fits)
         if not fits and cursor.coercions[before].path == cursor.path:  # the value of a field is not known

@@ -181,7 +181,7 @@ def _init_without_arguments(self: object) -> None:
 
 def _remote_method(
     stub: Callable[..., object], method: Method, path: str, transport: Transport, omit: Collection[str]
-) -> Any:
+) -> object:
     """Return a function that implements an interface method by sending an HTTP request."""
     is_async = method.returns.is_async
     dump_arguments = method.dump_arguments
@@ -271,7 +271,9 @@ def _iterate(method: Method, path: str, transport: Transport, body: str) -> Gene
     decoder.check_complete()
 
 
-async def _aiterate(method: Method, path: str, transport: Transport, body: str) -> AsyncGenerator[Any, None]:
+async def _aiterate(
+    method: Method, path: str, transport: Transport, body: str
+) -> AsyncGenerator[object, None]:
     decoder = RemoteEventDecoder(method)
     deltas = method.returns.shape is ReturnShape.STREAM
     async with aclosing(transport.aevents(method.qualname, path, body, deltas=deltas)) as events:

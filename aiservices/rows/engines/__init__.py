@@ -118,7 +118,7 @@ class Udf:
             return pyarrow().Table.from_batches(self._batches(data.to_batches()), self.schema(data.schema))
         return self._batches(data)
 
-    def _batches(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def _batches(self, batches: Iterable[Any]) -> Iterator[object]:
         fields: Fields | None = None
         for batch in batches:
             fields = fields or self._fields(batch.schema)
@@ -129,7 +129,7 @@ class Udf:
         columns = answer_columns(method.service_method.plan.returns.output_type)
         return output_fields(open_table(schema.empty_table()), columns)
 
-    def _answer(self, batch: Any, fields: Fields) -> Any:
+    def _answer(self, batch: Any, fields: Fields) -> object:
         pa, worker = pyarrow(), self._worker
         method = with_columns(worker.method, batch.schema.names)
         errors: list[str | None] = []
@@ -168,7 +168,7 @@ class Udf:
         return f"<as_udf of {self.__name__}>"
 
 
-def _column_type(column: AnswerColumn) -> Any:
+def _column_type(column: AnswerColumn) -> object:
     """Return the Arrow type of a column, which must hold every value: other workers have further rows."""
     return column.shape.arrow({*ANY_TIMES})
 
