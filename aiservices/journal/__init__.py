@@ -225,8 +225,11 @@ def _machine() -> str:
         namespace = os.stat("/proc/self/ns/pid").st_ino  # containers may have the same name
     except OSError:
         namespace = 0
-    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
-    return f"{name}/{namespace}"
+    if hasattr(os, "uname"):
+        return f"{os.uname().nodename}/{namespace}"
+    import platform  # Windows
+
+    return platform.node()
 
 
 _MACHINE = _machine()
