@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
 import pytest
+from browser import in_browser
+from fastapi import FastAPI
+from served import serve_applications
+
+from aiservices import CallId, Durable, Journal, ScriptedChatModel, create
+from aiservices.page import mount
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 PIXEL = (
@@ -616,3 +625,50 @@ def test_every_control_has_a_name_and_every_reference_a_target(page: Any) -> Non
     assert page.locator("html").get_attribute("lang") == "en"
     assert page.locator("main").count() == page.locator("h1").count() == 1
     assert page.locator("[role=status]").count() == 1
+
+
+@in_detail
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_the_page_continues_the_stream_of_a_durable_call(chunks: int, tmp_path: Path) -> None:
+    class Writer(Protocol):
+        def write(self, about: str, call_id: Annotated[str, CallId]) -> Iterator[str]: ...
+
+    requests = 0
+
+    def cut(application: Any) -> Any:
+        async def call(scope: Any, receive: Any, send: Any) -> None:
+            nonlocal requests
+            sent = 0
+            requests += scope.get("path", "").endswith("/run")
+
+            async def send_some(message: Any) -> None:
+                nonlocal sent
+                sent += bool(message.get("body"))
+                if scope["path"].endswith("/run") and sent > chunks:
+                    await asyncio.sleep(0.3)  # a reset discards what the browser has not read
+                    raise ConnectionResetError("the proxy broke the connection")
+                await send(message)
+
+            await application(scope, receive, send_some)
+
+        return call
+
+    model = ScriptedChatModel(["One two three."])
+    application = FastAPI()
+    with Journal(tmp_path / "calls.db") as journal:
+        writer = create(Writer, model, interceptors=[Durable(journal)])
+        mount(application, writer, caller_arguments=["call_id"])
+        serving = serve_applications()
+        url = next(serving)(cut(application))
+
+        def work(page: Any) -> tuple[str, str]:
+            page.goto(url)
+            page.get_by_label("about", exact=True).fill("x")
+            page.get_by_label("call_id", exact=True).fill("a")
+            run(page)
+            return done(page), page.locator("#value").inner_text().splitlines()[0]
+
+        assert in_browser(work) == ("Done in …", "One two three.")
+        next(serving, None)
+    assert len(model.requests) == 1
+    assert requests > 2
