@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from ..models.errors import DefinitionProblem
 from .effects import Flow
@@ -149,6 +149,10 @@ class BaseInterceptor:
     unchecked_media: tuple[type, ...] = ()
     async_parts: tuple[str, ...] = ()
     max_attempts: int | None = None
+
+    if TYPE_CHECKING:  # so that type checkers take a list of different interceptors
+
+        def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]: ...
 
     @property
     def kind(self) -> InterceptorKind:
