@@ -112,9 +112,13 @@ def _unknown_model(model: str, providers: list[str]) -> str:
         guess = f"{close[0]}:{name}"
     elif not colon and family is not None:
         guess = f"{family}:{model}"
-    advice = f"did you mean {guess!r}? " if guess else ""
+    if guess:
+        return (
+            f"the model {model!r} is unknown: did you mean {guess!r}? write PROVIDER:NAME; the command "
+            "aiservices providers lists the providers"
+        )
     return (
-        f'the model {model!r} is unknown: {advice}write PROVIDER:NAME, as in "openai:NAME", with one of '
+        f'the model {model!r} is unknown: write PROVIDER:NAME, as in "openai:NAME", with one of '
         f"these providers: {', '.join(providers)}; for another server that speaks OpenAI's API pass "
         "OpenAiChatModel(NAME, base_url=…)"
     )

@@ -72,12 +72,23 @@ class MethodPlan(NamedTuple):
             system.source if isinstance(system, Prompt) else "",
         )
 
-    def _wrong_arguments(self, error: TypeError, values: tuple[object, ...]) -> TypeError:
+    def _wrong_arguments(
+        self, error: TypeError, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> TypeError:
         """Return an error with the name of the method for arguments that do not fit its signature."""
-        advice = ""
-        if any(isinstance(value, ChatOptions) for value in values):
+        from difflib import get_close_matches  # only errors need it
+
+        parameters, message, advice = self.prompt.signature.parameters, str(error), ""
+        unknown = next((name for name in kwargs if name not in parameters), None)
+        if any(isinstance(value, ChatOptions) for value in (*args, *kwargs.values())):
             advice = "; to set options for one call, declare a parameter of type ChatOptions"
-        return TypeError(f"{self.call.qualname}: {error}{advice}")
+        elif unknown is not None and all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
+            # Python names the argument that is missing first, which is the misspelt one.
+            message = f"got an unexpected keyword argument {unknown!r}"
+            similar = get_close_matches(unknown, parameters, 1)
+            known = ", ".join(parameters) or "none"
+            advice = f"; did you mean {similar[0]!r}?" if similar else f"; the parameters are: {known}"
+        return TypeError(f"{self.call.qualname}: {message}{advice}")
 
     def _options_of_call(self, options: ChatOptions) -> ChatOptions:
         """Return the options for one call; raise DefinitionError if they are wrong."""
@@ -99,7 +110,7 @@ class MethodPlan(NamedTuple):
         try:
             arguments = prompt.bind(args, kwargs)
         except TypeError as error:
-            raise self._wrong_arguments(error, (*args, *kwargs.values())) from None
+            raise self._wrong_arguments(error, args, kwargs) from None
         names, options = prompt.role_names, call.options
         if names and Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
             options = self._options_of_call(arguments[names[Role.OPTIONS]])

@@ -454,8 +454,10 @@ PROVIDERS = (
 
 
 def test_an_unknown_model_is_reported_with_the_providers() -> None:
+    assert problems(Judge, "nothing") == f"Judge: the model 'nothing' is unknown: {PROVIDERS}"
     assert problems(Judge, "gpt-5") == (
-        f"Judge: the model 'gpt-5' is unknown: did you mean 'openai:gpt-5'? {PROVIDERS}"
+        "Judge: the model 'gpt-5' is unknown: did you mean 'openai:gpt-5'? write PROVIDER:NAME; the command "
+        "aiservices providers lists the providers"
     )
 
 

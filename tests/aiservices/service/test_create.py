@@ -263,10 +263,13 @@ def test_keyword_arguments_of_any_name_are_one_record() -> None:
     [
         (lambda service: service.good(), "Judge.good: missing a required argument: 'text'"),
         (lambda service: service.good("a", "b"), "Judge.good: too many positional arguments"),
-        (lambda service: service.good(txt="a"), "Judge.good: missing a required argument: 'text'"),
+        (
+            lambda service: service.good(txt="a"),
+            "Judge.good: got an unexpected keyword argument 'txt'; did you mean 'text'?",
+        ),
         (
             lambda service: service.good("a", other=1),
-            "Judge.good: got an unexpected keyword argument 'other'",
+            "Judge.good: got an unexpected keyword argument 'other'; the parameters are: text",
         ),
         (
             lambda service: service.good("a", options=ChatOptions(seed=1)),
