@@ -62,7 +62,7 @@ _OTHER_LABEL = lazy_regex(
 _OF_OTHERS = lazy_regex(
     r"(?<!\w)(?:(?:the|a) (?:user|customer|author|writer|speaker|person|client|reviewer) (?:has )?"
     r"(?:picked|pick|selected|chose|choose|answered|replied|said|says|asked|typed|entered|wrote|gave|sent|labell?ed|tagged|marked|rated)"
-    r"|i was (?:going|about) to (?:say|answer)|i would have (?:said|answered)"
+    r"|(?:kind|sort) of|i was (?:going|about) to (?:say|answer)|i would have (?:said|answered)"
     r"|you(?:r (?:answer|choice|input|reply|response|message|question)|['’]?ve)? (?:is|was|picked|selected|chose|answered|said|wrote|gave)"
     r"|please (?:answer|respond|reply|say|return|write)(?: with)?|(?:\A|[.!]\s)\W*(?:(?:answer|respond|reply) with|(?:return|think|say|write|choose|pick|select)))\W*\Z"
 )
@@ -184,7 +184,7 @@ _HEDGES = r"""
     |partly|partially|mostly|almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying
     |confirm(?:ar|er|are)|indovin\w*|adivin\w*|devin\w*|jok(?:e|ing)|kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
     |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*
-    |last|colleague|claims|claimed|scherz|witz|halb|aber nur|es sei denn|chyba że|a menos|à moins|tenzij|(?:please |but )check|hang on|hold on|they say|lie|lies|gelogen|lüge|mensonge|mentira|bugia|menzogna|kłamstwo|ложь|leugen|lögn|løgn|unreliable|unconfirmed|unsourced|on reflection|not (?:false|wrong|incorrect|untrue)|wacht|warte|moment|attend(?:s|ez)|esper[ae]|aspett[ai]|czekaj|chwil\w*|подожди\w*|(?:i )?think so|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
+    |last|colleague|claims|claimed|scherz|witz|halb|aber nur|es sei denn|chyba że|a menos|à moins|tenzij|(?:please |but )check|hang on|hold on|they say|caveats?|copy of|lie|lies|gelogen|lüge|mensonge|mentira|bugia|menzogna|kłamstwo|ложь|leugen|lögn|løgn|unreliable|unconfirmed|unsourced|on reflection|not (?:false|wrong|incorrect|untrue)|wacht|warte|moment|attend(?:s|ez)|esper[ae]|aspett[ai]|czekaj|chwil\w*|подожди\w*|(?:i )?think so|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
     |ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite
     |contrary|iron(?:y|ic\w*)|sarcas\w+|examples?|placeholder|pretend\w*|vielleicht|eventuell|vermutlich
     |wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse
