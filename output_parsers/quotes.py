@@ -10,7 +10,7 @@ import unicodedata
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -55,7 +55,17 @@ _NEGATIONS = frozenset(
 # The names of months and weekdays are parts of dates. "May" and "March" have other meanings.
 _DATE_WORDS = frozenset(
     "january february april june july august september october november december monday tuesday wednesday"
-    " thursday friday saturday sunday first third fourth fifth sixth seventh eighth ninth tenth dozen".split()
+    " thursday friday saturday sunday first third fourth fifth sixth seventh eighth ninth tenth dozen"
+    " half quarter twice thrice double triple % ‰".split()
+)
+# Roman numbers. Those in small letters may be a misread "is" or "it" in a quote, unless they are in brackets.
+_ROMAN_NUMBER = lazy_regex(r"\b[IVX]{2,}\b|(?<=\()[ivx]{2,}(?=\))")
+_ROMAN = frozenset("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx".split())
+# Parts of number words that are written together, as in "fünfundzwanzig" and "vijfentwintig".
+_COMPOUND = lazy_regex(
+    r"zwanzig|drei(?:ß|ss)ig|vierzig|fünfzig|sechzig|siebzig|achtzig|neunzig|hundert|tausend|und(?:zehn|elf|zwölf)"
+    r"|twintig|dertig|veertig|vijftig|zestig|zeventig|tachtig|negentig|honderd|duizend"
+    r"|(?:vent|trent|quarant|cinquant|sessant|settant|ottant|novant)[io]?(?:uno|due|tre|quattro|cinque|sei|sette|otto|nove)"
 )
 _REVERSING = frozenset("un in im il ir dis non mis anti".split())  # prefixes that reverse a word
 _NUMBER_WORDS = NUMBER_WORDS | _DATE_WORDS
@@ -135,18 +145,19 @@ class QuoteIndex:
 
     def find_aligned(self, quote: str) -> QuoteMatch | None:
         """Return the passage that is most similar to a quote, if it is similar enough and has its numbers."""
-        words = [word for word in map(_core, _pieces(quote.strip(_WRAPPING))) if word]
+        words = [word for _, word in _cores(_pieces(quote.strip(_WRAPPING)))]
         if len(words) > _LONGEST_QUOTE:
             return None
         # A quote of signs, such as a table, has too few words to be distinguished from another one.
         if 2 * sum(map(len, words)) < sum(map(len, quote.split())):
             return None
+        roman = {number.casefold() for number in _ROMAN_NUMBER.findall(quote)}
         found: list[tuple[float, Span]] = []
         enough = 0.0
         for votes, start, end in self._words.candidates(words):
             if votes < enough:
                 continue
-            aligned = _align(words, self._words.words[start:end], self._words.places)
+            aligned = _align(words, self._words.words[start:end], self._words.places, roman)
             if aligned is not None and aligned[0] >= THRESHOLD:
                 score, first, last = aligned
                 found.append((score, self._normalized.tokens(self._words, start + first, start + last)))
@@ -305,15 +316,13 @@ class _Words:
         self.words: list[str] = []
         self.tokens = array("L")
         self.places: dict[str, array[int]] = {}
-        for index, piece in enumerate(pieces):
-            word = _core(piece)
-            if word:
-                places = self.places.get(word)
-                if places is None:
-                    places = self.places[word] = array("L")
-                places.append(len(self.words))
-                self.words.append(word)
-                self.tokens.append(index)
+        for index, word in _cores(pieces):
+            places = self.places.get(word)
+            if places is None:
+                places = self.places[word] = array("L")
+            places.append(len(self.words))
+            self.words.append(word)
+            self.tokens.append(index)
 
     def candidates(self, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         """Yield the ranges of words in which a passage like the given words may be, the likeliest first.
@@ -345,6 +354,27 @@ class _Words:
             yield sums[bucket], max(0, start - slack), end
 
 
+_SIGNS = frozenset("- + ± < > ≤ ≥ = ~ $ € £ ¥ % ‰".split())
+
+
+def _cores(pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the normalized words without the punctuation around them, each with its index.
+
+    A sign before a number belongs to it.
+    """
+    sign = ""
+    for index, piece in enumerate(pieces):
+        word = _core(piece)
+        if word:
+            yield index, sign + word if sign and _has_digit(word) else word
+            sign = ""
+        else:
+            sign = piece.strip()
+            if sign in ("%", "‰"):
+                yield index, sign
+            sign = sign if sign in _SIGNS else ""
+
+
 @lru_cache(maxsize=200_000)
 def _core(piece: str) -> str:
     """Return a normalized word without the punctuation around it; signs and percents stay at numbers."""
@@ -356,7 +386,9 @@ def _core(piece: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def _is_number(word: str) -> bool:
-    return _has_digit(word) or not _NUMBER_WORDS.isdisjoint(_LETTERS.findall(word))
+    if word in _NUMBER_WORDS or _has_digit(word) or _COMPOUND.search(word):
+        return True
+    return not _NUMBER_WORDS.isdisjoint(_LETTERS.findall(word))
 
 
 @lru_cache(maxsize=50_000)
@@ -365,19 +397,19 @@ def _has_digit(word: str) -> bool:
 
 
 def _align(
-    quote: Sequence[str], passage: Sequence[str], known: Container[str]
+    quote: Sequence[str], passage: Sequence[str], known: Container[str], roman: Container[str]
 ) -> tuple[float, int, int] | None:
     """Return the score, the first and the last word of the part of a passage that is most like a quote.
 
     Return None if numbers or negations differ. ``known`` are the words of the text: a word may be a misread
-    "not" or "two" only if it is not one of them.
+    "not" or "two" only if it is not one of them. ``roman`` are the Roman numbers of the quote.
     """
-    rows, columns = len(quote), len(passage)
+    columns = len(passage)
     # best[j]: (gain, start) of the best alignment of the quote so far that ends before passage[j]
     steps: list[list[int]] = []
     best: list[float] = [0.0] * (columns + 1)
     for word in quote:
-        loss = -0.5 * len(word)
+        loss, is_essential = -0.5 * len(word), _is_essential(word) and (word not in _ROMAN or word in roman)
         row, step = [best[0] + loss], [1]
         for column, other in enumerate(passage):
             gain, kind = best[column + 1] + loss, 1
@@ -387,7 +419,7 @@ def _align(
                 same = best[column] + len(word)
             else:
                 share = _similarity(word, other)
-                if share and (_is_essential(word) or (_is_essential(other) and word in known)):
+                if share and (is_essential or (word in known and _is_essential(other))):
                     share = 0.0
                 same = best[column] + share * len(word) if share else gain - 1
             if same >= gain:
@@ -397,14 +429,18 @@ def _align(
         best = row
         steps.append(step)
     end = max(range(columns + 1), key=best.__getitem__)
-    return _trace(quote, passage, steps, rows, end)
+    return _trace(quote, passage, steps, roman, end)
 
 
 def _trace(
-    quote: Sequence[str], passage: Sequence[str], steps: Sequence[Sequence[int]], row: int, column: int
+    quote: Sequence[str],
+    passage: Sequence[str],
+    steps: Sequence[Sequence[int]],
+    roman: Container[str],
+    column: int,
 ) -> tuple[float, int, int] | None:
     """Follow the best alignment backwards; return its score, its first and its last word."""
-    matched, total, last, first = 0.0, 0, -1, -1
+    matched, total, last, first, row = 0.0, 0, -1, -1, len(quote)
     lost, added = 0, 0  # words that only the quote or only the passage has
     gaps: list[str] = []  # words of the passage since the last word that belongs to the quote
     while row:
@@ -422,7 +458,7 @@ def _trace(
             gaps = []
         elif step == 1:
             row -= 1
-            if _is_essential(quote[row]):
+            if _is_essential(quote[row]) and (quote[row] not in _ROMAN or quote[row] in roman):
                 return None
             total += len(quote[row])
             lost += 1
@@ -437,7 +473,7 @@ def _trace(
 
 def _is_essential(word: str) -> bool:
     """Return True for a number or a negation, which an aligned quote must not add or lose."""
-    return _is_number(word) or word in _NEGATIONS
+    return _is_number(word) or word in _NEGATIONS or word in _ROMAN
 
 
 @lru_cache(maxsize=100_000)

@@ -59,6 +59,18 @@ def test_the_quote_is_the_part_of_the_text(text: str, quote: str, kind: str, fou
         ("the tenant shall pay 500 euros each month", "the tenant shall pay five euros each month"),
         ("the tenant shall pay six euros each month", "the tenant shall pay five euros each month"),
         ("der Mieter zahlt sechs Euro in jedem Monat", "der Mieter zahlt fünf Euro in jedem Monat"),
+        (
+            "see the rules of Section IV for all of these cases",
+            "see the rules of Section VI for all of these cases",
+        ),
+        (
+            "er zahlt fünfundzwanzig Euro in jedem Monat an ihn",
+            "er zahlt fünfundvierzig Euro in jedem Monat an ihn",
+        ),
+        ("it falls from - 5 to the lowest of all values", "it falls from 5 to the lowest of all values"),
+        ("she paid € 5 for each of the seats in it", "she paid $ 5 for each of the seats in it"),
+        ("a share of 5 % in all of the new funds", "a share of 5 ‰ in all of the new funds"),
+        ("half of the sum is paid on the first day", "quarter of the sum is paid on the first day"),
         ("the lease ends in June of that same year", "the lease ends in July of that same year"),
         ("the tenant shall not pay the rent monthly", "the tenant shall pay the rent monthly"),
         ("the tenant shall pay 500 euros each month", "the tenant shall pay euros each month"),

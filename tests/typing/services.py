@@ -15,6 +15,8 @@ from aiservices import (
     Budget,
     ChatModel,
     ChatOptions,
+    Cited,
+    CitedText,
     Decision,
     Description,
     FallbackChatModel,
@@ -308,6 +310,9 @@ assert_type(decider.one("x").probabilities, Mapping[Sentiment, float])
 assert_type(decider.several("x").at(0.9), list[Sentiment] | None)
 assert_type(decider.several("x").probabilities, Mapping[Sentiment, float])
 assert_type(decider.named("x").probabilities, Mapping[Literal["a", "b"], float])
+assert_type(Cited(5, "five").value, int)
+assert_type(Cited(5, "five").start, int | None)
+assert_type([quote.value for quote in CitedText(()).quotes], list[str])
 assert_type(Decision([Sentiment.POSITIVE], {Sentiment.POSITIVE: 0.9}).value, list[Sentiment])
 assert_type(Decision(True, {True: 0.9, False: 0.1}), Decision[bool])
 
