@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from itertools import count
 from typing import Any, Literal, TypeVar
 
 from ..guesses import explains_keywords
@@ -406,7 +407,7 @@ class DurableCall(RequestRecorder[str]):
         self._unstored: list[Entry] = []
         self._replies: list[tuple[str, ChatReply]] = []
         self._requests: Counter[str] = Counter()
-        self._calls: Counter[str] = Counter()
+        self._calls: dict[str, count[int]] = {}
         self._nested = 0  # effects during which the order of requests is not fixed
         self._is_announced = False  # by an AttemptStarted
         # True until an effect is performed that was not recorded; then events are new
@@ -477,12 +478,12 @@ class DurableCall(RequestRecorder[str]):
             messages = [message_to_dict(message) for message in invocation.request.messages]
             name = f"{invocation.qualname}:{_digest(to_text(messages).replace(_OWN_MARK, _MARK))}"
             tool = "" if tool_call is None else self._tool_key(tool_call.id)
-            number = self._calls[f"{tool}/{name}"]
-            self._calls[f"{tool}/{name}"] += 1
+            number = next(self._calls.setdefault(f"{tool}/{name}", count()))  # tools may run in threads
             path, segment = f"{tool}/{name}:{number}", 0
         state.interceptor_data[_DATA] = {"path": path, "segment": segment}
         inner = DurableCall(self._journal, self.stored, self._entries, invocation, path, segment)
-        inner._is_replaying = any(key.startswith(inner._prefix) for key in self._entries)
+        recorded = list(self._entries)  # because other threads add to it
+        inner._is_replaying = any(key.startswith(inner._prefix) for key in recorded)
         return inner
 
     def run(self, flow: Flow[T]) -> Flow[T]:
@@ -669,7 +670,7 @@ class DurableCall(RequestRecorder[str]):
     def fail(self, error: Exception) -> Flow[None]:
         """Record that the call failed. If its tools were undone, it starts over the next time."""
         if getattr(error, "undone_runs", ()) or any(run.undone for run in self.invocation.state.tool_runs):
-            self._unstored = [Entry(key, "") for key in self._entries if key != _START]
+            self._unstored = [Entry(key, "") for key in list(self._entries) if key != _START]
         self._add("failed", {"error": f"{type(error).__name__}: {error}"})
         yield from self._write("failed")
 

@@ -542,3 +542,24 @@ def test_a_write_that_fails_ends_the_call_which_continues_later(tmp_path: Path, 
             (doubt,) = error.in_doubt
             answer = resume(desk.refund, error.state, results={doubt.id: "paid 3"}).value
     assert (answer, bank.paid, len(model.requests) <= 3) == ("done after paid 3", [3], True)
+
+
+def test_services_that_are_parallel_tools_are_recorded_from_their_threads(journal: Journal) -> None:
+    class Helper(Protocol):
+        @user_message("Help with {{euros}}.")
+        def help(self, euros: int) -> str:
+            """Help."""
+            ...
+
+    asked: list[Any] = []
+
+    def reply(request: Any) -> Any:
+        results = [message.text for message in request.messages if type(message).__name__ == "ToolMessage"]
+        return f"{set(results)}" if results else calls(*["help"] * 16)
+
+    for number in range(10):
+        helper = create(Helper, ScriptedChatModel(lambda request: asked.append(request) or "helped"))
+        durable = Durable(journal)
+        desk = create(Desk, ScriptedChatModel(reply), tools=[helper.help], interceptors=[durable])
+        assert desk.refund("17", call_id=f"{number}").value == "{'helped'}"
+    assert len(asked) == 160
