@@ -657,6 +657,19 @@ class WaitingCalls(NamedTuple):
     in_doubt: tuple[ToolCall, ...] = ()
 
 
+def _check_pending(suspended: SuspendedCall, calls: Sequence[ToolCall], pending: Sequence[ToolCall]) -> None:
+    """Raise SuspendedCallError unless the pending calls of a state are those of its last message."""
+    waiting = sorted([*(call.id for call in pending), *suspended.inner])
+    expected = sorted({*suspended.pending, *suspended.external, *suspended.inner})
+    settled = [*suspended.inner, *(message.call_id for message in suspended.finished)]
+    is_nest = bool(suspended.inner or suspended.finished)
+    is_wrong_nest = is_nest and (pending or sorted(settled) != sorted(call.id for call in calls))
+    if not waiting or waiting != expected or is_wrong_nest:
+        raise SuspendedCallError(
+            f"{suspended.qualname}: the state is damaged: the pending calls are not those of its last message"
+        )
+
+
 def waiting_calls(suspended: SuspendedCall) -> WaitingCalls:
     """List the pending tool calls of a suspended service call, including those of inner service calls.
 
@@ -666,19 +679,7 @@ def waiting_calls(suspended: SuspendedCall) -> WaitingCalls:
     calls = _last_calls(suspended)
     approvals = [call for call in calls if call.id in suspended.pending]
     results = [call for call in calls if call.id in suspended.external]
-    waiting = sorted([*(call.id for call in approvals), *(call.id for call in results), *suspended.inner])
-    expected = sorted({*suspended.pending, *suspended.external, *suspended.inner})
-    settled = [*suspended.inner, *(message.call_id for message in suspended.finished)]
-    is_nest = bool(suspended.inner or suspended.finished)
-    if (
-        not waiting
-        or waiting != expected
-        or (is_nest and sorted(settled) != sorted(call.id for call in calls))
-        or (is_nest and (approvals or results))
-    ):
-        raise SuspendedCallError(
-            f"{suspended.qualname}: the state is damaged: the pending calls are not those of its last message"
-        )
+    _check_pending(suspended, calls, [*approvals, *results])
     doubts = suspended.interceptor_data.get(DOUBT_KEY, [])
     in_doubt = [call for call in approvals if call.id in doubts]
     for call_id, inner in suspended.inner.items():
@@ -816,20 +817,16 @@ def decisions_for(
             f"{', '.join(external)}"
         )
     waiting = [call_id for call_id in waiting if not (call_id in in_doubt and call_id in results)]
-    for call_id in results:
-        if call_id not in external and call_id not in in_doubt:
-            raise ExternalResultError(
-                f"{qualname}: results has a value for {call_id!r}, which does not wait for a result; "
-                f"the calls that do: {', '.join(external) or 'none'}"
-            )
+    unexpected = [call_id for call_id in results if call_id not in (*external, *in_doubt)]
+    if unexpected:
+        raise ExternalResultError(
+            f"{qualname}: results has a value for {unexpected[0]!r}, which does not wait for a result; "
+            f"the calls that do: {', '.join(external) or 'none'}"
+        )
     decisions: dict[str, bool | Denied | ExternalResult] = {}
     if isinstance(approvals, bool):
         decisions |= dict.fromkeys(waiting if approvals else pending, approvals)
     elif isinstance(approvals, Mapping):
-        undecided = [call_id for call_id in waiting if call_id not in approvals]
-        # All decisions are needed at once, because the tools of a round run together.
-        if undecided:
-            raise ValueError(f"{qualname}: approvals has no decision for {', '.join(undecided)}")
         decisions |= _checked_approvals(approvals, waiting, external, results, qualname)
     else:
         raise TypeError(
@@ -850,6 +847,10 @@ def _checked_approvals(
     results: Mapping[str, object],
     qualname: str,
 ) -> Mapping[str, bool | Denied]:
+    undecided = [call_id for call_id in waiting if call_id not in approvals]
+    # All decisions are needed at once, because the tools of a round run together.
+    if undecided:
+        raise ValueError(f"{qualname}: approvals has no decision for {', '.join(undecided)}")
     for call_id, decision in approvals.items():
         if call_id not in waiting and call_id not in external:
             raise ValueError(

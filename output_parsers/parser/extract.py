@@ -6,7 +6,7 @@ The reasoning, fences, tags and text around the answer are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from ..lazy_regex import lazy_regex
 from ..prose.harmless import find_unknown_word
 from ..prose.roles import OPENED_FENCE, Role, Verdict, no_words, objection_in_comment, role_of
 from ..result.errors import Problem, shorten
-from ..result.reading import Cursor, Json, JsonSyntaxError, ValidationFailure
+from ..result.reading import Cursor, Json, JsonSyntaxError, Repair, ValidationFailure
 from .reasoning import FENCE_MARK, find_answer
 
 # The rules of the coercions that are recorded here.
@@ -234,8 +234,7 @@ class ReplyText(NamedTuple):
                 continue
             if _is_no_value(text, start, end, value):
                 continue
-            if any(repair.rule == "comment" for repair in repairs):
-                self._refuse_comments(start, end)
+            self._check_comments(start, end, repairs)
             if self._is_remark(start, end, value):
                 remarks += 1
                 if remarks > _MAX_CANDIDATES:
@@ -253,8 +252,10 @@ class ReplyText(NamedTuple):
                 _refuse_many_values(text, spans)
         return candidates, spans, has_broken
 
-    def _refuse_comments(self, start: int, end: int) -> None:
+    def _check_comments(self, start: int, end: int, repairs: Iterable[Repair]) -> None:
         """Raise ValidationFailure if a comment says that something is left out, invented or uncertain."""
+        if all(repair.rule != "comment" for repair in repairs):
+            return
         for comment in comments_in(self.text, start, end):
             words = objection_in_comment(comment, self.text, start, end, self.own_words)
             if words is not None:

@@ -306,20 +306,23 @@ def _equal(value: float | Decimal | Fraction, number: Decimal) -> bool:
     return value == number
 
 
+def _choices_of(node: Node[Any], value: object) -> Sequence[object] | None:
+    """Return the options of a choice; None for a value that is not a choice."""
+    if isinstance(node, BoolNode) or (isinstance(value, bool) and not isinstance(node, ChoiceNode)):
+        return (True, False)
+    if isinstance(node, ChoiceNode):
+        return [one.value for one in node.choices.choices]
+    return list(type(value)) if isinstance(value, Enum) else None
+
+
 def _parts(node: Node[Any], value: Any) -> Iterator[tuple[object, Sequence[object]]]:
     """Yield the parts of a value that a quote must contain, each with its options if it is a choice."""
     node = unwrapped(node.target if isinstance(node, RecursiveNode) else node)
     if value is None or isinstance(value, Cited):
         return
-    if isinstance(node, ChoiceNode):
-        yield (
-            value,
-            (True, False) if isinstance(node, BoolNode) else [one.value for one in node.choices.choices],
-        )
-    elif isinstance(value, bool):
-        yield value, (True, False)
-    elif isinstance(value, Enum):
-        yield value, list(type(value))
+    choices = _choices_of(node, value)
+    if choices is not None:
+        yield value, choices
     elif isinstance(node, UnionNode):
         options = [option for option in node.options if not isinstance(option, NoneNode)]
         yield from _parts(options[0], value) if len(options) == 1 else _parts(_fitting(options, value), value)
