@@ -249,7 +249,13 @@ class MethodCall:
     @property
     def arguments(self) -> object:
         """What distinguishes the call from other calls of the method."""
-        return self._args, self._kwargs
+        return self._args, self._without_context(self._kwargs)
+
+    def _without_context(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Leave out what is for tools only, which the server makes anew for each request."""
+        prompt = None if self._service_method is None else self._service_method.plan.prompt
+        names = () if prompt is None else (*prompt.context_names, prompt.role_names.get(Role.TOOLS))
+        return {name: value for name, value in arguments.items() if name not in names}
 
     @property
     def durable_id(self) -> str | None:
@@ -365,7 +371,8 @@ class ResumedCall(MethodCall):
 
     @property
     def arguments(self) -> object:
-        return self._state.id, self._decisions
+        approvals, arguments, results = self._decisions
+        return self._state.id, approvals, self._without_context(arguments), results
 
     @property
     def durable_id(self) -> str | None:

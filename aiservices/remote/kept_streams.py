@@ -263,7 +263,10 @@ class KeptStreams:
         """Return the stream of a durable call, or of an event, if the arguments are those of its call."""
         name = call.durable_id or (last.stream if last else "")
         of_stream, stream = self._streams.get(name, (None, None))
-        return stream if of_stream == arguments else None
+        try:
+            return stream if of_stream == arguments else None
+        except (ValueError, TypeError):  # arrays are compared item by item
+            return None
 
     def add(self, call: MethodCall, arguments: object, stream: KeptStream) -> None:
         """Keep a stream; the oldest ones without a reader end if there are too many events."""

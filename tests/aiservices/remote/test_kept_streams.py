@@ -29,6 +29,8 @@ from aiservices import (
     ScriptedChatModel,
     Stream,
     ToolCall,
+    ToolContext,
+    UserName,
     create,
     user_message,
 )
@@ -406,3 +408,27 @@ def test_problems_of_durable_calls_have_their_own_kinds(
     assert (changed.status_code, changed.json()["type"]) == (409, "urn:aiservices:call-changed")
     assert [(one.status_code, one.json()["type"]) for one in wrong] == [(422, "urn:aiservices:call-id")] * 2
     assert len(model.requests) == 2
+
+
+def test_arguments_that_the_server_makes_for_tools_do_not_keep_a_stream_from_being_continued(
+    journal: Journal, serve: Callable[[Any], str]
+) -> None:
+    class Session(Protocol):
+        @user_message("{{it}}")
+        def tell(
+            self, it: str, user: Annotated[str, UserName], db: Annotated[object, ToolContext], call_id: Id
+        ) -> Iterator[str]: ...
+
+    users = iter(("Ann", "Ann", "Bob"))
+    model = ScriptedChatModel([TEXT] * 2)
+    service = create(Session, model, interceptors=[Durable(journal)])
+    arguments: Any = {"user": lambda: next(users), "db": lambda: object()}
+    url = serve(app(service, caller_arguments=["call_id"], server_arguments=arguments))
+    body = {"it": "x", "call_id": "a"}
+    with httpx2.Client(timeout=LONGEST_WAIT) as http:
+        ((event_id, _, first),) = events_of(http, f"{url}/tell", body, most=1)
+        rest = events_of(http, f"{url}/tell", body, event_id)
+        assert json.loads(first) + "".join(json.loads(one[2]) for one in rest[:-1]) == TEXT
+        other = http.post(f"{url}/tell", json=body, headers={"Last-Event-ID": event_id})
+        assert (other.status_code, other.json()["type"]) == (409, "urn:aiservices:call-changed")
+    assert len(model.requests) == 1
