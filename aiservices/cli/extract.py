@@ -53,18 +53,19 @@ def extract(
             errors[file] = str(error)
     values: dict[str, Any] = {}
     rows = [{**arguments, parameter: document} for document in documents.values()]
-    line = ProgressLine() if progress and rows else None
-    settings: Any = {} if line is None else {"progress": line}
+    line = ProgressLine()
     try:
-        for row in map_rows(getattr(service, names[0]), rows, max_failures=1, **settings):
+        answers = map_rows(
+            getattr(service, names[0]), rows, max_failures=1, progress=line if progress else False
+        )
+        for row in answers:
             file = row.inputs[parameter].name
             if row.error is None:
                 values[file] = row.value
             else:
                 errors[file] = row.error.message
     finally:
-        if line is not None:
-            line.close()
+        line.close()
     _write(Path(to), files, values, errors, method)
     if html is not None:
         shown = [documents[file] for file in documents if file in values]

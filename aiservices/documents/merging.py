@@ -204,15 +204,21 @@ def rule_problems(tp: Any, rules: Rules) -> Iterator[str]:
             names = ", ".join(name for name in known if name) or "none"
             yield f"merge has a rule for {path!r}, which is not a field; they are: {names}"
         elif isinstance(rule, By):
-            item = shape_of(_unquoted(Target.of(shape.tp).args[0])) if shape.kind == "list" else shape
-            fields = [] if item.spec is None else [field.name for field in item.spec.fields]
-            if shape.kind != "list" or not rule.fields or not set(rule.fields) <= set(fields):
+            if not _has_fields(shape, rule.fields):
                 yield f"merge={{{path!r}: by(…)}} needs a list of records with the fields that are named"
         elif not callable(rule):
             kind = type(rule).__name__
             yield f"the rule for {path!r} has the type {kind}; pass first, latest, vote or by(…)"
     if Target.of(tp).type in (str, CitedText) and "" not in rules:
         yield "texts about parts cannot be merged; return a record or a list, or pass merge=FUNCTION"
+
+
+def _has_fields(shape: Shape, names: Sequence[str]) -> bool:
+    """Return True if a type is a list of records that have the fields."""
+    if shape.kind != "list" or not names:
+        return False
+    spec = shape_of(_unquoted(Target.of(shape.tp).args[0])).spec
+    return spec is not None and {field.name for field in spec.fields}.issuperset(names)
 
 
 def _unquoted(tp: Any) -> Any:
