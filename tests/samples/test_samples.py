@@ -41,6 +41,7 @@ PUBLIC_PACKAGES = {
     "aiservices",
     "aiservices.agents",
     "aiservices.call_log",
+    "aiservices.documents",
     "aiservices.guardrails",
     "aiservices.integrations.mcp",
     "aiservices.integrations.otel",
