@@ -811,18 +811,8 @@ def decisions_for(
     in_doubt = [call.id for call in calls.in_doubt]
     waiting, external = [call.id for call in calls.approvals], [call.id for call in calls.results]
     pending = [*waiting, *external]
-    if not isinstance(results, Mapping):
-        raise TypeError(
-            f"{qualname}: results is {shorten(repr(results), 60)}; pass a dict with the result for each id: "
-            f"{', '.join(external)}"
-        )
+    _check_results(results, external, in_doubt, qualname)
     waiting = [call_id for call_id in waiting if not (call_id in in_doubt and call_id in results)]
-    unexpected = [call_id for call_id in results if call_id not in (*external, *in_doubt)]
-    if unexpected:
-        raise ExternalResultError(
-            f"{qualname}: results has a value for {unexpected[0]!r}, which does not wait for a result; "
-            f"the calls that do: {', '.join(external) or 'none'}"
-        )
     decisions: dict[str, bool | Denied | ExternalResult] = {}
     if isinstance(approvals, bool):
         decisions |= dict.fromkeys(waiting if approvals else pending, approvals)
@@ -838,6 +828,20 @@ def decisions_for(
     if missing:
         raise ExternalResultError(f"{qualname}: results has no value for {', '.join(missing)}")
     return decisions
+
+
+def _check_results(results: object, external: Sequence[str], in_doubt: Sequence[str], qualname: str) -> None:
+    if not isinstance(results, Mapping):
+        raise TypeError(
+            f"{qualname}: results is {shorten(repr(results), 60)}; pass a dict with the result for each id: "
+            f"{', '.join(external)}"
+        )
+    unexpected = [call_id for call_id in results if call_id not in (*external, *in_doubt)]
+    if unexpected:
+        raise ExternalResultError(
+            f"{qualname}: results has a value for {unexpected[0]!r}, which does not wait for a result; "
+            f"the calls that do: {', '.join(external) or 'none'}"
+        )
 
 
 def _checked_approvals(
