@@ -324,17 +324,21 @@ class _Words:
             self.words.append(word)
             self.tokens.append(index)
 
-    def candidates(self, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-        """Yield the ranges of words in which a passage like the given words may be, the likeliest first.
-
-        Each is the number of words that speak for it, its start and its end.
-        """
-        # The rarest words of the quote vote for where it begins.
+    def _rarest(self, words: Sequence[str]) -> list[tuple[array[int], int]]:
+        """Return the places of the rarest of the words, which vote for where a quote begins."""
         places = [(self.places[word], index) for index, word in enumerate(words) if word in self.places]
         places.sort(key=lambda one: len(one[0]))
         seeds = [one for one in places[:_SEEDS] if len(one[0]) <= _RARE]
         if len(seeds) < _FEW_SEEDS:
             seeds = places[:_FEW_SEEDS]
+        return seeds
+
+    def candidates(self, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+        """Yield the ranges of words in which a passage like the given words may be, the likeliest first.
+
+        Each is the number of words that speak for it, its start and its end.
+        """
+        seeds = self._rarest(words)
         width = max(4, len(words) // 4)
         votes: Counter[int] = Counter()
         for positions, index in seeds:
