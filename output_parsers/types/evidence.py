@@ -321,28 +321,30 @@ def _parts(node: Node[Any], value: Any) -> Iterator[tuple[object, Sequence[objec
     if value is None or isinstance(value, Cited):
         return
     choices = _choices_of(node, value)
-    if choices is not None:
-        yield value, choices
-    elif isinstance(node, UnionNode):
+    children = None if choices is not None else _children(node, value)
+    if children is None:
+        yield value, choices or ()
+    for part, one in children or ():
+        yield from _parts(part, one)
+
+
+def _children(node: Node[Any], value: Any) -> Iterable[tuple[Node[Any], object]] | None:
+    """Return the parts of a value with their nodes; None for a value that has no parts."""
+    if isinstance(node, UnionNode):
         options = [option for option in node.options if not isinstance(option, NoneNode)]
-        yield from _parts(options[0], value) if len(options) == 1 else _parts(_fitting(options, value), value)
-    elif isinstance(node, ObjectNode):
+        return [(options[0] if len(options) == 1 else _fitting(options, value), value)]
+    if isinstance(node, ObjectNode):
         try:
             values = node.field_values(value)
         except ValueError:  # of another member of a union
-            return
-        for name, part in node.nodes.items():
-            if values.get(name) is not None:
-                yield from _parts(part, values[name])
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _parts(node.parts[-1] if node.parts else node, one)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        parts = node.parts
-        for index, one in enumerate(value):
-            yield from _parts(parts[min(index, len(parts) - 1)] if parts else node, one)
-    else:
-        yield value, ()
+            return ()
+        return [(part, values.get(name)) for name, part in node.nodes.items()]
+    if isinstance(value, Mapping):
+        return [(node.parts[-1] if node.parts else node, one) for one in value.values()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        parts = node.parts or (node,)
+        return [(parts[min(index, len(parts) - 1)], one) for index, one in enumerate(value)]
+    return None
 
 
 def _fitting(options: Sequence[Node[Any]], value: object) -> Node[Any]:
