@@ -15,6 +15,7 @@ from typing import Annotated, Any, Protocol
 
 import httpx2
 import pytest
+from fastapi.testclient import TestClient
 from served import LONGEST_WAIT, serve_applications, wait_until_listening
 
 from aiservices import (
@@ -32,9 +33,10 @@ from aiservices import (
     ToolContext,
     UserName,
     create,
+    tool,
     user_message,
 )
-from aiservices.integrations.fastapi import app, client
+from aiservices.integrations.fastapi import ApprovalSettings, app, client
 from aiservices.remote.contract import EventId, EventName, SseEvent
 from aiservices.remote.kept_streams import KeptStream, Received, after
 
@@ -432,3 +434,28 @@ def test_arguments_that_the_server_makes_for_tools_do_not_keep_a_stream_from_bei
         other = http.post(f"{url}/tell", json=body, headers={"Last-Event-ID": event_id})
         assert (other.status_code, other.json()["type"]) == (409, "urn:aiservices:call-changed")
     assert len(model.requests) == 1
+
+
+def test_a_durable_call_can_be_resumed_again_over_http_with_the_same_decision(journal: Journal) -> None:
+    bank, failures = Bank(), [ModelConnectionError("no connection")]
+
+    def failing_once(request: Any) -> Any:
+        answer = reply(request)
+        if isinstance(answer, str) and failures:
+            raise failures.pop()
+        return answer
+
+    pay = tool(needs_approval=True)(bank.pay)
+    desk = create(Desk, ScriptedChatModel(failing_once), tools=[pay], interceptors=[Durable(journal)])
+    http = TestClient(app(desk, caller_arguments=["call_id"], approvals=ApprovalSettings()))
+    waiting = http.post("/tell", json={"it": "tell", "call_id": "a"}).json()
+
+    def resume(approved: bool) -> httpx2.Response:  # a decision
+        body = {"state": waiting["state"], "approvals": {"c1": approved}}
+        return http.post("/tell/resume", json=body)
+
+    assert (resume(True).status_code, bank.paid) == (503, 1)
+    assert resume(False).json()["type"] == "urn:aiservices:already-resumed"
+    again = resume(True)
+    assert (again.status_code, bank.paid) == (200, 1)
+    assert "three" in again.text
