@@ -171,7 +171,7 @@ def router(
         paths: Other paths for some methods, by method name: ``{"is_positive": "/boolean"}``.
         server_arguments: FastAPI dependencies for parameters that callers must not pass, by parameter name,
             for example the logged-in user.
-        caller_arguments: The MemoryId and UserName parameters that callers may pass. Each caller can then
+        caller_arguments: The MemoryId, UserName and CallId parameters that callers may pass. Each can then
             continue every conversation, so they need a dependency in server_arguments otherwise.
         parsers: The parser factories that were passed to ``create``.
         allow_get: True to answer GET as well, if a query string can hold the arguments. Any web page can then

@@ -492,7 +492,7 @@ def mcp_server(
         interface: The Protocol or ABC, if the service is another kind of object.
         server_arguments: Functions for parameters that callers must not pass, by parameter name. Each gets
             the ``ServerRequestContext`` of the package ``mcp``, and may be async. ``session_id`` is one.
-        caller_arguments: The MemoryId and UserName parameters that callers may pass. Each caller can then
+        caller_arguments: The MemoryId, UserName and CallId parameters that callers may pass. Each can then
             continue every conversation.
         parsers: The parser factories that were passed to ``create``.
         prompts: True to offer the messages of each method as a prompt. Callers then see the system messages.
