@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -743,3 +745,16 @@ def test_closing_a_stream_while_flows_run_closes_them() -> None:
 
     asyncio.run(read_one())
     assert sorted(closed) == ["a", "a", "b", "b"]
+
+
+def test_a_timeout_of_a_model_is_not_the_deadline_of_the_request() -> None:
+    class Impatient(ScriptedChatModel):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            raise TimeoutError("of the model")
+
+    def flow() -> Flow[ChatReply]:
+        request = replace(QUESTION, deadline=time.monotonic() + 60)
+        return (yield CallModel(Impatient([]), request))
+
+    with pytest.raises(TimeoutError, match=r"^of the model$"):
+        asyncio.run(arun(flow()))
