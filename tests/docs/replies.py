@@ -140,6 +140,7 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     "how-to/embedded-model.md": [],
     "how-to/playground.md": [],
     "how-to/coding-agents.md": [],
+    "how-to/evaluation.md": [value("high"), value("low"), value("high"), value("high")],
     "how-to/numbers-dates-choices.md": [
         value(42),
         value("12.50"),
