@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..models.base import ChatModel
@@ -91,20 +91,27 @@ class RequestRecorder(ABC, Generic[K]):
         for place, request in requests.items():
             outcomes[place] = self.recall(*request)
         missing = [place for place, outcome in enumerate(outcomes) if outcome is None]
-        unanswered = {place: requests[place] for place in missing if place in requests}
-        if unanswered:
-            self.before_sending(dict(unanswered.values()))
         if missing:
-            effects = [effect.effects[place] for place in missing]
-            sent = tuple([self.to_send(one) if isinstance(one, CallModel) else one for one in effects])
-            try:
-                received = yield effect._replace(effects=sent)
-            except Exception as error:
-                if unanswered:
-                    self.record_error(next(iter(unanswered.values()))[0], error)
-                raise
+            unanswered = {place: requests[place] for place in missing if place in requests}
+            received = yield from self._send_missing(effect, missing, dict(unanswered.values()))
             for place, outcome in zip(missing, received, strict=True):
                 outcomes[place] = outcome
             for place, (key, one) in unanswered.items():
                 self.record(key, one, outcomes[place])
         return outcomes
+
+    def _send_missing(
+        self, effect: Gather, missing: Sequence[int], unanswered: Mapping[K, CallModel]
+    ) -> Flow[list[Any]]:
+        """Perform those effects of a Gather that have no recorded outcome."""
+        if unanswered:
+            self.before_sending(unanswered)
+        effects = [effect.effects[place] for place in missing]
+        sent = tuple([self.to_send(one) if isinstance(one, CallModel) else one for one in effects])
+        try:
+            received: list[Any] = yield effect._replace(effects=sent)
+        except Exception as error:
+            if unanswered:
+                self.record_error(next(iter(unanswered)), error)
+            raise
+        return received
