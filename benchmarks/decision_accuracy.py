@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from aiservices import Decision, create, user_message
+from aiservices.decisions.reliability import find_threshold, fit, measures, reliability_svg, threshold_at
 from aiservices.testing import Labelled
-from aiservices.testing.evaluation import find_threshold, fit, measures, threshold_at
-from aiservices.testing.report import reliability_svg
 
 _ARCHIVE = "hutto_ICWSM_2014.tar.gz"
 _FILES = ("tweets_GroundTruth.txt", "amazonReviewSnippets_GroundTruth.txt")

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aiservices import create
+from aiservices.decisions.reliability import Threshold
 from aiservices.rows import estimate, map_rows
 from aiservices.testing import Case, calibrate
-from aiservices.testing.evaluation import Threshold
 
 from .decision_accuracy import Item, Reader, items
 

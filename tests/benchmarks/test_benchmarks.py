@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +27,8 @@ from benchmarks.measure import QUICK, Sample, measure_pairs
 from benchmarks.peer import PEERS, Peer
 from benchmarks.results import Comparison, Skipped, Stage, lines
 from benchmarks.ten_methods import new_interface
+
+ROOT = Path(__file__).parents[2]
 
 
 def _well_formed(stage: Stage) -> None:
@@ -220,3 +224,14 @@ def test_a_missed_target_is_marked(target: float | None, cpu_target: float | Non
     row = Comparison.of("c", "a", [(Sample(2.0, 3.0), Sample(1.0, 1.0))], target, cpu_target=cpu_target)
     assert list(lines(Stage("s", [row])))[2].split(maxsplit=6)[6:] == ([text] if text else [])
     assert row.is_missed == text.endswith("missed")
+
+
+def test_the_benchmarks_import_names_that_exist() -> None:
+    for path in (ROOT / "benchmarks").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                ("aiservices", "output_parsers")
+            ):
+                module = importlib.import_module(str(node.module))
+                missing = [one.name for one in node.names if not hasattr(module, one.name)]
+                assert missing == [], path.name

@@ -116,7 +116,7 @@ def reader_of(tp: Any) -> Callable[[str], object]:
 @pytest.mark.parametrize("times", FACTORS)
 @pytest.mark.parametrize("tp", SOME_TYPES)
 def test_the_cost_of_a_character_does_not_grow_with_the_text(tp: str, times: int) -> None:
-    short = 4_000 if times == 10 else SHORT
+    short = 5_000 if times == 10 else SHORT  # Python reads no longer whole numbers than 4,300 digits
     assert growing(reader_of(TYPES[tp]), UNITS.values(), short=short, times=times) == {}
 
 
