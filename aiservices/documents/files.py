@@ -83,7 +83,7 @@ def _decoded(data: bytes, name: str, encoding: str | None) -> str:
 
 # --- HTML and DOCX ---
 
-_HIDDEN = frozenset("head script style template svg noscript title".split())
+_HIDDEN = frozenset("del head script style template svg noscript title".split())
 _INVISIBLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _BLOCKS = frozenset(
@@ -94,6 +94,8 @@ _BLOCKS = frozenset(
 _UNCLOSED = frozenset("dd dt li option p td th tr".split())
 _APART = frozenset("blockquote dl figure h1 h2 h3 h4 h5 h6 ol p pre table ul".split())
 _SPACE = re.compile(r"[ \t\r\n\f]+")
+_STRUCK = frozenset("s strike".split())
+_RAISED = str.maketrans("0123456789+-−=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")
 
 
 class _HtmlText(HTMLParser):
@@ -108,6 +110,7 @@ class _HtmlText(HTMLParser):
         self._is_new = True  # nothing is written in the list item or the cell
         self._pre = 0
         self._cells = 0
+        self._raised = 0
 
     @property
     def text(self) -> str:
@@ -127,6 +130,7 @@ class _HtmlText(HTMLParser):
         if tag in _BLOCKS:
             # the paragraph of a list item stays on the line of its mark, and a nested list below it
             is_apart = tag in _APART and not (self._lists and tag in ("p", "ol", "ul"))
+            self._raised = 0
             self._break(2 if is_apart else 1)
         self._start(tag, dict(attrs))
 
@@ -154,6 +158,10 @@ class _HtmlText(HTMLParser):
                 self._is_new = True
             case "pre":
                 self._pre += 1
+            case "sup":
+                self._raised += 1
+            case "s" | "strike":
+                self._write("~~")
 
     def handle_endtag(self, tag: str) -> None:
         if self._hidden:
@@ -164,6 +172,10 @@ class _HtmlText(HTMLParser):
             self._lists.pop()
         if tag == "pre":
             self._pre = max(self._pre - 1, 0)
+        if tag == "sup":
+            self._raised = max(self._raised - 1, 0)
+        if tag in _STRUCK:
+            self._write("~~")
         if tag in _BLOCKS:
             self._break(2 if tag in _APART and not self._lists else 1)
 
@@ -174,6 +186,8 @@ class _HtmlText(HTMLParser):
             data = _SPACE.sub(" ", data)
             if self._breaks or not self._parts or self._parts[-1].endswith((" ", "\n")):
                 data = data.lstrip(" ")
+        if self._raised and "[" not in data:  # "10" with a raised "2" must not become 102
+            data = data.translate(_RAISED)
         self._write(data)
 
     def _start_item(self) -> None:
@@ -218,7 +232,28 @@ def _read_docx(data: bytes, name: str) -> str:
     mammoth = import_extra("mammoth", "documents", "Document.open for DOCX files")
     # mammoth reads what Word shows: insertions without deletions, footnotes, lists, tables
     ignored = mammoth.images.img_element(lambda image: {})
-    return html_text(mammoth.convert_to_html(io.BytesIO(data), convert_image=ignored).value)
+    try:
+        file = io.BytesIO(_with_all_text(data))
+        return html_text(mammoth.convert_to_html(file, convert_image=ignored).value)
+    except Exception as error:  # of the archive, of its XML, or of what mammoth expects in it
+        raise DocumentError(f"{name} is a damaged DOCX: {error}") from error
+
+
+_SIMPLE_FIELD = re.compile(rb"</?w:fldSimple\b[^>]*>")
+_LINE_END = re.compile(rb'<w:cr\s*/>|<w:br\b[^>]*\bw:type="(?:page|column)"[^>]*/>')
+
+
+def _with_all_text(data: bytes) -> bytes:
+    """Return a DOCX in which the text of fields, and the ends of lines and pages, are what mammoth reads."""
+    changed = io.BytesIO()
+    with ZipFile(io.BytesIO(data)) as file, ZipFile(changed, "w") as copy:
+        for one in file.infolist():
+            content = file.read(one)
+            if one.filename.startswith("word/") and one.filename.endswith(".xml"):
+                content = _LINE_END.sub(b"<w:br/>", _SIMPLE_FIELD.sub(b"", content))
+            if not one.filename.startswith("word/media/"):
+                copy.writestr(one.filename, content)
+    return changed.getvalue()
 
 
 # --- PDF ---

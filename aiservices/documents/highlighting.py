@@ -7,7 +7,7 @@ import os
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from html import escape
 from itertools import pairwise
@@ -64,16 +64,19 @@ def highlight(
     documents = [document] if isinstance(document, Document) else list(document)
     paths = {documents[0].name: files} if isinstance(files, (str, os.PathLike)) else files or {}
     citations = list(_numbered(value.value if isinstance(value, Result) else value))
-    sections = []
+    sections, shown = [], set[int]()
     for number, one in enumerate(documents, 1):
         own = [citation for citation in citations if _is_in(citation.cited, one, documents)]
+        shown.update(citation.number for citation in own)
         parts = [f"<h2>{escape(one.name or f'Document {number}')}</h2>"]
         if one.name in paths:
             parts += _pictures(Path(paths[one.name]), own)
         parts.append(f"<pre>{_marked_text(one.text, own)}</pre>")
         sections.append(f"<section>{''.join(parts)}</section>")
     name = escape(", ".join(one.name for one in documents if one.name) or "Document")
-    return _PAGE.format(title=name, style=_STYLE, table=_table(citations), sections="\n".join(sections))
+    return _PAGE.format(
+        title=name, style=_STYLE, table=_table(citations, shown), sections="\n".join(sections)
+    )
 
 
 def _numbered(value: object) -> Iterator[_Citation]:
@@ -108,8 +111,8 @@ def _with_value(quote: Quote, text: str) -> Cited[str]:
 
 
 def _is_in(cited: Cited[Any], document: Document, documents: Sequence[Document]) -> bool:
-    if cited.start is None:
-        return False
+    if cited.start is None or document.text[cited.start : cited.end] != cited.quote:
+        return False  # of another text, or another version of it
     if len(documents) == 1:
         return True
     # documents with the same name are numbered: "a.pdf", "a.pdf (2)"
@@ -142,14 +145,14 @@ def _marked_text(text: str, citations: Sequence[_Citation]) -> str:
     return "".join(pieces)
 
 
-def _table(citations: Sequence[_Citation]) -> str:
+def _table(citations: Sequence[_Citation], shown: Container[int]) -> str:
     rows = []
     for number, path, cited, hue in citations:
-        place = "not found" if cited.start is None else "" if cited.page is None else f"page {cited.page}"
+        place = "not found" if number not in shown else "" if cited.page is None else f"page {cited.page}"
         notes = [place, "" if cited.match in ("", "exact") else cited.match]
         notes.append("value checked" if cited.value_checked else "")
-        link = escape(path) if cited.start is None else f'<a href="#c{number}">{escape(path)}</a>'
-        if cited.boxes:
+        link = escape(path) if number not in shown else f'<a href="#c{number}">{escape(path)}</a>'
+        if cited.boxes and number in shown:
             link += f' <a href="#b{number}" title="on the page">&#9635;</a>'
         rows.append(
             f'<tr style="--hue:{hue}"><th>{link}</th><td>{escape(_text_of(cited.value))}</td>'

@@ -55,7 +55,7 @@ def sources_of(invocation: Invocation, check: Check) -> Sources:
     """Return the texts in which the quotes of a call's answer are searched.
 
     These are the documents among the arguments, or else the texts, and the passages that retrieval has found.
-    If there are none, it is the text of the user messages.
+    If there are none, it is the text of the user messages, without the reports about rejected answers.
     """
     return Sources(_documents_of(invocation), check)
 
@@ -67,7 +67,9 @@ def _documents_of(invocation: Invocation) -> dict[str, Document]:
     found = [*_documents(shown, (Document,))] or [*_documents(shown, (str,))]
     found += [(content.metadata.get("source") or content.id, content.text) for content in invocation.sources]
     if not found:
-        messages = (one.text for one in invocation.request.messages if isinstance(one, UserMessage))
+        # the reports about rejected answers repeat their quotes, and prove nothing
+        asked = invocation.state.conversation or invocation.request.messages
+        messages = (one.text for one in asked if isinstance(one, UserMessage))
         found = [(PROMPT, "\n\n".join(messages))]
     documents: dict[str, Document] = {}
     for name, source in found:

@@ -119,6 +119,18 @@ def test_html_is_read_as_its_visible_text() -> None:
     )
 
 
+def test_raised_struck_and_deleted_digits_do_not_become_other_numbers() -> None:
+    for html, text in {
+        "<p>10<sup>2</sup> m": "10² m",
+        '<p>1,250<sup><a href="#n">1</a></sup> EUR': "1,250¹ EUR",
+        "<p>10<sup>-3</sup> of the 5<sup>th</sup>": "10⁻³ of the 5th",
+        "<p>a<sup>2<p>5": "a²\n\n5",
+        "<p>price <s>50</s>40 or <strike>5</strike>6": "price ~~50~~40 or ~~5~~6",
+        "<p>price <del>50</del><ins>40</ins>": "price 40",
+    }.items():
+        assert html_text(html) == f"{text}\n", html
+
+
 def test_html_with_left_out_and_unusual_tags_is_read() -> None:
     for html, text in {
         "<html><head><title>no</title><body>text": "text",
@@ -161,6 +173,22 @@ def test_a_docx_is_read_with_headings_lists_tables_insertions_and_notes(write: C
     assert "2 June" not in text
     assert "Rent | 900\n" in text
     assert "In cash." in text
+
+
+def test_the_words_of_a_docx_are_neither_lost_nor_joined(write: Callable[..., Path]) -> None:
+    raised = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>2</w:t></w:r>'
+    struck = "<w:r><w:rPr><w:strike/></w:rPr><w:t>50</w:t></w:r>"
+    page_end = '<w:r><w:br w:type="page"/></w:r>'
+    for runs, text in {
+        run("10") + raised: "10²",
+        struck + run("40"): "~~50~~40",
+        run("Dear ") + f'<w:fldSimple w:instr=" MERGEFIELD name ">{run("Ann")}</w:fldSimple>': "Dear Ann",
+        run("rent 5") + page_end + run("0 days"): "rent 5\n0 days",
+        run("rent 5") + "<w:r><w:cr/></w:r>" + run("0 days"): "rent 5\n0 days",
+    }.items():
+        assert Document.open(write("a.docx", docx(paragraph(runs)))).text == f"{text}\n"
+    with pytest.raises(DocumentError, match=r"a\.docx is a damaged DOCX: mismatched tag"):
+        Document.open(write("a.docx", docx("<w:p>")))
 
 
 def test_a_pdf_has_pages_and_boxes_from_their_top_left_corner(pdf: Callable[..., Path]) -> None:

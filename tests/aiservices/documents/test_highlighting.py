@@ -99,6 +99,14 @@ def test_each_of_several_documents_has_the_quotes_that_stand_in_it() -> None:
     assert [re.findall(r"<mark[^>]*>(.*?)</mark>", one) for one in sections] == [["two"], ["three"]]
 
 
+def test_a_quote_is_not_marked_in_another_text_than_its_own() -> None:
+    value = cited(Document("The rent is 500.", "lease.txt"), "rent is 500", 500)
+    html = highlight(Document("Some other version of it", "lease.txt"), value)
+    assert "<mark" not in html
+    assert 'href="#' not in html
+    assert "not found" in html
+
+
 def test_a_value_without_quotes_is_shown_without_marks() -> None:
     assert "<mark" not in highlight(Document("text"), {"a": 1, "b": [None, Contract]})
 

@@ -139,6 +139,18 @@ def test_texts_lists_of_documents_and_passages_are_sources() -> None:
     assert structured(model(CARS), Cited[int]).invoke("He has 7 cars").document == "prompt"
 
 
+def test_a_report_about_a_wrong_quote_does_not_prove_it() -> None:
+    class Author(Protocol):
+        @user_message("How many cars has Bob? He has {{number}} cats.")
+        def cars(self, number: int) -> Cited[int]: ...
+
+    wrong = {"quote": "31", "value": 31}
+    with pytest.raises(ServiceOutputError, match="does not stand in the text"):
+        structured(model(wrong, wrong, wrong), Cited[int]).invoke("Ann is 32.")
+    with pytest.raises(ServiceOutputError, match="does not stand in the text"):
+        create(Author, model(wrong, wrong, wrong)).cars(8)
+
+
 def test_the_check_of_a_method_can_be_chosen() -> None:
     wrong = {"quote": "7 cars", "value": 8}
     assert create(Reader, model(wrong)).quote_only("7 cars").value == 8
