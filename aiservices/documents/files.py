@@ -233,8 +233,8 @@ def _read_docx(data: bytes, name: str) -> str:
     # mammoth reads what Word shows: insertions without deletions, footnotes, lists, tables
     ignored = mammoth.images.img_element(lambda image: {})
     try:
-        file = io.BytesIO(_with_all_text(data))
-        return html_text(mammoth.convert_to_html(file, convert_image=ignored).value)
+        readable = io.BytesIO(_with_all_text(data))
+        return html_text(mammoth.convert_to_html(readable, convert_image=ignored).value)
     except Exception as error:  # of the archive, of its XML, or of what mammoth expects in it
         raise DocumentError(f"{name} is a damaged DOCX: {error}") from error
 
