@@ -77,7 +77,7 @@ from .plan import CallPlan, Invocation
 from .recorder import RequestRecorder
 from .results import Answer
 from .streams import AttemptStarted, ReplyReceived, ToolFinished, ToolStarted
-from .tool_execution import FINAL_ERRORS, UndoableCall, record_undoable
+from .tool_execution import FINAL_ERRORS, UndoableCall, record_undoable, undo_after
 
 T = TypeVar("T")
 _DATA = "durable"  # the key in the stored data of a suspended call
@@ -188,6 +188,7 @@ class Durable(PickledByArguments, BaseInterceptor):
         except JournalError:
             raise
         except Exception as error:
+            call.undone_runs = yield from undo_after(error, invocation)
             yield from call.fail(error)
             raise
         finally:
@@ -385,6 +386,7 @@ class DurableCall(RequestRecorder[str]):
         segment: The number of times that the call was resumed. Requests are counted from there.
         invocation: The call; after a suspension as it continues.
         is_over: True once it is recorded how the call ended.
+        undone_runs: The tool calls that were undone because the call failed.
     """
 
     def __init__(
@@ -401,6 +403,7 @@ class DurableCall(RequestRecorder[str]):
         self.segment = segment
         self.invocation = invocation
         self.is_over = False
+        self.undone_runs: tuple[ToolRun, ...] = ()
         self._journal = journal
         self._entries = entries  # by key; shared with the calls inside
         self._prefix = path and f"{path}/"
@@ -493,8 +496,35 @@ class DurableCall(RequestRecorder[str]):
         except ApprovalRequiredError:
             yield from self.flush()
             raise
+        except JournalError:
+            raise
+        except Exception:
+            if self._is_undone():
+                self._forget(key for key in list(self._entries) if key.startswith(self._prefix))
+                yield from self.flush()
+            raise
         yield from self.flush()
         return result
+
+    @staticmethod
+    def continues_after(error: BaseException) -> bool:
+        """Return True if a call that ends with an error is not recorded as failed, so that it continues.
+
+        It was cancelled or interrupted, or the journal cannot be written, or belongs to another process now.
+        """
+        is_unwritten = isinstance(error, JournalError) and not isinstance(error, CallCancelledError)
+        return is_unwritten or not isinstance(error, Exception)
+
+    def _is_undone(self) -> bool:
+        return bool(self.undone_runs) or any(run.undone for run in self.invocation.state.tool_runs)
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        """Delete what was recorded, so that the call starts over."""
+        self._replies = []
+        self._unstored = []
+        for key in keys:
+            del self._entries[key]
+            self._unstored.append(Entry(key, ""))
 
     # --- Effects ---
 
@@ -669,8 +699,8 @@ class DurableCall(RequestRecorder[str]):
 
     def fail(self, error: Exception) -> Flow[None]:
         """Record that the call failed. If its tools were undone, it starts over the next time."""
-        if getattr(error, "undone_runs", ()) or any(run.undone for run in self.invocation.state.tool_runs):
-            self._unstored = [Entry(key, "") for key in list(self._entries) if key != _START]
+        if self._is_undone():
+            self._forget(key for key in list(self._entries) if key != _START)
         self._add("failed", {"error": f"{type(error).__name__}: {error}"})
         yield from self._write("failed")
 

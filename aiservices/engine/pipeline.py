@@ -26,7 +26,6 @@ from ..models.errors import (
 from ..models.media_policy import MediaPolicy
 from ..models.messages import ChatReply, SystemMessage
 from ..tools.tool import ToolRun
-from .approval import ApprovalRequiredError
 from .budget import check_listeners
 from .effects import Effect, Emit, Flow, Run
 from .flows import map_effects, with_deadline
@@ -35,7 +34,7 @@ from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation, RunningCall
 from .results import Answer, Result
 from .streams import CallClosed, CallCompleted, CallFailed, CallStarted
-from .tool_execution import can_undo, undo_tools
+from .tool_execution import undo_after
 from .tool_loop import run_tool_loop
 
 # Receives each event of a call. Its return value is ignored, and an exception is logged.
@@ -226,7 +225,9 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
         return answer
     except BaseException as error:  # also cancellation, and the end of a stream that is closed early
         invocation.state.is_abandoned = True
-        undone = (yield from _undo_tools(error, invocation)) if invocation.toolbox is not None else ()
+        undone = (yield from undo_after(error, invocation)) if invocation.toolbox is not None else ()
+        if (recording := invocation.state.recording) is not None:
+            undone = recording.undone_runs = (*recording.undone_runs, *undone)
         if isinstance(error, AiServiceError):
             error.attempts = tuple(invocation.state.attempts)
             error.inner_calls = invocation.state.inner_calls()
@@ -234,13 +235,6 @@ def _with_attempts_on_errors(proceed: Proceed, invocation: Invocation) -> Flow[A
             error.undone_runs = undone
             error.qualname = error.qualname or invocation.plan.qualname
         raise
-
-
-def _undo_tools(error: BaseException, invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
-    """Undo the tool calls of a failed service call, unless it waits for approval or its stream was closed."""
-    if isinstance(error, (GeneratorExit, ApprovalRequiredError)) or not can_undo(invocation.state):
-        return ()
-    return (yield from undo_tools(invocation))
 
 
 def _streamed_reading(

@@ -802,6 +802,16 @@ def undo_tools(invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
     return tuple(undone)
 
 
+def undo_after(error: BaseException, invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
+    """Undo the tool calls of a service call that ends with an error, unless it may continue."""
+    state = invocation.state
+    if isinstance(error, (GeneratorExit, ApprovalRequiredError)) or not can_undo(state):
+        return ()
+    if state.recording is not None and state.recording.continues_after(error):
+        return ()
+    return (yield from undo_tools(invocation))
+
+
 def _undo_record(run: ToolRun, error: Exception | None, state: CallState) -> Flow[ToolRun]:
     """Report in the service call's state, to listeners and in the log whether a tool call was undone."""
     error = error or run.undo_error  # set if an interceptor ran the tool twice

@@ -13,6 +13,8 @@ from aiservices import (
     AiMessage,
     AlreadyResumedError,
     ApprovalRequiredError,
+    AuthenticationError,
+    Budget,
     CallCancelledError,
     CallChangedError,
     CallId,
@@ -40,6 +42,8 @@ from aiservices.journal.sqlite import SqliteJournalStore
 from aiservices.memory import ChatMemory
 from aiservices.structured_model import structured
 from tests.killed_calls import Killed, Machine, journal_of
+
+ONE_ATTEMPT = Budget(max_attempts=1)
 
 
 class Desk(Protocol):
@@ -563,3 +567,95 @@ def test_services_that_are_parallel_tools_are_recorded_from_their_threads(journa
         desk = create(Desk, ScriptedChatModel(reply), tools=[helper.help], interceptors=[durable])
         assert desk.refund("17", call_id=f"{number}").value == "{'helped'}"
     assert len(asked) == 160
+
+
+class Hotel:
+    """Rooms that are booked, and booked again if the program forgets that it has cancelled one."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.is_interrupted = True
+
+    def tools(self) -> list[Any]:
+        def undo(result: str) -> None:
+            self.log.append(f"undo {result}")
+
+        @tool(compensate=undo)
+        def book(euros: int) -> str:
+            """Book a room."""
+            self.log.append("book")
+            return "room"
+
+        @tool(idempotent=True)
+        async def wait(euros: int) -> str:
+            """Wait."""
+            if self.is_interrupted:
+                self.is_interrupted = False
+                await asyncio.sleep(60)
+            return "waited"
+
+        @tool(idempotent=True)
+        def interrupt(euros: int) -> str:
+            """Interrupt the program."""
+            if self.is_interrupted:
+                self.is_interrupted = False
+                raise KeyboardInterrupt
+            return "not interrupted"
+
+        return [book, wait, interrupt]
+
+
+def test_a_failed_call_whose_tools_were_undone_starts_over(journal: Journal) -> None:
+    hotel = Hotel()
+    model = ScriptedChatModel([calls("book"), ModelConnectionError("down"), calls("book"), "done"])
+    desk = create(Desk, model, tools=hotel.tools(), interceptors=[Durable(journal)], budget=ONE_ATTEMPT)
+    with pytest.raises(ModelConnectionError) as caught:
+        desk.refund("17", call_id="a")
+    assert [(run.name, run.undone) for run in caught.value.undone_runs] == [("book", True)]
+    result = desk.refund("17", call_id="a")
+    assert [(run.name, run.replayed) for run in result.tool_runs] == [("book", False)]
+    assert hotel.log == ["book", "undo room", "book"]
+
+
+def test_an_inner_call_whose_tools_were_undone_starts_over(journal: Journal) -> None:
+    class Agency(Protocol):
+        @user_message("Book for {{euros}}.")
+        def travel(self, euros: int) -> str:
+            """Book a journey."""
+            ...
+
+    hotel = Hotel()
+    rejected = AuthenticationError("the key is wrong")
+    inner = create(
+        Agency, ScriptedChatModel([calls("book"), rejected, calls("book"), "booked"]), tools=hotel.tools()
+    )
+    model = ScriptedChatModel([calls("travel"), calls("travel"), "done"])
+    desk = create(Desk, model, tools=[inner.travel], interceptors=[Durable(journal)])
+    with pytest.raises(AuthenticationError):
+        desk.refund("17", call_id="a")
+    assert desk.refund("17", call_id="a").value == "done"
+    assert hotel.log == ["book", "undo room", "book"]
+
+
+def test_a_cancelled_task_undoes_nothing_because_the_call_continues(journal: Journal) -> None:
+    hotel = Hotel()
+    model = ScriptedChatModel([calls("book"), calls("wait"), "done"])
+    desk = create(AsyncDesk, model, tools=hotel.tools(), interceptors=[Durable(journal)])
+
+    async def program() -> str:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(desk.refund("17", call_id="a"), 0.1)
+        return (await desk.refund("17", call_id="a")).value
+
+    assert asyncio.run(program()) == "done"
+    assert hotel.log == ["book"]
+
+
+def test_an_interrupted_call_undoes_nothing_because_it_continues(journal: Journal) -> None:
+    hotel = Hotel()
+    model = ScriptedChatModel([calls("book"), calls("interrupt"), "done"])
+    desk = create(Desk, model, tools=hotel.tools(), interceptors=[Durable(journal)])
+    with pytest.raises(KeyboardInterrupt):
+        desk.refund("17", call_id="a")
+    assert desk.refund("17", call_id="a").value == "done"
+    assert hotel.log == ["book"]
