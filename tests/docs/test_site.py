@@ -56,12 +56,13 @@ def build(folder: Path) -> None:
 
 
 def public_names() -> set[str]:
-    """Return the public names; a name of both packages is documented in the package that defines it."""
+    """Return the public names; a name of several modules is documented in the module that it comes from."""
     names = {
         f"{module}.{name}" for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__
     }
-    shared = set(importlib.import_module("output_parsers").__all__) - {"Description"}
-    return names - {f"aiservices.{name}" for name in shared}
+    homes = [module for module in PUBLIC_MODULES if module != "aiservices"]
+    shared = {name for module in homes for name in importlib.import_module(module).__all__}
+    return names - {f"aiservices.{name}" for name in shared - {"Description"}}
 
 
 def public_members() -> set[str]:
