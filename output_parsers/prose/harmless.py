@@ -152,7 +152,7 @@ def _harmless_runs() -> re.Pattern[str]:
 # a date, a time or a number with its scale.
 _INSIDE = "年月日年월일時时分点點시분万萬만亿億억千百十"
 _EDGE_OF_RUN = lazy_regex(
-    rf"(?:(?<=[A-Za-z0-9])|(?<=[0-9][日일分분]))(?!(?<=[0-9])[{_INSIDE}])(?={_RUN})|(?<={_RUN})(?<![{_INSIDE}])(?=[A-Za-z0-9])"
+    rf"(?:(?<=[A-Za-z0-9])|(?<=[0-9][日일分분])(?![钟鐘间間간]))(?!(?<=[0-9])[{_INSIDE}])(?={_RUN})|(?<={_RUN})(?<![{_INSIDE}])(?=[A-Za-z0-9])"
 )
 
 

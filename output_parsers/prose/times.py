@@ -573,14 +573,27 @@ _CLOCK_DURATION = lazy_regex(_CLOCK_PATTERN_OF_DURATION)
 _CLOCK_IN_TEXT = lazy_regex(rf"(?<![\w+:.,-]){_CLOCK_PATTERN_OF_DURATION}(?![\w:])(?![.,][0-9])")
 _NUMBER = r"[0-9]{1,12}(?:,[0-9]{3}){0,3}(?:\.[0-9]{1,12})?"
 _UNIT = (
-    r"(?:(?P<w>weeks?|wks?|w)|(?P<d>days?|d)|(?P<h>hours?|hrs?|h)|(?P<ms>milliseconds?|msecs?|ms)"
-    r"|(?P<us>microseconds?|usecs?|[uµμ]s)|(?P<m>minutes?|mins?|m)|(?P<s>seconds?|secs?|s))"
+    r"(?:(?P<w>weeks?|wks?|wochen?|semaines?|semanas?|settiman[ae]|weken|tydzień|tygodni[e]?|недел[яиь]|周|星期"
+    r"|週間|주일?|w)"
+    r"|(?P<d>days?|tage?n?|jours?|d[ií]as?|giorn[oi]|dag(?:en)?|dzień|dni|день|дня|дней|天|日間|일간|d)"
+    r"|(?P<h>hours?|hrs?|stunden?|heures?|horas?|or[ae]|uur|uren|godzin[ay]?|час(?:а|ов)?|小时|小時|時間|시간|h)"
+    r"|(?P<ms>milliseconds?|msecs?|ms)|(?P<us>microseconds?|usecs?|[uµμ]s)"
+    r"|(?P<m>minutes?|mins?|minuten|minutos?|minut[oiay]?|minuut|минут[аы]?|分钟|分鐘|分間|分|분|m)"
+    r"|(?P<s>seconds?|secs?|sekunden?|secondes?|segundos?|second[oi]|seconden|sekund[ay]?|секунд[аы]?"
+    r"|秒[钟鐘間]?|초|s))"
 )
+# These may also be months, or points and people.
+_AMBIGUOUS_MINUTES = frozenset("m分분")
 _PART_PATTERN = rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])"
 _PART = lazy_regex(_PART_PATTERN, re.IGNORECASE)
 # A sign belongs to the duration only if nothing is right before it.
 _FIRST_PART = lazy_regex(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART_PATTERN}", re.IGNORECASE)
-_PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:and\s{1,2})?")
+_PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:(?:and|und|et|y|e|en|i|и)\s{1,2})?")
+# Before "2 heures" or "14 uur" these make a time of day of it.
+_AT = lazy_regex(
+    r"(?:\b(?:à|a las|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest)|vers|verso)\s+\Z",
+    re.IGNORECASE,
+)
 _SIGN_BEFORE = lazy_regex(r"(?<!\S)[+-]\Z")
 _MAX_PARTS = 7  # one for each unit
 _NUMBER_WORD = f"(?:{'|'.join(sorted(NUMBER_WORDS))})"
@@ -658,6 +671,8 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
         sign = _SIGN_BEFORE.search(text, max(0, parts[0].start() - 2), parts[0].start())
         value = _to_timedelta(_total_seconds(parts, "-" if sign and sign[0] == "-" else ""))
         start, end, rule = sign.start() if sign else parts[0].start(), parts[-1].end(), "units"
+        if _AT.search(text, max(0, start - 12), start):
+            raise TextParseError(f"{text[start:end]} may be a time of day")
     else:
         raise TextParseError("expected a duration")
     return value, rule, _duration_sentence_rule(text[:start], text[end:])
@@ -682,8 +697,9 @@ def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
     order = [list(_SECONDS).index(unit) for unit in units]
     if order != sorted(set(order)):
         raise TextParseError("each unit of the duration must occur once, in falling order")
-    if units == ["m"] and parts[0]["m"].casefold() == "m":
-        raise TextParseError(f"{parts[0][0]} may be minutes or months")
+    if units == ["m"] and parts[0]["m"].casefold() in _AMBIGUOUS_MINUTES:
+        other = "months" if parts[0]["m"].isascii() else "something else"
+        raise TextParseError(f"{parts[0][0]} may be minutes or {other}")
     # In str(timedelta), a sign belongs to the first unit; in prose, it belongs to all units.
     if sign and len(parts) > 1:
         raise TextParseError("the minus sign may belong to the first unit or to all")

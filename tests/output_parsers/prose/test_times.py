@@ -470,3 +470,26 @@ def test_a_date_with_a_time_is_read_as_it_is_written_in_other_languages(text: st
 def test_a_time_that_is_unclear_in_another_language_is_refused(text: str) -> None:
     with pytest.raises(TextParseError):
         read_time(text)
+
+
+DURATIONS_OF_LANGUAGES = """
+2 Stunden = 2:00 | 2 Stunden und 30 Minuten = 2:30 | 45 minutos = 0:45 | 2 heures = 2:00
+3 jours = 72:00 | 3 días = 72:00 | 2 ore = 2:00 | 3 dagen = 72:00 | 2 godziny = 2:00
+1 час 5 минут = 1:05 | 2小时 = 2:00 | 30分钟 = 0:30 | 2時間30分 = 2:30 | 2시간 30분 = 2:30
+Dauer: 2 Stunden = 2:00 | Die Dauer beträgt 2 Stunden. = 2:00 | 2 semaines = 336:00 | 5分 =
+3日 = | 3일 = | à 2 heures = | il est 14 heures = | om 14 uur =
+zwei Stunden und 30 Minuten = | 2 Monate und 3 Tage = | nicht 2 Stunden =
+ein Monat und 3 Tage = | in 3 Tagen = | il y a 3 jours = | около 2 часов = | 約2時間 =
+halb 2 Stunden = | 2 e 3 ore =
+"""
+
+
+def test_durations_are_read_in_twelve_languages_unless_they_may_be_something_else() -> None:
+    for case in DURATIONS_OF_LANGUAGES.strip().replace("\n", "|").split("|"):
+        text, _, expected = case.strip().rpartition(" =")
+        if not expected.strip():
+            with pytest.raises(TextParseError):
+                read_timedelta(text)
+            continue
+        hours, minutes = map(int, expected.split(":"))
+        assert read_timedelta(text).value == timedelta(hours=hours, minutes=minutes), text
