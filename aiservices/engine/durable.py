@@ -53,6 +53,7 @@ from .approval import (
     AlreadyResumedError,
     ApprovalRequiredError,
     Decisions,
+    ExternalResultError,
     SuspendedCall,
     decisions_to_json,
     resumed_invocation,
@@ -159,6 +160,10 @@ class Durable(PickledByArguments, BaseInterceptor):
             self._check(loaded, new, start, invocation)
             answer = self._stored_answer(loaded, invocation)
             call = DurableCall.open(self.journal, loaded, invocation) if answer is None else None
+        except ExternalResultError:  # decided by a program that does not know the tools: wait for another one
+            last = Entry(_decided_keys(one.key for one in loaded.entries)[-1], "")
+            yield from self._do(partial(self.journal.append, loaded.call, (last,), status="suspended"))
+            raise
         except BaseException:
             if loaded.call.status == "running":  # then this process owns it
                 yield from self._do(partial(self.journal.release, loaded.call))
@@ -363,6 +368,10 @@ def suspension_of(loaded: Loaded) -> ApprovalRequiredError:
     return ApprovalRequiredError(state.qualname, waiting.approvals, state, waiting.results, waiting.in_doubt)
 
 
+def _decided_keys(keys: Iterable[str]) -> list[str]:
+    return sorted([key for key in keys if key.startswith("decided:")], key=lambda key: int(key[8:]))
+
+
 def _check_decisions(invocation: Invocation, entries: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the key and the data of decisions; raise AlreadyResumedError if others were recorded before."""
     key = f"decided:{invocation.state.interceptor_data[_DATA]['segment']}"
@@ -423,7 +432,7 @@ class DurableCall(RequestRecorder[str]):
         call = cls(journal, loaded.call, entries, invocation)
         if loaded.call.status == "running" and "failed" in entries:
             call._forget_failure()
-        decided = sum(key.startswith("decided:") for key in entries)
+        decided = len(_decided_keys(entries))
         data = invocation.state.interceptor_data.get(_DATA, {})
         if invocation.is_resumed:
             call._take_decisions(data.get("segment", 0), decided)

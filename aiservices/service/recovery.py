@@ -167,6 +167,8 @@ def decide(
 ) -> None:
     """Answer what a suspended call waits for, without continuing it; ``recover`` or the same call does that.
 
+    If a result does not fit its tool, they raise an ExternalResultError, and the call waits for another one.
+
     Args:
         journal: The journal.
         call_id: The id of the call.
@@ -185,4 +187,8 @@ def decide(
     decisions = decisions_for(suspension_of(loaded).state, approvals, results, loaded.call.method)
     segment = sum(entry.key.startswith("decided:") for entry in loaded.entries)
     entry = Entry(f"decided:{segment}", json.dumps(decisions_to_json(decisions)))
-    journal.store.append(call_id, None, [entry], status="running", leased_until=0.0)
+    fence = loaded.call.fence  # fails if somebody else has answered, and the call continues
+    if not journal.store.append(call_id, fence, [entry], status="running", leased_until=0.0):
+        raise JournalError(
+            f"the call {call_id!r} was continued meanwhile, so it does not wait for a decision"
+        )

@@ -10,12 +10,15 @@ from typing import Annotated, Any, Protocol
 import pytest
 
 from aiservices import (
+    AiMessage,
     ApprovalRequiredError,
     CallId,
     ChatOptions,
+    ChatReply,
     Durable,
     JournalError,
     ScriptedChatModel,
+    ToolCall,
     ToolContext,
     UserName,
     arecover,
@@ -121,3 +124,26 @@ def test_a_decision_of_an_operator_is_used_by_recover(store: JournalStore) -> No
         decide(journal, "a", True)
     assert [one.value for one in recover(journal, [desk])] == ["done after paid"]
     assert paid == [3]
+
+
+def test_a_result_that_does_not_fit_its_tool_is_asked_for_again(store: JournalStore) -> None:
+    @tool(external=True)
+    def ask(euros: int) -> int: ...
+
+    journal = journal_of(store, Machine())
+    model = ScriptedChatModel([ChatReply(AiMessage("", (ToolCall("c0", "ask", '{"euros": 3}'),))), "done"])
+    desk = create(AsyncDesk, model, tools=[ask], interceptors=[Durable(journal)])
+    with pytest.raises(ApprovalRequiredError):
+        asyncio.run(desk.refund("17", call_id="a"))
+    for wrong in ("many", None, [3]):
+        decide(journal, "a", results={"c0": wrong})
+        (left,) = recover(journal, [desk])
+        assert "c0 does not fit the tool ask" in str(left.error)
+        assert [call.status for call in journal.list()] == ["suspended"]
+        with pytest.raises(ApprovalRequiredError):
+            asyncio.run(desk.refund("17", call_id="a"))
+    decide(journal, "a", results={"c0": "no number"})
+    with pytest.raises(ValueError, match="does not fit"):
+        asyncio.run(desk.refund("17", call_id="a"))
+    decide(journal, "a", results={"c0": 5})
+    assert asyncio.run(desk.refund("17", call_id="a")) == "done"
