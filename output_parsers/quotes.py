@@ -241,8 +241,33 @@ def _fold(unit: str) -> str:
 
 def contains_words(text: str, part: str) -> bool:
     """Return True if a text contains the words of another text in their order, in any typography."""
-    words, others = (" ".join(filter(None, map(_core, _pieces(one)))) for one in (text, part))
-    return bool(others) and f" {others} " in f" {words} "
+    return count_words(text, [part])[0] > 0
+
+
+def count_words(text: str, parts: Sequence[str]) -> list[int]:
+    """Return how often a text contains each part, apart from places where it belongs to a longer part."""
+    # "x ≥ 5" is not "x ≤ 5"; but words without such signs may stand beside them
+    signed = [not _COMPARISONS.isdisjoint(part) for part in parts]
+    keys = [(has_signs, _plain_words(part, has_signs)) for has_signs, part in zip(signed, parts, strict=True)]
+    rests = {has_signs: f" {_plain_words(text, has_signs)} " for has_signs in (False, True)}
+    counts = {}
+    for has_signs, words in sorted(set(keys), key=lambda key: -len(key[1])):
+        counts[has_signs, words] = rests[has_signs].count(f" {words} ") if words else 0
+        rests = {signs: rest.replace(f" {words} ", "  ") for signs, rest in rests.items()}
+    return [counts[key] for key in keys]
+
+
+_COMPARISONS = frozenset("<>=≤≥≠")
+
+
+def _plain_words(text: str, has_signs: bool = False) -> str:
+    """Return the normalized words of a text without punctuation, and the comparisons if they are wanted."""
+    words = []
+    for piece in _pieces(text):
+        if has_signs:
+            words += [sign for sign in piece if sign in _COMPARISONS]
+        words.append(_core(piece))
+    return " ".join(filter(None, words))
 
 
 class _Normalized:

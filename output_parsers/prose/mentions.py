@@ -35,14 +35,31 @@ class Mention(NamedTuple, Generic[V]):
     end: int
 
 
+_EAST_ASIAN = r"\u2e80-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # written without spaces around numbers
+_EAST_ASIAN_SCALES = "十拾百佰千仟万萬亿億兆십백천만억조"
 _RUN = lazy_regex(
-    r"(?<![\w.])(?<!\d[,'’])\d+(?:[.,'’_]\d+)*(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))*(?:[.,]\d+)?(?:[eE][+-]?\d+)?"
+    rf"(?<![^\W{_EAST_ASIAN}])(?<![.{_EAST_ASIAN_SCALES}])"
+    r"(?<!\d[,'’])\d+(?:[.,'’_]\d+)*(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))*(?:[.,]\d+)?(?:[eE][+-]?\d+)?"
 )
+_EAST_ASIAN_POWERS = {
+    scale: power
+    for power, scales in {1: "十拾십", 2: "百佰백", 3: "千仟천", 4: "万萬만", 8: "亿億억", 12: "兆조"}.items()
+    for scale in scales
+}
+# Such as 99万, or 1億2000万. 5千克 are 5 kilograms.
+_EAST_ASIAN_NUMBER = lazy_regex(
+    rf"(?<![^\W{_EAST_ASIAN}])(?<![.,{_EAST_ASIAN_SCALES}])"
+    rf"(?:\d{{1,20}}(?:,\d{{3}})*(?:\.\d{{1,20}})?[{_EAST_ASIAN_SCALES}]{{1,3}}(?![克米瓦卡字帕赫伏焦牛欧比分]))+"
+    r"(?:\d{1,4}(?![\d.,]))?"
+)
+_EAST_ASIAN_PART = lazy_regex(rf"(\d[\d,.]*)([{_EAST_ASIAN_SCALES}]*)")
 _PERCENT = lazy_regex(r"\s?(?:%|٪|％|percent\b|per cent\b|prozent\b|pour cent\b|por ciento\b)", re.IGNORECASE)
 _WORD_AFTER = lazy_regex(r"([ \u00a0\n]?)([^\W\d_]+)\b\.?")
 _MINUS_BEFORE = lazy_regex(
-    r"(?:(?:^|[\s(\[:=,;$€£¥])[-−–]\s?[$€£¥]?|\b(?:minus|negative)\s)\Z", re.IGNORECASE
+    r"(?:(?:^|[\s(\[:=,;$€£¥])[-−–]\s?(?:[$€£¥]\s?)?|\b(?:minus|negative)\s)\Z", re.IGNORECASE
 )
+# A dash between a word and a number separates them, or is a sign: "Rent - 500" and "temperature - 5".
+_DASH_BEFORE = lazy_regex(r"[^\W\d_][)\]]?[ \u00a0][-–][ \u00a0][$€£¥]?\s?\Z")
 _HALF = lazy_regex(r"(?:(?<!\d)(\d{1,9}))?\s?([\u00bc-\u00be\u2150-\u215e])")
 _FRACTION = lazy_regex(r"(?<![\d/.,])(\d{1,6})\s?[/\u2044]\s?(\d{1,6})(?![\d/])")
 _POWER = lazy_regex(
@@ -94,7 +111,9 @@ def numbers_in(text: str) -> Iterator[Mention[Decimal]]:
     for run in _RUN.finditer(text):
         values, end = _meanings(text, run)
         if values:
-            if _MINUS_BEFORE.search(text, max(0, run.start() - 12), run.start()):
+            if _DASH_BEFORE.search(text, max(0, run.start() - 12), run.start()):
+                values |= {-value for value in values}
+            elif _MINUS_BEFORE.search(text, max(0, run.start() - 12), run.start()):
                 values = {-value for value in values}
             elif (
                 text[run.start() - 1 : run.start()] == "("
@@ -103,6 +122,12 @@ def numbers_in(text: str) -> Iterator[Mention[Decimal]]:
             ):
                 values |= {-value for value in values}  # as in accounts
             yield Mention(frozenset(values), run.start(), end)
+    for match in _EAST_ASIAN_NUMBER.finditer(text):
+        value = sum(
+            Decimal(digits.replace(",", "")).scaleb(sum(_EAST_ASIAN_POWERS[one] for one in scales))
+            for digits, scales in _EAST_ASIAN_PART.findall(match[0])
+        )
+        yield Mention(frozenset({Decimal(value)}), *match.span())
     for match in _HALF.finditer(text):
         part = Decimal(str(unicodedata.numeric(match[2])))
         yield Mention(frozenset({part + int(match[1] or 0)}), *match.span())
@@ -119,7 +144,12 @@ def numbers_in(text: str) -> Iterator[Mention[Decimal]]:
 def _meanings(text: str, run: re.Match[str]) -> tuple[set[Decimal], int]:
     """Return what the digits at a place may mean, and where the number ends."""
     digits = run[0].translate(_SPACES)
-    if len(digits) > _MAX_DIGITS:
+    # "99万" is 990000, and "3½" is not 3
+    if (
+        len(digits) > _MAX_DIGITS
+        or _EAST_ASIAN_NUMBER.match(text, run.start())
+        or _HALF.match(text, run.end())
+    ):
         return set(), run.end()
     values = _readings(digits)
     parts = digits.split(" ")

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from ..lazy_regex import lazy_regex
 from ..prose.mentions import Mention, dates_in, durations_in, numbers_in, times_in
-from ..quotes import MatchKind, QuoteMatch, contains_words, find_quote
+from ..quotes import MatchKind, QuoteMatch, contains_words, count_words, find_quote
 from ..result.reading import Cursor
 from .choices import BoolNode, ChoiceNode
 from .cited import Cited, Place, Quote
@@ -160,6 +160,8 @@ class Sources:
     def resolve(self) -> None:
         """Choose among several places of a quote the one that is nearest to the other quotes."""
         known = {path: one.places[0] for path, one in self._read.items() if len(one.places) == 1}
+        if self._lines is None:
+            self._share_places()
         for path, cited in self._read.items():
             if len(cited.places) > 1 and known:
                 place = _nearest(cited.places, path, known)
@@ -167,7 +169,20 @@ class Sources:
                     cited._set(places=(place,))
                     self._set_place(cited, place)
 
+    def _share_places(self) -> None:
+        """Give each of the quotes of a list its own place, if the same words stand in as many places."""
+        groups: dict[tuple[str, tuple[Place, ...]], list[Cited[Any]]] = {}
+        for path, cited in self._read.items():
+            if len(cited.places) > 1:
+                groups.setdefault((_INDEX.sub("[]", path), cited.places), []).append(cited)
+        for (_, places), group in groups.items():
+            if len(group) == len(places):
+                for cited, place in zip(group, sorted(places), strict=True):
+                    cited._set(places=(place,))
+                    self._set_place(cited, place)
 
+
+_INDEX = lazy_regex(r"\[\d+\]")
 _LINE_NUMBERS = lazy_regex(r"\s*\[?(\d{1,7})\]?(?:\s*[-–,]\s*\[?(\d{1,7})\]?)?\s*")
 
 
@@ -274,17 +289,26 @@ class Evidence:
 
     def _names(self, value: object, options: Sequence[object]) -> bool | None:
         """Return True if the quote names an option, False if it names only others, None if it names none."""
-        named = [option for option in options if any(self._has_label(label) for label in _labels(option))]
+        pairs = [(option, label) for option in options for label in dict.fromkeys(_labels(option))]
+        # "not paid" does not name "paid" if both are options
+        counts = count_words(self._quote, [label for _, label in pairs])
+        named = [
+            option
+            for (option, label), count in zip(pairs, counts, strict=True)
+            if (count if _is_plain(label) else self._is_answer(label))
+        ]
         if not named:
             return None
         return any(type(option) is type(value) and option == value for option in named)
 
-    def _has_label(self, label: str) -> bool:
-        if label not in _YES_NO[True] + _YES_NO[False] or label in ("true", "false"):
-            return contains_words(self._quote, label)
-        # "no later than" does not say no: the word must be the answer
+    def _is_answer(self, label: str) -> bool:
+        """Return True if a word such as "no" is the answer; "no later than" does not say no."""
         before, _, last = self._quote.rstrip(" .!;").casefold().rpartition(label)
         return not last and (not before.strip() or before.rstrip()[-1:] in ":=?-–—\t|")
+
+
+def _is_plain(label: str) -> bool:
+    return label not in _YES_NO[True] + _YES_NO[False] or label in ("true", "false")
 
 
 def _labels(option: object) -> Iterator[str]:

@@ -61,6 +61,26 @@ FACT = re.compile(r"\[(\w+) (\w+) (\d+)\]")
 
 
 @dataclass
+class Sums:
+    rows: list[Cited[str]]
+
+
+def test_equal_rows_that_stand_in_overlaps_count_as_often_as_they_stand() -> None:
+    class Reader(Protocol):
+        @options(split=Split(tokens=60, overlap=30))
+        @user_message("Read this.\n\n{{document}}")
+        def sums(self, document: Document) -> Sums: ...
+
+    def answer(request: ChatRequest) -> str:
+        row = {"value": "Row X pays 5", "quote": "Row X pays 5"}
+        return json.dumps({"rows": [row] * request.messages[-1].text.count(row["quote"])})
+
+    text = "\n\n".join(f"Row X pays 5. Row X pays 5. {'more words ' * 10}" for _ in range(4))
+    sums = create(Reader, ScriptedChatModel(answer)).sums(Document(text, "rows.txt"))
+    assert [one.start for one in sums.rows] == [one.start() for one in re.finditer("Row X", text)]
+
+
+@dataclass
 class Duty:
     title: str
     days: int

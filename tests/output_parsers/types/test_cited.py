@@ -162,6 +162,16 @@ def test_what_is_checked_can_be_chosen() -> None:
         (list[int], "5, 6 and 7", [5, 7], [5, 8]),
         (dict[str, int], "a is 5", {"a": 5}, {"a": 6}),
         (int | None, "5 men", 5, 6),
+        (Literal["paid", "not paid"], "not paid", "not paid", "paid"),
+        (Literal["paid", "not paid"], "paid in May", "paid", "not paid"),
+        (Literal["Paid", "paid", "open"], "paid in May", "paid", "open"),
+        (Literal["≤ 5", "> 5"], "x > 5", "> 5", "≤ 5"),
+        (str, "x ≥ 5 mm", "x ≥ 5", "x ≤ 5"),
+        (str, "x ≥ 5 mm", "5 mm", "< 5 mm"),
+        (str, "a ≠ b", "a ≠ b", "a = b"),
+        (int, "共250毫克", 250, 25),
+        (int, "共99万元", 990000, 99),
+        (int, "rent – 500 EUR", 500, 50),
         (int | str, "5 men", "men", "women"),
         (list[Duty], "report in 5 days", [{"title": "report", "days": 5}], [{"title": "report", "days": 6}]),
     ],
@@ -201,6 +211,13 @@ def test_several_places_are_resolved_by_the_neighbours() -> None:
     assert alone.start == 3
     both = read(dict[str, Cited[Any]], {"name": name, "cats": cats}, text)
     assert (both["name"].start, len(both["name"].places)) == (19, 1)
+
+
+def test_the_items_of_a_list_have_one_place_each_if_there_are_as_many() -> None:
+    item = {"quote": "Row X", "value": "Row X"}
+    text = "Row X pays. Row X pays. Row X pays."
+    assert [one.start for one in read(list[Cited[str]], [item] * 3, text)] == [0, 12, 24]
+    assert [len(one.places) for one in read(list[Cited[str]], [item] * 2, text)] == [3, 3]
 
 
 def test_the_document_with_the_better_match_is_cited() -> None:
