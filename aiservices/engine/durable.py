@@ -656,7 +656,7 @@ class DurableCall(RequestRecorder[str]):
         is_unfinished = is_service and isinstance(run.error, FINAL_ERRORS)
         if is_unfinished or isinstance(run.error, (ApprovalRequiredError, JournalError)):
             return run  # it has no result yet
-        self._add(key, tool_run_to_json(run, prepared))
+        self._add(key, tool_run_to_json(run, prepared.tool))
         yield from self.flush()
         return run
 

@@ -26,7 +26,7 @@ from ..models.messages import (
     reply_from_json,
     reply_to_json,
 )
-from ..tools.tool import ToolRun
+from ..tools.tool import Tool, ToolRun
 from .approval import suspendable_method
 from .effects import ReplyBlocked, ReplyStopped
 from .plan import Invocation
@@ -102,7 +102,7 @@ def reply_of(data: Mapping[str, Any]) -> ChatReply:
 # --- Tool runs ---
 
 
-def tool_run_to_json(run: ToolRun, call: ToolInvocation | None = None) -> dict[str, Any]:
+def tool_run_to_json(run: ToolRun, tool: Tool | None) -> dict[str, Any]:
     """Return JSON data of a tool run. A result without a JSON form is left out."""
     data: dict[str, Any] = {"message": message_to_dict(run.message), "seconds": run.seconds}
     if run.cut:
@@ -110,26 +110,26 @@ def tool_run_to_json(run: ToolRun, call: ToolInvocation | None = None) -> dict[s
     if run.error is not None:
         is_refused = isinstance(run.error, ToolError) and run.error.call is run.call
         data["error"] = {**error_to_json(run.error), "refused": is_refused}
-    elif call is not None:
+    elif tool is not None:
         try:
-            data["result"] = _written_result(run.result, call)
+            data["result"] = _written_result(run.result, tool)
         except Exception:  # the writer of a type may raise anything; the text for the model is enough
             pass
     return data
 
 
-def _written_result(result: object, call: ToolInvocation) -> str:
+def _written_result(result: object, tool: Tool) -> str:
     value = result.value if isinstance(result, Result) else result
-    output_type = _type_of_service(call)
+    output_type = _type_of_service(tool)
     if output_type is None:
-        return written_result(value, call.tool)
+        return written_result(value, tool)
     text: str = parser_for(output_type).write(value)
     return text
 
 
-def _type_of_service(call: ToolInvocation) -> Any:
+def _type_of_service(tool: Tool) -> Any:
     """Return the type of the answers of a service method that is a tool; None for other tools."""
-    method = suspendable_method(call.tool)
+    method = suspendable_method(tool)
     plan = None if method is None else method.call_plan
     return None if plan is None else plan.output_type
 
@@ -147,7 +147,7 @@ def tool_run_from_json(data: Mapping[str, Any], call: ToolInvocation) -> ToolRun
     return ToolRun(
         call.call,
         call.arguments,
-        None if error is not None else _result_of(data, message, call),
+        None if error is not None else _result_of(data, message, call.tool),
         message.text,
         error,
         data["seconds"],
@@ -157,14 +157,14 @@ def tool_run_from_json(data: Mapping[str, Any], call: ToolInvocation) -> ToolRun
     )
 
 
-def _result_of(data: Mapping[str, Any], message: ToolMessage, call: ToolInvocation) -> object:
-    if "result" not in data:
+def _result_of(data: Mapping[str, Any], message: ToolMessage, tool: Tool | None) -> object:
+    if "result" not in data or tool is None:
         return message.text
-    output_type = _type_of_service(call)
+    output_type = _type_of_service(tool)
     try:
         if output_type is not None:
             return parser_for(output_type).parse(data["result"])
-        return read_result(data["result"], call.tool)
+        return read_result(data["result"], tool)
     except (OutputParsingError, UnsupportedTypeError, ValueError):  # the return type has changed
         return message.text
 
@@ -177,6 +177,7 @@ def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, Any]:
 
     Raises TypeError if the value has no JSON form from which it can be read again.
     """
+    tools = _tools_of(invocation)
     return {
         "value": _written_value(answer, invocation),
         "reply": reply_to_json(answer.reply),
@@ -184,12 +185,20 @@ def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, Any]:
         "reasons": list(answer.reasons),
         "messages": [message_to_dict(message) for message in answer.messages],
         "tools": [
-            {"call": [run.call.id, run.call.name, run.call.arguments], **tool_run_to_json(run)}
+            {
+                "call": [run.call.id, run.call.name, run.call.arguments],
+                **tool_run_to_json(run, tools.get(run.name)),
+            }
             for run in answer.tool_runs
         ],
         "by_tool": answer.tool_run is not None,
         "conflicts": conflicts_to_json(answer.conflicts),
     }
+
+
+def _tools_of(invocation: Invocation) -> Mapping[str, Tool]:
+    toolbox = invocation.known_toolbox
+    return {} if toolbox is None else toolbox.tools
 
 
 def _written_value(answer: Answer, invocation: Invocation) -> Any:
@@ -221,15 +230,8 @@ def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
     else:
         with _details(parser):
             value = parser.parse(value["text"])
-    runs = []
-    for one in data["tools"]:
-        message, call = message_from_dict(one["message"]), ToolCall(*one["call"])
-        text = message.text if isinstance(message, ToolMessage) else ""
-        error = error_from_json(one["error"]) if "error" in one else None
-        result = text if error is None else None
-        runs.append(
-            ToolRun(call, None, result, text, error, one["seconds"], one.get("cut", 0), replayed=True)
-        )
+    tools = _tools_of(invocation)
+    runs = [_answered_run(one, ToolCall(*one["call"]), tools) for one in data["tools"]]
     return Answer(
         value,
         reply,
@@ -241,6 +243,16 @@ def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
         tool_run=runs[-1] if data["by_tool"] and runs else None,
         conflicts=tuple(data.get("conflicts", ())),
     )
+
+
+def _answered_run(data: Mapping[str, Any], call: ToolCall, tools: Mapping[str, Tool]) -> ToolRun:
+    message = message_from_dict(data["message"])
+    assert isinstance(message, ToolMessage)
+    error = error_from_json(data["error"]) if "error" in data else None
+    result = None if error is not None else _result_of(data, message, tools.get(call.name))
+    seconds, cut = data["seconds"], data.get("cut", 0)
+    contents = tuple(part for part in message.contents if isinstance(part, Media))
+    return ToolRun(call, None, result, message.text, error, seconds, cut, contents, replayed=True)
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # ASCII, because some text cannot be encoded

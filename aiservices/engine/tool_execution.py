@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from types import NoneType
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, get_args, runtime_checkable
 
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
@@ -907,7 +907,10 @@ def read_result(text: str, tool: Tool) -> object:
 
 
 def _result_parser(tool: Tool) -> TypeParser[object] | None:
-    return None if tool.return_type is inspect.Signature.empty else parser_for(tool.return_type)
+    hint = tool.return_type
+    if hint is inspect.Signature.empty or ToolAnswer in (hint, *get_args(hint)):  # the result is its data
+        return None
+    return parser_for(hint)
 
 
 def _restored(stored: Mapping[str, Any], call: ToolCall, invocation: Invocation) -> UndoableCall:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, cast
 
 import pytest
 
@@ -28,6 +31,7 @@ from aiservices import (
     ReplyReceived,
     Result,
     ScriptedChatModel,
+    ToolAnswer,
     ToolCall,
     ToolFinished,
     ToolStarted,
@@ -659,3 +663,63 @@ def test_an_interrupted_call_undoes_nothing_because_it_continues(journal: Journa
         desk.refund("17", call_id="a")
     assert desk.refund("17", call_id="a").value == "done"
     assert hotel.log == ["book"]
+
+
+@dataclass
+class Booking:
+    day: date
+    price: Decimal
+
+
+def test_replayed_results_of_tools_are_those_that_the_tools_returned(journal: Journal) -> None:
+    undone: list[object] = []
+    results = {
+        "book": Booking(date(2026, 5, 1), Decimal("9.50")),
+        "search": {"id": 17},
+        "rows": [{"id": 1}],
+        "plain": [1, "a"],
+        "many": [Decimal("1.50")],
+    }
+
+    def book(euros: int) -> Booking:
+        """Book."""
+        return cast("Booking", results["book"])
+
+    def search(euros: int) -> ToolAnswer:
+        """Search."""
+        return ToolAnswer("1 order", data=results["search"])
+
+    def rows(euros: int) -> ToolAnswer | str:
+        """Search rows."""
+        return ToolAnswer("1 row", data=results["rows"])
+
+    def plain(euros: int):  # type: ignore[no-untyped-def]
+        """Return a list."""
+        return results["plain"]
+
+    def many(euros: int) -> list[Decimal]:
+        """Return prices."""
+        return cast("list[Decimal]", results["many"])
+
+    @tool(needs_approval=True)
+    def ask(euros: int) -> str:
+        """Ask."""
+        return "yes"
+
+    def undo(result: object) -> None:
+        undone.append(result)
+
+    tools = [tool(compensate=undo)(one) for one in (book, search, rows, plain, many)]
+    model = ScriptedChatModel(
+        [calls(*results), "done", calls(*results), calls("ask"), ModelConnectionError("down")]
+    )
+    desk = create(Desk, model, tools=[*tools, ask], interceptors=[Durable(journal)], budget=ONE_ATTEMPT)
+    for replayed in (False, True):
+        runs = desk.refund("17", call_id="a").tool_runs
+        assert {run.name: run.result for run in runs} == results
+        assert {run.replayed for run in runs} == {replayed}
+    with pytest.raises(ApprovalRequiredError) as waiting:
+        desk.refund("17", call_id="b")
+    with pytest.raises(ModelConnectionError):
+        resume(desk.refund, waiting.value.state, True)
+    assert undone == list(results.values())[::-1]
