@@ -30,11 +30,16 @@ _SPACELESS_CHARACTER = lazy_regex(f"[{_SPACELESS}]")
 _HYPHENS = "-\u2010\u2011\u00ad"
 # A word. One that is hyphenated at the end of a line includes its second half.
 _TOKEN = lazy_regex(
-    rf"[{_SPACELESS}]|[^\s{_SPACELESS}]+"
+    rf"[{_SPACELESS}][\u3099\u309a]?|[^\s{_SPACELESS}]+"
     rf"(?:(?<=[^\W\d_][{_HYPHENS}])[ \t]*\r?\n\s*(?=[^\W\d_])[^\s{_SPACELESS}]+)*"
 )
 # The parts of a word that are normalized together: a hyphen between letters, or a letter with its accents.
-_UNIT = lazy_regex(rf"(?P<hyphen>(?<=[^\W\d_])[{_HYPHENS}]\s*(?=[^\W\d_]))|\w[\u0300-\u036f]+|(?s:.)")
+_MARKS = (
+    r"\u0300-\u036f\u0653-\u0655\u093c\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0c56"
+    r"\u0cc2\u0cd5\u0cd6\u3099\u309a"
+)
+_SYLLABLE = r"[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?"  # of Korean, in its letters
+_UNIT = lazy_regex(rf"(?P<hyphen>(?<=[^\W\d_])[{_HYPHENS}]\s*(?=[^\W\d_]))|\S[{_MARKS}]+|{_SYLLABLE}|(?s:.)")
 _LETTERS = lazy_regex(r"[^\W\d_]+")
 _TYPOGRAPHY = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\uff0d", "-")

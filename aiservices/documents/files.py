@@ -326,6 +326,7 @@ def _letters(raw: Any, page: Any) -> Iterator[_Letter]:
         rectangle = raw.FS_RECTF()
         lowest: float | None = None  # the lower edge of the line above
         is_new_line, high = False, 0
+        digit: tuple[float, float] | None = None  # the height and the lower edge of the digit before
         for index in range(text_page.count_chars()):
             code = raw.FPDFText_GetUnicode(text_page, index)
             if 0xD800 <= code < 0xDC00:  # the first half of a character beyond 16 bits
@@ -345,9 +346,26 @@ def _letters(raw: Any, page: Any) -> Iterator[_Letter]:
             if is_new_line and lowest is not None and top - lowest > 0.5 * (bottom - top):
                 yield _Letter("\n")
             is_new_line, lowest = False, bottom
-            yield _Letter("-" if code == _HYPHEN else chr(code), *edges)
+            letter = "-" if code == _HYPHEN else chr(code)
+            if letter in _POWERS and _is_raised(rectangle, digit):
+                letter = letter.translate(_RAISED)  # "10" with a raised "2" must not become 102
+            else:
+                height = rectangle.top - rectangle.bottom
+                digit = (height, rectangle.bottom) if letter.isdecimal() else None
+            yield _Letter(letter, *edges)
             if code == _HYPHEN:
                 yield _Letter("\n")
+
+
+_POWERS = frozenset("0123456789+-−")
+
+
+def _is_raised(rectangle: Any, digit: tuple[float, float] | None) -> bool:
+    """Return True if a character is smaller and higher than the digit before it."""
+    if digit is None:
+        return False
+    height, bottom = digit
+    return bool(rectangle.top - rectangle.bottom < 0.8 * height and rectangle.bottom > bottom + 0.2 * height)
 
 
 _Edges: TypeAlias = tuple[float, float, float, float]

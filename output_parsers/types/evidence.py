@@ -263,6 +263,8 @@ class Evidence:
         if isinstance(value, timedelta):
             return value in set(self._mentioned(durations_in(self._window)))
         if isinstance(value, str):
+            if value.strip() and not any(character.isalnum() for character in value):
+                return value.strip() in self._quote  # such as a check mark
             return contains_words(self._quote, value) or self._has_same(value)
         return None
 
@@ -279,7 +281,7 @@ class Evidence:
 
     def _has_same(self, text: str) -> bool:
         """Return True if a text is a number or a date, and the quote has it in another form."""
-        for mentions in (dates_in, numbers_in):
+        for mentions in (dates_in, _amounts_in):
             for mention in mentions(text):
                 if text[: mention.start].strip() or text[mention.end :].strip():
                     continue
@@ -305,6 +307,13 @@ class Evidence:
         """Return True if a word such as "no" is the answer; "no later than" does not say no."""
         before, _, last = self._quote.rstrip(" .!;").casefold().rpartition(label)
         return not last and (not before.strip() or before.rstrip()[-1:] in ":=?-–—\t|")
+
+
+def _amounts_in(text: str) -> Iterator[Mention[Decimal]]:
+    """Yield the numbers in a text, without codes such as 007, which is not the same text as 7."""
+    for mention in numbers_in(text):
+        if text[mention.start] != "0" or not text[mention.start + 1 : mention.start + 2].isdecimal():
+            yield mention
 
 
 def _is_plain(label: str) -> bool:

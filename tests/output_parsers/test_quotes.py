@@ -6,6 +6,7 @@ import pydoc_data.topics
 import random
 import re
 import time
+import unicodedata
 
 import pytest
 
@@ -152,3 +153,12 @@ def test_no_text_takes_more_than_linear_time(text: str) -> None:
 
     seconds(100)
     assert seconds(12_000) < 8 * seconds(3_000) + 0.1
+
+
+def test_letters_that_are_composed_of_several_characters_are_found() -> None:
+    for text in ("한국어 문장", "がくせい パン", "Việt Nam", "أحمد آب", "ऩ क़लम", "ொ கொ"):
+        composed, decomposed = unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)
+        for one, other in ((composed, decomposed), (decomposed, composed)):
+            match = find_quote(f"A {one} b", other)
+            assert match is not None, text
+            assert match.spans == ((2, 2 + len(one)),)

@@ -214,6 +214,24 @@ def test_a_pdf_has_pages_and_boxes_from_their_top_left_corner(pdf: Callable[...,
     assert [round(one.bottom) for one in document.boxes(start, start + 10)] == [53, 67]
 
 
+def test_raised_digits_of_a_pdf_are_not_digits_of_the_number_before(pdf: Callable[..., Path]) -> None:
+    def draw(page: Any) -> None:
+        text = page.beginText(20, 150)
+        for size, rise, part in (
+            (12, 0, "10"),
+            (7, 5, "2"),
+            (12, 0, " m, CO"),
+            (7, -3, "2"),
+            (12, 0, ", 50"),
+        ):
+            text.setFont("Helvetica", size)
+            text.setRise(rise)
+            text.textOut(part)
+        page.drawText(text)
+
+    assert Document.open(pdf(draw)).text.replace("\n", "") == "10² m, CO2, 50"
+
+
 def test_boxes_are_on_a_page_as_it_is_shown_if_it_is_rotated_or_cut(pdf: Callable[..., Path]) -> None:
     def draw(page: Any) -> None:
         for angle in (0, 90, 180, 270):
