@@ -85,7 +85,7 @@ _DATA = "durable"  # the key in the stored data of a suspended call
 # The first stands for the mark of the instructions, which each process chooses; both as they are in JSON.
 _MARK, _OWN_MARK = json.dumps("\ue000\ue001")[1:-1], json.dumps(INSTRUCTIONS_MARK)[1:-1]
 _MAX_ID = 256  # characters
-_START, _ANSWER = "start", "answer"
+_START, _ANSWER, _LEFT = "start", "answer", "left"
 
 
 @explains_keywords
@@ -166,7 +166,10 @@ class Durable(PickledByArguments, BaseInterceptor):
             raise
         except BaseException:
             if loaded.call.status == "running":  # then this process owns it
-                yield from self._do(partial(self.journal.release, loaded.call))
+                give_up = partial(self.journal.release, loaded.call)
+                if any(one.key == "failed" for one in loaded.entries):
+                    give_up = partial(self.journal.append, loaded.call, (), status="failed")
+                yield from self._do(give_up)
             raise
         if answer is not None:
             yield from _show(answer, invocation)
@@ -368,6 +371,12 @@ def suspension_of(loaded: Loaded) -> ApprovalRequiredError:
     return ApprovalRequiredError(state.qualname, waiting.approvals, state, waiting.results, waiting.in_doubt)
 
 
+def _outer_keys(key: str) -> Iterable[str]:
+    """Yield the keys of the tool calls inside of which something was recorded."""
+    parts = key.split("/")
+    return ("/".join(parts[:end]) for end in range(1, len(parts)))
+
+
 def _decided_keys(keys: Iterable[str]) -> list[str]:
     return sorted([key for key in keys if key.startswith("decided:")], key=lambda key: int(key[8:]))
 
@@ -431,6 +440,7 @@ class DurableCall(RequestRecorder[str]):
         entries = {one.key: json.loads(one.data) for one in loaded.entries}
         call = cls(journal, loaded.call, entries, invocation)
         if loaded.call.status == "running" and "failed" in entries:
+            call._check_left()
             call._forget_failure()
         decided = len(_decided_keys(entries))
         data = invocation.state.interceptor_data.get(_DATA, {})
@@ -441,6 +451,55 @@ class DurableCall(RequestRecorder[str]):
         state = call.invocation.state
         state.interceptor_data[_DATA] = {"call": loaded.call.id, "segment": call.segment}
         return call
+
+    def _check_left(self) -> None:
+        """Raise JournalError if the call would start over, and run tools again that were not undone."""
+        left = [
+            name
+            for key, names in self._entries.items()
+            if key.rpartition("/")[2] == _LEFT
+            and not any(outer in self._entries for outer in _outer_keys(key))
+            for name in names
+        ]
+        if left:
+            raise JournalError(
+                f"{self.invocation.qualname}: the call {self.stored.id!r} failed, tools were undone, "
+                f"and these were not: {', '.join(dict.fromkeys(left))}. Starting over would run them again. "
+                "Delete the call from the journal to start over; a tool with compensate= is undone, and one "
+                "with idempotent=True may run again"
+            )
+
+    def _start_over_or_leave(self) -> None:
+        """After tools were undone: forget what was recorded, or name the tools that must not run again."""
+        left = sorted(self._tools_left())
+        if left:
+            self._add(f"{self._prefix}{_LEFT}", left)
+        else:
+            self._forget(key for key in list(self._entries) if key.startswith(self._prefix) and key != _START)
+
+    def _tools_left(self) -> set[str]:
+        """Return the names of tools that may have run, must not run again, and were not undone."""
+        toolbox = self.invocation.known_toolbox
+        tools = {} if toolbox is None else toolbox.tools
+        runs = (*self.undone_runs, *self.invocation.state.tool_runs)
+        names = {run.name for run in runs if run.undo_error is not None}
+        for key, data in self._entries.items():
+            own = key.removeprefix(self._prefix)
+            if not key.startswith(self._prefix):
+                continue
+            if own.startswith("begun:"):
+                result = self._entries.get(f"{self._prefix}tool:{own[6:]}")
+            elif "/begun:" in own:
+                outer = [one for one in _outer_keys(key) if one in self._entries]
+                result = self._entries[outer[0]] if outer else {"error": "it has said itself what is left"}
+            else:
+                continue
+            if result is not None and "error" in result:
+                continue
+            tool = None if result is None else tools.get(result["message"]["name"])
+            if tool is None or tool.compensate is None:
+                names.add(data["tool"])
+        return names
 
     def _forget_failure(self) -> None:
         """Remove the requests since the last tool of a call that failed, so that they are sent again."""
@@ -509,7 +568,7 @@ class DurableCall(RequestRecorder[str]):
             raise
         except Exception:
             if self._is_undone():
-                self._forget(key for key in list(self._entries) if key.startswith(self._prefix))
+                self._start_over_or_leave()
                 yield from self.flush()
             raise
         yield from self.flush()
@@ -709,7 +768,7 @@ class DurableCall(RequestRecorder[str]):
     def fail(self, error: Exception) -> Flow[None]:
         """Record that the call failed. If its tools were undone, it starts over the next time."""
         if self._is_undone():
-            self._forget(key for key in list(self._entries) if key != _START)
+            self._start_over_or_leave()
         self._add("failed", {"error": f"{type(error).__name__}: {error}"})
         yield from self._write("failed")
 

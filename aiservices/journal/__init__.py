@@ -75,6 +75,7 @@ class Journal(PickledByArguments):
     ) -> None:
         check_settings(
             "Journal",
+            ("store", store, store not in ("", "sqlite:///"), "pass the path of a file"),
             ("synchronous", synchronous, synchronous in ("NORMAL", "FULL"), "it must be NORMAL or FULL"),
             ("lease", lease, is_positive(lease), "it must be greater than 0"),
         )

@@ -33,6 +33,7 @@ from aiservices import (
     ScriptedChatModel,
     ToolAnswer,
     ToolCall,
+    ToolException,
     ToolFinished,
     ToolStarted,
     UserName,
@@ -723,3 +724,66 @@ def test_replayed_results_of_tools_are_those_that_the_tools_returned(journal: Jo
     with pytest.raises(ModelConnectionError):
         resume(desk.refund, waiting.value.state, True)
     assert undone == list(results.values())[::-1]
+
+
+def test_a_call_does_not_start_over_while_a_tool_has_run_that_was_not_undone(journal: Journal) -> None:
+    class Agency(Protocol):
+        @user_message("Pay {{euros}}.")
+        def inner(self, euros: int) -> str:
+            """Pay inside."""
+            ...
+
+    log: list[str] = []
+
+    def book(euros: int) -> str:
+        """Book."""
+        log.append("book")
+        return "room"
+
+    def pay(euros: int) -> str:
+        """Pay."""
+        log.append("pay")
+        return "paid"
+
+    def stuck(euros: int) -> str:
+        """Book a room that cannot be cancelled."""
+        log.append("pay")
+        return "stuck"
+
+    def read(euros: int) -> str:
+        """Read."""
+        return "read"
+
+    def broken() -> None:
+        raise RuntimeError("cannot be undone")
+
+    def refuse(euros: int) -> str:
+        """Refuse."""
+        raise ToolException("no")
+
+    for others, is_refused in (
+        ({"pay": pay}, True),
+        ({"stuck": tool(compensate=broken)(stuck)}, True),
+        ({"inner": create(Agency, ScriptedChatModel([calls("pay"), "paid"] * 2), tools=[pay]).inner}, True),
+        ({"read": tool(name="read", idempotent=True)(read)}, False),
+        ({"refuse": refuse}, False),
+        ({}, False),
+    ):
+        names = ["book", *others]
+        down = ModelConnectionError("down")
+        model = ScriptedChatModel([calls(*names), down, calls(*names), "done"])
+        tools = [tool(compensate=lambda: log.append("undo"))(book), *others.values()]
+        desk = create(Desk, model, tools=tools, interceptors=[Durable(journal)], budget=ONE_ATTEMPT)
+        log.clear()
+        with pytest.raises(ModelConnectionError):
+            desk.refund("17", call_id="a")
+        if is_refused:
+            for _ in range(2):
+                with pytest.raises(JournalError, match="were undone, and these were not"):
+                    desk.refund("17", call_id="a")
+            assert [call.status for call in journal.list()] == ["failed"]
+            assert (log.count("pay"), log.count("book")) == (1, 1)
+            journal.delete("a")
+        assert desk.refund("17", call_id="a").value == "done"
+        assert log.count("book") == 2
+        journal.delete("a")
