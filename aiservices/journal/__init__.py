@@ -143,8 +143,9 @@ class Journal(PickledByArguments):
             loaded = self.store.load(call.id)
             if loaded is not None and loaded.call.status == "cancelled":
                 raise CallCancelledError(f"the call {call.id!r} of {call.method} was cancelled")
+            happened = "was taken over by another process, which continues it"
             raise JournalError(
-                f"the call {call.id!r} of {call.method} was taken over by another process, which continues it"
+                f"the call {call.id!r} of {call.method} {happened if loaded else 'was deleted'}"
             )
 
     def release(self, call: StoredCall) -> None:

@@ -7,6 +7,7 @@ and a guard against real calls. A name is imported on first use. ``strategy_of``
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ..lazy_names import lazy_names
@@ -85,6 +86,8 @@ __all__ = [
     "strategy_of",
     "wilson_interval",
 ]
+if find_spec("hypothesis") is None:
+    __all__.remove("strategy_of")  # so that ``import *`` works
 
 __getattr__ = lazy_names(
     __name__,

@@ -787,3 +787,20 @@ def test_a_call_does_not_start_over_while_a_tool_has_run_that_was_not_undone(jou
         assert desk.refund("17", call_id="a").value == "done"
         assert log.count("book") == 2
         journal.delete("a")
+
+
+def test_a_call_that_is_deleted_while_it_runs_ends_and_says_so(journal: Journal) -> None:
+    def forget(euros: int) -> str:
+        """Forget."""
+        journal.delete("a")
+        return "forgotten"
+
+    desk = create(Desk, ScriptedChatModel([calls("forget")]), tools=[forget], interceptors=[Durable(journal)])
+    with pytest.raises(JournalError, match=r"the call 'a' of Desk.refund was deleted"):
+        desk.refund("17", call_id="a")
+
+
+def test_a_journal_without_a_name_would_be_lost_and_is_refused() -> None:
+    for name in ("", "sqlite:///"):
+        with pytest.raises(DefinitionError, match="pass the path of a file"):
+            Journal(name)

@@ -360,3 +360,9 @@ def test_tools_are_called_in_each_turn_of_a_conversation() -> None:
 
     shop = create(Shop, FakeChatModel(calls=["stock"]), tools=[stock], interceptors=[ChatMemory()])
     assert [len(shop.ask("How many?").tool_runs) for _ in range(3)] == [1, 1, 1]
+
+
+def test_without_hypothesis_all_other_names_can_be_imported() -> None:
+    code = "import sys; sys.modules['hypothesis'] = None\nfrom aiservices.testing import *; print(evaluate)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "function evaluate" in done.stdout, done.stderr
