@@ -487,6 +487,7 @@ class DurableCall(RequestRecorder[str]):
             own = key.removeprefix(self._prefix)
             if not key.startswith(self._prefix):
                 continue
+            result: Mapping[str, Any] | None
             if own.startswith("begun:"):
                 result = self._entries.get(f"{self._prefix}tool:{own[6:]}")
             elif "/begun:" in own:
