@@ -217,6 +217,7 @@ def _call_text(call: ToolCall) -> str:
 
 # In the stored data: the ids of the calls that may have run already, and decisions about the others.
 DOUBT_KEY, DECIDED_KEY = "tools.in_doubt", "tools.decided"
+DURABLE_KEY = "durable"  # in the stored data: the place of a durable call in its journal
 
 
 def suspend(

@@ -50,6 +50,7 @@ from ..tools.tool import ToolRun
 from ..tools.toolbox import Toolbox
 from .approval import (
     DECIDED_KEY,
+    DURABLE_KEY,
     AlreadyResumedError,
     ApprovalRequiredError,
     Decisions,
@@ -81,7 +82,6 @@ from .streams import AttemptStarted, ReplyReceived, ToolFinished, ToolStarted
 from .tool_execution import FINAL_ERRORS, UndoableCall, record_undoable, undo_after
 
 T = TypeVar("T")
-_DATA = "durable"  # the key in the stored data of a suspended call
 # The first stands for the mark of the instructions, which each process chooses; both as they are in JSON.
 _MARK, _OWN_MARK = json.dumps("\ue000\ue001")[1:-1], json.dumps(INSTRUCTIONS_MARK)[1:-1]
 _MAX_ID = 256  # characters
@@ -266,7 +266,7 @@ def is_durable(interceptors: Iterable[object]) -> bool:
 def call_id_of(invocation: Invocation) -> str | None:
     """Return the id under which a call is recorded, or None. Raises CallIdError for a wrong id."""
     state = invocation.state
-    data = state.interceptor_data.get(_DATA)
+    data = state.interceptor_data.get(DURABLE_KEY)
     if data is not None and invocation.is_resumed and not state.call_id:
         return str(data["call"]) if "call" in data else None
     call_id: object = state.call_id
@@ -290,7 +290,7 @@ def call_id_of(invocation: Invocation) -> str | None:
 
 def _has_own_id(invocation: Invocation) -> bool:
     """Return True if a call inside of a durable call has an id of its own."""
-    return _DATA not in invocation.state.interceptor_data and call_id_of(invocation) is not None
+    return DURABLE_KEY not in invocation.state.interceptor_data and call_id_of(invocation) is not None
 
 
 # --- The identity of a call ---
@@ -383,7 +383,7 @@ def _decided_keys(keys: Iterable[str]) -> list[str]:
 
 def _check_decisions(invocation: Invocation, entries: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the key and the data of decisions; raise AlreadyResumedError if others were recorded before."""
-    key = f"decided:{invocation.state.interceptor_data[_DATA]['segment']}"
+    key = f"decided:{invocation.state.interceptor_data[DURABLE_KEY]['segment']}"
     earlier = invocation.state.interceptor_data.get(DECIDED_KEY, ())
     decisions = {call_id: one for call_id, one in invocation.approvals.items() if call_id not in earlier}
     data = decisions_to_json(decisions)
@@ -443,13 +443,13 @@ class DurableCall(RequestRecorder[str]):
             call._check_left()
             call._forget_failure()
         decided = len(_decided_keys(entries))
-        data = invocation.state.interceptor_data.get(_DATA, {})
+        data = invocation.state.interceptor_data.get(DURABLE_KEY, {})
         if invocation.is_resumed:
             call._take_decisions(data.get("segment", 0), decided)
         elif decided:
             call._continue_resumed(decided)
         state = call.invocation.state
-        state.interceptor_data[_DATA] = {"call": loaded.call.id, "segment": call.segment}
+        state.interceptor_data[DURABLE_KEY] = {"call": loaded.call.id, "segment": call.segment}
         return call
 
     def _check_left(self) -> None:
@@ -543,7 +543,7 @@ class DurableCall(RequestRecorder[str]):
     def inner(self, invocation: Invocation, tool_call: ToolCall | None) -> DurableCall:
         """Return the record of a call that a tool of this call makes."""
         state = invocation.state
-        data = state.interceptor_data.get(_DATA)
+        data = state.interceptor_data.get(DURABLE_KEY)
         if data is not None:  # it waited for an approval
             path, segment = data["path"], data["segment"] + invocation.is_resumed
         else:
@@ -552,7 +552,7 @@ class DurableCall(RequestRecorder[str]):
             tool = "" if tool_call is None else self._tool_key(tool_call.id)
             number = next(self._calls.setdefault(f"{tool}/{name}", count()))  # tools may run in threads
             path, segment = f"{tool}/{name}:{number}", 0
-        state.interceptor_data[_DATA] = {"path": path, "segment": segment}
+        state.interceptor_data[DURABLE_KEY] = {"path": path, "segment": segment}
         inner = DurableCall(self._journal, self.stored, self._entries, invocation, path, segment)
         recorded = list(self._entries)  # because other threads add to it
         inner._is_replaying = any(key.startswith(inner._prefix) for key in recorded)

@@ -55,7 +55,7 @@ from ..tools.tool import (
     has_own_text,
 )
 from ..tools.toolbox import ToolLimits
-from .approval import ApprovalRequiredError, InnerDecisions
+from .approval import DURABLE_KEY, AlreadyResumedError, ApprovalRequiredError, InnerDecisions
 from .budget import active_accounts
 from .effects import Emit, Flow, Run
 from .plan import CallState, EnclosingCall, Invocation
@@ -803,13 +803,15 @@ def undo_tools(invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
 
 
 def undo_after(error: BaseException, invocation: Invocation) -> Flow[tuple[ToolRun, ...]]:
-    """Undo the tool calls of a service call that ends with an error, unless it may continue."""
+    """Undo the tool calls of a service call that ends with an error, unless it or another run continues."""
     state = invocation.state
     if isinstance(error, (GeneratorExit, ApprovalRequiredError)) or not can_undo(state):
         return ()
-    if state.recording is not None and state.recording.continues_after(error):
-        return ()
-    return (yield from undo_tools(invocation))
+    if state.recording is not None:
+        continues = state.recording.continues_after(error)
+    else:  # a durable call that this run could not open is still that of its journal
+        continues = isinstance(error, AlreadyResumedError) or DURABLE_KEY in state.interceptor_data
+    return () if continues else (yield from undo_tools(invocation))
 
 
 def _undo_record(run: ToolRun, error: Exception | None, state: CallState) -> Flow[ToolRun]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any, Protocol, cast
 
 import pytest
 
 from aiservices import (
     AiMessage,
+    AiServiceError,
     AlreadyResumedError,
     ApprovalRequiredError,
     AuthenticationError,
@@ -804,3 +806,34 @@ def test_a_journal_without_a_name_would_be_lost_and_is_refused() -> None:
     for name in ("", "sqlite:///"):
         with pytest.raises(DefinitionError, match="pass the path of a file"):
             Journal(name)
+
+
+def test_a_call_that_cannot_be_resumed_undoes_no_tools_because_another_run_owns_them(
+    journal: Journal,
+) -> None:
+    @tool(needs_approval=True)
+    def ask(euros: int) -> str:
+        """Ask, while another thread resumes the call, too."""
+        thread = Thread(target=try_to_resume, args=(CallInProgressError, True))
+        thread.start()
+        thread.join()
+        return "asked"
+
+    def try_to_resume(error: type[AiServiceError], approval: bool) -> None:
+        with pytest.raises(error) as caught:
+            resume(desk.refund, waiting.value.state, approval)
+        errors.append(caught.value)
+
+    hotel, errors = Hotel(), list[AiServiceError]()
+    model = ScriptedChatModel([calls("book"), calls("ask"), "done", calls("book"), calls("ask"), "done"])
+    desk = create(Desk, model, tools=[*hotel.tools(), ask], interceptors=[Durable(journal)])
+    with pytest.raises(ApprovalRequiredError) as waiting:
+        desk.refund("17", call_id="a")
+    assert resume(desk.refund, waiting.value.state, True).value == "done"
+    try_to_resume(AlreadyResumedError, False)
+    with pytest.raises(ApprovalRequiredError) as waiting:
+        desk.refund("17", call_id="b")
+    journal.cancel("b")
+    try_to_resume(CallCancelledError, True)
+    assert [error.undone_runs for error in errors] == [(), (), ()]
+    assert hotel.log == ["book", "book"]

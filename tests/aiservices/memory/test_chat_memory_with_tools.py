@@ -214,6 +214,25 @@ def test_a_state_is_resumed_once_with_a_memory() -> None:
     assert len(model.requests) == 3
 
 
+def test_a_second_resumption_does_not_undo_the_tools_of_the_first() -> None:
+    log: list[str] = []
+
+    @tool(compensate=lambda: log.append("undo"))
+    def book() -> str:
+        log.append("book")
+        return "room"
+
+    calls = ChatReply(AiMessage("", (ToolCall("b1", "book", "{}"),)))
+    model = ScriptedChatModel([calls, calling(REFUND), "done"])
+    chat = create(Chat, model, tools=[book, refund], interceptors=[ChatMemory()])
+    with pytest.raises(ApprovalRequiredError) as waiting:
+        chat.chat("a", "x")
+    assert resume(chat.chat, waiting.value.state, {"r1": True}) == "done"  # type: ignore[call-arg, arg-type]
+    with pytest.raises(AlreadyResumedError) as again:
+        resume(chat.chat, waiting.value.state, {"r1": True})  # type: ignore[call-arg, arg-type]
+    assert (log, again.value.undone_runs) == (["book"], ())
+
+
 def test_a_resumed_call_that_failed_is_not_resumed_again(opened: Callable[[], ChatMemoryStore]) -> None:
     model = ScriptedChatModel(["hi", calling(REFUND), ChatReply(AiMessage(""), refusal="no"), "done"])
     _, state = waiting(ChatMemory(store=opened()), model)
