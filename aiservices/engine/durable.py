@@ -381,14 +381,23 @@ def _decided_keys(keys: Iterable[str]) -> list[str]:
     return sorted([key for key in keys if key.startswith("decided:")], key=lambda key: int(key[8:]))
 
 
-def _check_decisions(invocation: Invocation, entries: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the key and the data of decisions; raise AlreadyResumedError if others were recorded before."""
-    key = f"decided:{invocation.state.interceptor_data[DURABLE_KEY]['segment']}"
-    earlier = invocation.state.interceptor_data.get(DECIDED_KEY, ())
+def _check_decisions(
+    invocation: Invocation, entries: Mapping[str, Any], *, is_new: bool = False
+) -> tuple[str, Any]:
+    """Return the key and the data of decisions.
+
+    Raises AlreadyResumedError if others were recorded before, or if the call has started over since then. Of
+    a new call, which was deleted from the journal, the state is all that is left.
+    """
+    state = invocation.state
+    segment = state.interceptor_data[DURABLE_KEY]["segment"]
+    key, suspended = f"decided:{segment}", entries.get(f"suspended:{segment}")
+    is_same = is_new or key in entries if suspended is None else suspended["id"] == state.suspended_id
+    earlier = state.interceptor_data.get(DECIDED_KEY, ())
     decisions = {call_id: one for call_id, one in invocation.approvals.items() if call_id not in earlier}
     data = decisions_to_json(decisions)
-    if entries.get(key, data) != data:
-        raise AlreadyResumedError(invocation.qualname, invocation.state.suspended_id)
+    if not is_same or entries.get(key, data) != data:
+        raise AlreadyResumedError(invocation.qualname, state.suspended_id)
     return key, data
 
 
@@ -515,7 +524,7 @@ class DurableCall(RequestRecorder[str]):
         """Record the decisions with which ``resume`` was called, or raise AlreadyResumedError."""
         if segment < decided - 1:
             raise AlreadyResumedError(self.invocation.qualname, self.invocation.state.suspended_id)
-        self._add(*_check_decisions(self.invocation, self._entries))
+        self._add(*_check_decisions(self.invocation, self._entries, is_new=self.stored.fence == 0))
         self.segment = segment + 1
 
     def _continue_resumed(self, decided: int) -> None:

@@ -837,3 +837,57 @@ def test_a_call_that_cannot_be_resumed_undoes_no_tools_because_another_run_owns_
     try_to_resume(CallCancelledError, True)
     assert [error.undone_runs for error in errors] == [(), (), ()]
     assert hotel.log == ["book", "book"]
+
+
+@pytest.mark.parametrize("asks_again", [True, False])
+def test_a_state_from_before_a_call_started_over_cannot_be_resumed(
+    journal: Journal, asks_again: bool
+) -> None:
+    @tool(needs_approval=True, idempotent=True)
+    def ask(euros: int) -> str:
+        """Ask."""
+        return "asked"
+
+    hotel = Hotel()
+    down, again = (
+        ModelConnectionError("down"),
+        [calls("book"), *([calls("ask")] if asks_again else []), "done"],
+    )
+    model = ScriptedChatModel([calls("book"), calls("ask"), down, *again])
+    tools, interceptors = [*hotel.tools(), ask], [Durable(journal)]
+    desk = create(Desk, model, tools=tools, interceptors=interceptors, budget=ONE_ATTEMPT)
+    with pytest.raises(ApprovalRequiredError) as before:
+        desk.refund("17", call_id="a")
+    with pytest.raises(ModelConnectionError):
+        resume(desk.refund, before.value.state, True)
+    with pytest.raises(AlreadyResumedError):
+        resume(desk.refund, before.value.state, True)
+    if asks_again:
+        with pytest.raises(ApprovalRequiredError) as after:
+            desk.refund("17", call_id="a")
+        with pytest.raises(AlreadyResumedError):
+            resume(desk.refund, before.value.state, True)
+        assert resume(desk.refund, after.value.state, True).value == "done"
+    else:
+        assert desk.refund("17", call_id="a").value == "done"
+    with pytest.raises(AlreadyResumedError):
+        resume(desk.refund, before.value.state, True)
+    assert hotel.log == ["book", "undo room", "book"]
+
+
+def test_the_state_of_a_call_that_was_deleted_from_the_journal_is_resumed_as_a_new_call(
+    journal: Journal,
+) -> None:
+    @tool(needs_approval=True)
+    def ask(euros: int) -> str:
+        """Ask."""
+        return "asked"
+
+    model = ScriptedChatModel([calls("ask"), "done"])
+    desk = create(Desk, model, tools=[ask], interceptors=[Durable(journal)])
+    with pytest.raises(ApprovalRequiredError) as waiting:
+        desk.refund("17", call_id="a")
+    journal.delete("a")
+    for _ in range(2):
+        assert resume(desk.refund, waiting.value.state, True).value == "done"
+    assert len(model.requests) == 2
