@@ -129,10 +129,14 @@ def _asked_in_responses(body: Any) -> tuple[dict[str, Any], Any]:
     return tools, body.get("text", {}).get("format", {}).get("schema")
 
 
+_LENGTH_REACHED = "max_output_tokens"
+
+
 def _responses(message: Message, streamed: bool) -> Reply:
     more: dict[str, Any] = {"usage": responses_api.usage(INPUT, OUTPUT)}
     if message.finish is not FinishReason.STOP:
-        reason = "max_output_tokens" if message.finish is FinishReason.LENGTH else message.finish.value
+        is_filtered = message.finish is FinishReason.CONTENT_FILTER
+        reason = "content_filter" if is_filtered else _LENGTH_REACHED
         more |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
     if message.tool is not None:
         item = responses_api.function_call("c1", message.tool, message.text)
@@ -144,9 +148,13 @@ def _responses(message: Message, streamed: bool) -> Reply:
     else:
         item, empty = responses_api.message(message.text), responses_api.message()
         deltas = [responses_api.text_delta(piece) for piece in message.pieces]
+    data = responses_api.response(item, **more)
+    end = responses_api.end_event(data)
+    if message.finish is FinishReason.OTHER:  # the SDK, which checks this server, knows no such reason
+        data["incomplete_details"]["reason"] = "tired"
+        end = end.replace(_LENGTH_REACHED.encode(), b"tired")
     if not streamed:
-        return responses_api.response_reply(item, **more)
-    end = responses_api.end_event(responses_api.response(item, **more))
+        return json_reply(data)
     added, done = responses_api.item_added(0, empty), responses_api.item_done(0, item)
     return sse(responses_api.start_events(), added, *deltas, done, end)
 
