@@ -309,16 +309,14 @@ _BASELINE_FORMAT = 1
 def _baseline(report: Report[object]) -> dict[str, Any]:
     """Return the scores of each case as JSON; raise DefinitionError if two cases have the same name."""
     cases: dict[str, Any] = {}
+    is_mean = {one.scorer: not one.is_rate for one in report.summaries}
     for start in range(0, len(report.outcomes), report.repeat):
         outcomes = report.outcomes[start : start + report.repeat]
         name = outcomes[0].name
         if name in cases:
             raise _wrong(f"two cases have the name {name}; give each its own name")
         asked = to_jsonable_python((outcomes[0].arguments, outcomes[0].expected), fallback=repr)
-        numbers = {
-            scorer: _numbers(outcomes, scorer, report.summary(scorer).is_rate is False)
-            for scorer in report.scorers
-        }
+        numbers = {scorer: _numbers(outcomes, scorer, is_mean[scorer]) for scorer in report.scorers}
         cases[name] = {
             "digest": sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16],
             "scores": {scorer: fmean(one) for scorer, one in numbers.items() if one},
@@ -491,14 +489,15 @@ class _Section(NamedTuple):
 
 def _sections(report: Report[object]) -> list[_Section]:
     """Return the tables of an evaluation report, in their order."""
+    summaries = report.summaries
     notes = [f"low and high: {report.confidence:.0%} confidence, {_interval_names(report)}"]
     notes += [
         f"{summary.scorer}: {len(summary.runs)} runs, from {_number(min(summary.runs))} to "
         f"{_number(max(summary.runs))}"
-        for summary in report.summaries
+        for summary in summaries
         if summary.runs
     ]
-    scores = [_summary_cells(summary) for summary in report.summaries]
+    scores = [_summary_cells(summary) for summary in summaries]
     cases = [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
     by_tag = _tag_rows(report)
     return [
@@ -664,8 +663,9 @@ class PlotRow(NamedTuple):
 
 
 def html_report(report: Report[object]) -> str:
-    summaries = [summary for summary in report.summaries if summary.value is not None]
-    rows = [_plot_row(report, summary, number) for number, summary in enumerate(summaries)]
+    summaries = report.summaries
+    known = [summary for summary in summaries if summary.value is not None]
+    rows = [_plot_row(report, summary, number) for number, summary in enumerate(known)]
     return _template().render(
         report=report,
         rows=rows,
@@ -673,7 +673,7 @@ def html_report(report: Report[object]) -> str:
         left=_LEFT,
         right=_RIGHT,
         alternative="; ".join(f"{row.label}: {row.description}" for row in rows),
-        summaries=[_summary_cells(summary) for summary in report.summaries],
+        summaries=[_summary_cells(summary) for summary in summaries],
         by_tag=_tag_rows(report),
         reliability_svg=_reliability_svg(report),
         reliability_tables=_reliability_tables(report),
