@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # The values that the metadata of a content must have, or a function that returns them for a query.
 MetadataFilter: TypeAlias = Mapping[str, object] | Callable[[Query], Mapping[str, object]]
-_BATCH_SIZE = 256  # contents that are embedded and stored at the same time
+_BATCH_SIZE = 256  # contents that are embedded, or sent to Chroma, at the same time
 
 
 class EmbeddingModel(Protocol):
@@ -119,9 +119,16 @@ class EmbeddingRetriever:
     def add(self, contents: Sequence[Content | str]) -> None:
         """Compute the passages' embedding vectors, and add passages and vectors to the vector store."""
         contents = to_contents(contents, "EmbeddingRetriever.add")
-        for start in range(0, len(contents), _BATCH_SIZE):
-            batch = contents[start : start + _BATCH_SIZE]
-            self._store.add(batch, self._model.embed([content.text for content in batch]))
+        if not contents:
+            return
+        numpy = import_extra("numpy", "retrieval", "EmbeddingRetriever")
+        texts = [content.text for content in contents]
+        vectors = [
+            self._model.embed(texts[start : start + _BATCH_SIZE])
+            for start in range(0, len(texts), _BATCH_SIZE)
+        ]
+        # in one step: a second step would replace the documents of which the first has added parts
+        self._store.add(contents, numpy.concatenate(vectors))
 
     def retrieve(self, query: Query | str, /) -> list[Content]:
         """Return the passages that are most similar to a query, best first, scored by cosine similarity."""
@@ -393,26 +400,26 @@ class ChromaStore:
         last = {content.key: index for index, content in enumerate(contents)}
         if not last:
             return
-        stored = self._collection.get(ids=list(last), include=["documents", "metadatas"])
-        old_metadata = dict(zip(stored["ids"], stored["metadatas"], strict=True))
-        old = [
-            Content(text, "" if key == text else key, dict(old_metadata[key] or {}))
-            for key, text in zip(stored["ids"], stored["documents"], strict=True)
-        ]
-        sources = replaced_sources({content.key: content for content in old}, contents)
-        self._collection.upsert(
-            ids=list(last),
-            embeddings=[vectors[index] for index in last.values()],
-            documents=[contents[index].text for index in last.values()],
-            metadatas=[
-                _replacing_metadata(old_metadata.get(key), contents[index].metadata)
-                for key, index in last.items()
-            ],
-        )
+        keys = list(last)
+        old: dict[str, Content] = {}
+        for batch in _batches(keys):
+            stored = self._collection.get(ids=batch, include=["documents", "metadatas"])
+            columns = (stored[name] for name in ("ids", "documents", "metadatas"))
+            for key, text, metadata in zip(*columns, strict=True):
+                old[key] = Content(text, "" if key == text else key, dict(metadata or {}))
+        sources = replaced_sources(old, contents)
+        for batch in _batches(keys):
+            new = [contents[last[key]] for key in batch]
+            self._collection.upsert(
+                ids=batch,
+                embeddings=[vectors[last[key]] for key in batch],
+                documents=[content.text for content in new],
+                metadatas=[_replacing_metadata(old.get(one.key), one.metadata) for one in new],
+            )
         for source in sources:
             parts = self._collection.get(where={"source": {"$eq": source}}, include=[])["ids"]
-            if removed := [key for key in parts if key not in last]:
-                self._collection.delete(ids=removed)
+            for batch in _batches([key for key in parts if key not in last]):
+                self._collection.delete(ids=batch)
 
     def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
         """Remove stored passages by their ids or by their metadata, such as ``{"source": "guide"}``.
@@ -453,11 +460,14 @@ def _chroma_condition(metadata: Mapping[str, object]) -> dict[str, object] | Non
     return {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
 
 
-def _replacing_metadata(
-    old: Mapping[str, object] | None, new: Mapping[str, object]
-) -> dict[str, object] | None:
+def _batches(keys: list[str]) -> Iterator[list[str]]:
+    """Yield parts of a list: Chroma limits the number of entries in a request."""
+    return (keys[start : start + _BATCH_SIZE] for start in range(0, len(keys), _BATCH_SIZE))
+
+
+def _replacing_metadata(old: Content | None, new: Mapping[str, object]) -> dict[str, object] | None:
     """Return new metadata for a Chroma entry, plus None for each old key that Chroma must delete."""
-    return {**dict.fromkeys(old or ()), **new} or None
+    return {**({} if old is None else dict.fromkeys(old.metadata)), **new} or None
 
 
 @explains_keywords

@@ -167,6 +167,20 @@ def test_many_contents_are_embedded_in_batches() -> None:
     assert len(retriever.retrieve(Query("east"))) == 600
 
 
+@pytest.mark.parametrize("again", [10, 590])
+def test_a_large_document_replaces_only_its_own_earlier_parts(again: int) -> None:
+    store = EmbeddingStore()
+    retriever = EmbeddingRetriever(Compass(), store)
+    document = {"source": "guide"}
+    retriever.add([Content("east", "same", document), Content("east", "old", document)])
+    parts = [Content("east", f"g-{number}", document) for number in range(600)]
+    parts[again] = parts[300] = Content("east", "same", document)  # a text that occurs twice
+    retriever.add(parts)
+    assert len(store) == 599
+    retriever.add([])
+    assert len(store) == 599
+
+
 def test_a_store_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     store = EmbeddingStore()
     store.add([EAST, NORTH], vectors("east", "north"))
