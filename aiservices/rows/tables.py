@@ -811,15 +811,15 @@ class _Copies:
     def __init__(self, url: str) -> None:
         protocol = url.partition("://")[0].lower()
         is_web = protocol in ("http", "https")
-        fsspec = None if is_web else import_extra("fsspec", "tables", f"a table at {protocol}://")
+        library = import_extra("httpx2" if is_web else "fsspec", "tables", f"a table at {protocol}://")
         folder = temporary_folder(self)
         try:
-            if fsspec is None:
+            if is_web:
                 name = PurePosixPath(unquote(urlsplit(url).path)).name
                 self.paths = [folder / (name or "table")]
-                _download(url, self.paths[0])
+                _download(library, url, self.paths[0])
                 return
-            system, path = fsspec.core.url_to_fs(url)
+            system, path = library.core.url_to_fs(url)
             names = sorted(self._names(system, path))
             if not names:
                 raise FileNotFoundError(f"there are no files at {url}")
@@ -843,9 +843,7 @@ class _Copies:
         return [name for name in files if PurePosixPath(name).name[:1] not in ("", ".", "_")]
 
 
-def _download(url: str, path: Path) -> None:
-    import httpx2
-
+def _download(httpx2: Any, url: str, path: Path) -> None:
     with httpx2.stream("GET", url, follow_redirects=True) as response, path.open("wb") as file:
         response.raise_for_status()
         for part in response.iter_bytes():

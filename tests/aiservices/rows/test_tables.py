@@ -835,6 +835,18 @@ assert not libraries & set(sys.modules), libraries & set(sys.modules)
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.parametrize(("protocol", "package"), [("https", "httpx2"), ("s3", "fsspec")])
+def test_without_its_package_a_table_at_a_url_is_an_error(
+    protocol: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError) as caught:
+        open_table(f"{protocol}://host/table.csv")
+    assert str(caught.value) == (
+        f'a table at {protocol}:// needs the package {package}: pip install "aiservices[tables]"'
+    )
+
+
 def test_without_pyarrow_a_parquet_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"id": [1]}), path)
