@@ -355,15 +355,23 @@ def _differences(
         yield Difference(scorer, len(known), *means, interval, worse)
 
 
+def _same_cases(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the names of the cases that are the same in two reports, and a note about each other one."""
+    names, notes = list[str](), list[str]()
+    for name in dict.fromkeys([*new, *old]):
+        if name not in new or name not in old:
+            notes.append(f"the case {name} is only in one report")
+        elif new[name]["digest"] != old[name]["digest"]:
+            notes.append(f"the case {name} has changed")
+        else:
+            names.append(name)
+    return names, notes
+
+
 def _compared(report: Report[object], path: Path) -> Comparison:
     old, old_scorers = _read_baseline(path)
     new = _baseline(report)["cases"]
-    names = [name for name in new if name in old and old[name]["digest"] == new[name]["digest"]]
-    missing = [
-        f"the case {name} {'has changed' if name in old and name in new else 'is only in one report'}"
-        for name in dict.fromkeys([*new, *old])
-        if name not in names
-    ]
+    names, missing = _same_cases(new, old)
     both = [one for one in report.scorers if one in old_scorers]
     missing += [
         f"the scorer {one} is only in one report"
