@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..guesses import explains_keywords
 from ..models.errors import import_extra
 from .content import Content
-from .retrievers import check_removal, replaced_sources
+from .retrievers import check_removal, replaced_sources, stored_content
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,8 +75,8 @@ class PgVectorStore:
         with self._cursor() as cursor, cursor.connection.transaction():
             chosen = self._query("SELECT key, text, metadata FROM {} WHERE id = ANY(%s) FOR UPDATE")
             stored = {
-                key: Content(text, "" if key == text else key, metadata)
-                for key, text, metadata in cursor.execute(chosen, ([row[0] for row in rows],))
+                entry[0]: stored_content(*entry)
+                for entry in cursor.execute(chosen, ([row[0] for row in rows],))
             }
             for source in replaced_sources(stored, contents):
                 condition, values = _condition({"source": source})
@@ -114,7 +114,7 @@ class PgVectorStore:
             found = cursor.execute(ordered, (nearest, *values, nearest, max_results)).fetchall()
         return [
             # the angle to a vector of zeros is not a number
-            Content(text, "" if key == text else key, metadata, 0.0 if math.isnan(score) else score)
+            stored_content(key, text, metadata, 0.0 if math.isnan(score) else score)
             for key, text, metadata, score in found
         ]
 

@@ -223,6 +223,13 @@ def replaced_sources(stored: Mapping[str, Content], added: Iterable[Content]) ->
     return list(sources.values())
 
 
+def stored_content(
+    key: str, text: str, metadata: Mapping[str, object] | None, score: float | None = None
+) -> Content:
+    """Return a content that a database has under its key; Chroma has None for empty metadata."""
+    return Content(text, "" if key == text else key, dict(metadata or {}), score)
+
+
 @dataclass(frozen=True, eq=False)
 class _Vectors:
     """Passages and a matrix of their embedding vectors; each row is the vector of one passage.
@@ -401,12 +408,7 @@ class ChromaStore:
         if not last:
             return
         keys = list(last)
-        old: dict[str, Content] = {}
-        for batch in _batches(keys):
-            stored = self._collection.get(ids=batch, include=["documents", "metadatas"])
-            columns = (stored[name] for name in ("ids", "documents", "metadatas"))
-            for key, text, metadata in zip(*columns, strict=True):
-                old[key] = Content(text, "" if key == text else key, dict(metadata or {}))
+        old = {content.key: content for batch in _batches(keys) for content in self._stored(batch)}
         sources = replaced_sources(old, contents)
         for batch in _batches(keys):
             new = [contents[last[key]] for key in batch]
@@ -420,6 +422,11 @@ class ChromaStore:
             parts = self._collection.get(where={"source": {"$eq": source}}, include=[])["ids"]
             for batch in _batches([key for key in parts if key not in last]):
                 self._collection.delete(ids=batch)
+
+    def _stored(self, keys: list[str]) -> list[Content]:
+        response = self._collection.get(ids=keys, include=["documents", "metadatas"])
+        columns = (response[name] for name in ("ids", "documents", "metadatas"))
+        return [stored_content(*entry) for entry in zip(*columns, strict=True)]
 
     def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
         """Remove stored passages by their ids or by their metadata, such as ``{"source": "guide"}``.
@@ -449,7 +456,7 @@ class ChromaStore:
         )
         columns = (response[name][0] for name in ("ids", "documents", "metadatas", "distances"))
         return [
-            Content(text, "" if key == text else key, dict(metadata or {}), 1 - float(distance))
+            stored_content(key, text, metadata, 1 - float(distance))
             for key, text, metadata, distance in zip(*columns, strict=True)
         ]
 
