@@ -243,8 +243,16 @@ class _Evaluation:
         names = tuple(scorer.name for scorer in self._scorers)
         seconds = time.monotonic() - started
         means = frozenset(scorer.name for scorer in self._scorers if scorer.is_rate is False)
-        title = title_of(self._method)
-        return Report(title, tuple(outcomes), names, settings.confidence, seconds, means, settings.repeat)
+        return Report(
+            title_of(self._method),
+            tuple(outcomes),
+            names,
+            settings.confidence,
+            seconds,
+            means,
+            settings.repeat,
+            frozenset(scorer.name for scorer in self._scorers if scorer.lower_is_better),
+        )
 
     def _case(self, case: Case[Any], number: int) -> Flow[Outcome]:
         call = yield from measure_call(self._method, case.arguments)

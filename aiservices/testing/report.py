@@ -111,6 +111,7 @@ class Report(Generic[T_co]):
         seconds: The wall time of the evaluation.
         means: The names of the scorers that are known to return numbers, even if no call succeeded.
         repeat: The number of calls of each case.
+        losses: The names of the scorers whose lower scores are better.
     """
 
     method: str
@@ -120,6 +121,7 @@ class Report(Generic[T_co]):
     seconds: float
     means: frozenset[str] = frozenset()
     repeat: int = 1
+    losses: frozenset[str] = frozenset()
 
     @property
     def values(self) -> list[T_co]:
@@ -254,7 +256,8 @@ class Difference(NamedTuple):
         before: The mean over these cases in the earlier evaluation.
         after: The mean over these cases now.
         interval: Student's interval of the mean difference of a case; None for fewer than two cases.
-        worse_cases: The names of the cases with a lower score than before.
+        worse_cases: The names of the cases with a worse score than before.
+        lower_is_better: True if lower scores are better, as with ``brier()``.
     """
 
     scorer: str
@@ -263,10 +266,13 @@ class Difference(NamedTuple):
     after: float
     interval: Interval | None
     worse_cases: tuple[str, ...]
+    lower_is_better: bool = False
 
     @property
     def is_worse(self) -> bool:
-        """True if the score is lower, and the interval of the difference does not contain 0."""
+        """True if the score is worse, and the interval of the difference does not contain 0."""
+        if self.lower_is_better:
+            return self.after > self.before and (self.interval is None or self.interval.low > 0)
         return self.after < self.before and (self.interval is None or self.interval.high < 0)
 
 
@@ -284,7 +290,7 @@ class Comparison(NamedTuple):
 
     @property
     def worse(self) -> tuple[Difference, ...]:
-        """The scorers with clearly lower scores than before."""
+        """The scorers with clearly worse scores than before."""
         return tuple(one for one in self.differences if one.is_worse)
 
     def __str__(self) -> str:
@@ -344,15 +350,16 @@ def _read_baseline(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _differences(
-    scorer: str, scores: list[tuple[str, float | None, float | None]], confidence: float
+    scorer: str, scores: list[tuple[str, float | None, float | None]], report: Report[object]
 ) -> Iterator[Difference]:
     """Yield the difference between the scores of two reports, if a case has both."""
     known = [(name, a, b) for name, a, b in scores if a is not None and b is not None]
     if known:
-        interval = mean_interval([b - a for _, a, b in known], confidence)
-        worse = tuple(name for name, a, b in known if b < a)
+        interval = mean_interval([b - a for _, a, b in known], report.confidence)
+        is_loss = scorer in report.losses
+        worse = tuple(name for name, a, b in known if (b > a if is_loss else b < a))
         means = fmean(a for _, a, _ in known), fmean(b for _, _, b in known)
-        yield Difference(scorer, len(known), *means, interval, worse)
+        yield Difference(scorer, len(known), *means, interval, worse, is_loss)
 
 
 def _same_cases(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -384,7 +391,7 @@ def _compared(report: Report[object], path: Path) -> Comparison:
         missing += [
             f"{scorer} of the case {name} failed" for name, a, b in scores if (a is None) != (b is None)
         ]
-        differences += _differences(scorer, scores, report.confidence)
+        differences += _differences(scorer, scores, report)
     return Comparison(tuple(differences), tuple(missing))
 
 

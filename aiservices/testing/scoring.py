@@ -68,7 +68,7 @@ class ScorerInput(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True)
 class Scorer(Generic[T_contra]):
-    """A named function that scores each answer with True or False, or a number (higher is better).
+    """A named function that scores each answer with True or False, or a number.
 
     Attributes:
         name: The scorer's name in the report.
@@ -76,12 +76,14 @@ class Scorer(Generic[T_contra]):
         select_arguments: Returns the keyword arguments of ``function`` for an answer. Raises TypeError if the
             case lacks a value that ``function`` needs.
         is_rate: True if the scores are bools, False if they are numbers; None if unknown in advance.
+        lower_is_better: True for an error or a loss, of which ``Report.compare`` calls higher scores worse.
     """
 
     name: str
     function: Callable[..., Score | Verdict | Awaitable[Score | Verdict]]
     select_arguments: Callable[[ScorerInput[Any]], dict[str, Any]]
     is_rate: bool | None = None
+    lower_is_better: bool = False
 
 
 def exact(name: str = "exact") -> Scorer[Any]:
@@ -190,7 +192,7 @@ def brier(name: str = "brier") -> Scorer[Decision[Any]]:
         squares = [(share - (1.0 if answer == expected else 0.0)) ** 2 for answer, share in shares.items()]
         return sum(squares) / 2
 
-    return Scorer(name, score, _value_and_expected, is_rate=False)
+    return Scorer(name, score, _value_and_expected, is_rate=False, lower_is_better=True)
 
 
 def log_loss(name: str = "log loss") -> Scorer[Decision[Any]]:
@@ -208,7 +210,7 @@ def log_loss(name: str = "log loss") -> Scorer[Decision[Any]]:
             rights = [shares[expected]]
         return fmean(-math.log(max(share, 1e-6)) for share in rights)
 
-    return Scorer(name, score, _value_and_expected, is_rate=False)
+    return Scorer(name, score, _value_and_expected, is_rate=False, lower_is_better=True)
 
 
 def _probabilities_of(value: object, expected: Any) -> Mapping[object, float]:

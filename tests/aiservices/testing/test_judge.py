@@ -7,7 +7,18 @@ import pytest
 
 from aiservices import AiMessage, DefinitionError, Message, SystemMessage, UserMessage, create, user_message
 from aiservices.models.scripted import ScriptedChatModel
-from aiservices.testing import Case, FakeChatModel, Judge, aevaluate, evaluate, exact
+from aiservices.testing import (
+    Case,
+    FakeChatModel,
+    Judge,
+    Report,
+    aevaluate,
+    brier,
+    evaluate,
+    exact,
+    log_loss,
+)
+from output_parsers import Decision
 
 
 def judged(*satisfied: bool) -> str:
@@ -120,6 +131,23 @@ def test_a_report_is_compared_with_a_baseline(tmp_path: Path) -> None:
         "the scorer again is only in one report",
     )
     assert str(comparison).splitlines()[2].split() == "exact 3 1 0 -1 -1 b, c, d".split()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_worse", "worse_cases"), [(0.6, 0.9, False, ()), (0.9, 0.6, True, ("a", "b"))]
+)
+def test_a_higher_loss_is_worse(
+    before: float, after: float, is_worse: bool, worse_cases: tuple[str, ...], tmp_path: Path
+) -> None:
+    def certain(probability: float) -> Report[Decision[bool]]:
+        cases = [Case({"text": text}, True, name=text) for text in "ab"]
+        decision = Decision(True, {True: probability, False: 1 - probability})
+        return evaluate(lambda text: decision, cases, [brier(), log_loss()])
+
+    file = certain(before).save(tmp_path / "baseline.json")
+    comparison = certain(after).compare(file)
+    assert [one.worse_cases for one in comparison.differences] == [worse_cases] * 2
+    assert [one.scorer for one in comparison.worse] == (["brier", "log loss"] if is_worse else [])
 
 
 def test_a_baseline_needs_names_that_are_unique_and_a_file_that_can_be_read(
