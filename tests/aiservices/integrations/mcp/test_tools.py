@@ -328,7 +328,7 @@ def test_a_server_that_cannot_start_is_named_in_the_error() -> None:
         ("/opt/bin/python3.13", ["-m", "shop.server"], "/opt/bin/python3.13 -m shop.server"),
         ("python", ["-c", "key = 'KEY'"], "python -c …"),
         ("uvx", ["shop-server", "KEY"], "uvx shop-server …"),
-        ("uvx", ["--index-url", "https://ann:KEY@example.org", "shop-server"], "uvx --index-url …"),
+        ("uvx", ["--from", "git+https://ann:KEY@example.org/shop", "shop-server"], "uvx --from …"),
         (r"C:\Tools\NPX.CMD", [r"C:\shop\server.js", "KEY"], r"C:\Tools\NPX.CMD C:\shop\server.js …"),
         ("shop-server", ["KEY"], "shop-server …"),
         ("docker", ["run", "-e", "API_KEY=KEY", "shop"], "docker …"),
