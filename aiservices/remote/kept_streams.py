@@ -49,6 +49,11 @@ class Received:
             self._hash.update(f"{event.name}:{event.data}\n".encode())
 
 
+def _received_until(last: EventId | None) -> tuple[int, str]:
+    """Return the number and the hash of the characters or items up to an event; None is the beginning."""
+    return (0, Received().digest) if last is None else (last.received, last.digest)
+
+
 async def after(
     last: EventId, events: AsyncGenerator[SseEvent, None], received: Received
 ) -> AsyncGenerator[SseEvent, None]:
@@ -100,9 +105,10 @@ class KeptStream:
         events: The events.
         report: Makes the last event from an error. An error before the first visible event is raised in the
             reader instead.
-        received: What the caller has received before.
+        received: Gets what the events contain, after what ``after`` has left out.
         seconds: How long the stream runs, and is kept, without a reader.
         last_events: The names of events after which there are no others.
+        last: The event of an earlier stream after which this one begins; None if it has the whole answer.
     """
 
     def __init__(
@@ -112,6 +118,7 @@ class KeptStream:
         received: Received,
         seconds: float,
         last_events: Collection[EventName] = LAST_EVENTS,
+        last: EventId | None = None,
     ) -> None:
         self.name = uuid4().hex
         self.is_done = False
@@ -122,6 +129,7 @@ class KeptStream:
         self._received = received
         self._seconds = seconds
         self._last_events = last_events
+        self._left_out = _received_until(last)
         self._kept: dict[int, bytes] = {}  # by their numbers
         self._number = 0  # of the last event
         self._read = 0  # the number of the last event that a reader has got
@@ -142,6 +150,18 @@ class KeptStream:
     def has_all_after(self, number: int) -> bool:
         """Return True if all events after one are kept."""
         return self._lost <= number <= self._number
+
+    def number_after(self, last: EventId | None) -> int | None:
+        """Return the number of the event after which a caller reads on; None if it cannot continue here.
+
+        ``last`` is the last event that the caller has received, of this stream or an earlier one.
+        """
+        number = 0
+        if last is not None and last.stream == self.name:
+            number = last.number
+        elif _received_until(last) != self._left_out:
+            return None
+        return number if self.has_all_after(number) else None
 
     async def wait_until_visible(self) -> None:
         """Wait for the first event that has a part of the answer; raise the error of a stream without one."""

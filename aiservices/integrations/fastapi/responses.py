@@ -203,18 +203,19 @@ async def stream_events(
     last = None if header is None else EventId.parse(header)
     arguments = kind, call.arguments
     kept = streams.find(call, last, arguments)
+    number = None if kept is None else kept.number_after(last)
     # An EventSource reconnects also after the last event. Without this, each time would call the model again.
-    can_continue = last is not None and not last.is_last and (kept or call.durable_id is not None)
+    is_there = number is not None or call.durable_id is not None
+    can_continue = last is not None and not last.is_last and is_there
     if header is not None and not can_continue:
         return Response(status_code=204, headers=NO_STORE)
-    number = last.number if last is not None and kept and last.stream == kept.name else 0
-    if kept is None or not kept.has_all_after(number):
+    if kept is None or number is None:
         seconds = streams.seconds_for(call)
         if not seconds:
             return await _unkept_stream(request, start(call), report)
         received = Received()
         events = start(call) if last is None else after(last, _start_when_free(call, start), received)
-        kept = KeptStream(events, report, received, seconds, last_events)
+        kept = KeptStream(events, report, received, seconds, last_events, last)
         streams.add(call, arguments, kept)
         number = 0
     reader = kept.begin_reading()

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -160,6 +161,23 @@ def test_a_repeated_call_without_an_event_id_joins_the_one_that_runs(
     assert len(model.requests) == 2
 
 
+def test_a_caller_joins_a_continued_stream_only_where_it_begins(
+    journal: Journal, serve: Callable[[Any], str]
+) -> None:
+    def text_of(events: list[Any]) -> str:
+        return "".join(json.loads(data) for _, name, data in events if name == "text")
+
+    url, restarted = (serve(app(desk_of(journal)[0], caller_arguments=["call_id"])) for _ in range(2))
+    body = {"it": "tell", "call_id": "a"}
+    with httpx2.Client(timeout=LONGEST_WAIT) as http:
+        events = events_of(http, f"{url}/tell", body)
+        texts = [one for one in events if one[1] == "text"]
+        for count in (2, 2, 0, 1, 2):
+            last_id = texts[count - 1][0] if count else ""
+            rest = text_of(events_of(http, f"{restarted}/tell", body, last_id))
+            assert (count, text_of(texts[:count]) + rest) == (count, TEXT)
+
+
 class Cut:
     """ASGI middleware that breaks the connection of each stream after some chunks."""
 
@@ -233,6 +251,24 @@ def test_streams_of_other_calls_are_kept_if_the_server_is_told_so(serve: Callabl
         assert events_of(http, f"{url}/tell", {"it": "x"}, event_id.replace(name, "0" * 32)) == []
         assert len(events_of(http, f"{url}/tell", {"it": "x"}, event_id)) > 1
     assert len(model.requests) == 2
+
+
+def test_a_stream_that_is_not_durable_is_not_called_again_for_events_that_are_not_kept(
+    serve: Callable[[Any], str],
+) -> None:
+    model = ScriptedChatModel(lambda request: " ".join(["x" * 10_000] * 200))
+    url = serve(app(create(Plain, model), keep_streams=30.0))
+    with httpx2.Client(timeout=LONGEST_WAIT) as http:
+        ((event_id, _, _),) = events_of(http, f"{url}/tell", {"it": "x"}, most=1)
+        left = next((count for count in range(100) if not read_on(http, url, event_id)), None)
+    assert left is not None
+    assert len(model.requests) == 1
+
+
+def read_on(http: httpx2.Client, url: str, event_id: str) -> list[Any]:
+    """Return the next event after one, some time after it."""
+    time.sleep(0.02)
+    return events_of(http, f"{url}/tell", {"it": "x"}, event_id, 1)
 
 
 def numbers(stopped: asyncio.Event | None = None) -> AsyncGenerator[SseEvent, None]:
