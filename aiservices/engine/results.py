@@ -62,7 +62,7 @@ class Result(Generic[T_co]):
             requests about the parts of a document that was split.
         earlier_messages: The messages of the first request before the user message: the history that the
             caller passed or a memory added. The system message of the method, which each call adds, and
-            few-shot examples are not among them.
+            few-shot examples are not among them. Empty in results from another process.
         new_messages: The messages of this call: the user message as it was sent, without format instructions,
             tool calls, their results, and the answer. Rejected answers are not among them. Empty if the
             answer is, and in results from another process or a Synthesizer.

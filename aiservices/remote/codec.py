@@ -650,7 +650,8 @@ def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
     """Parse the JSON text of a service call's Result.
 
     Raises OutputParsingError for other text. Some parts of the original are lost: sources become plain data,
-    tool runs have text but no result, rejected attempts have no text, and costs are unknown.
+    tool runs have text but no result, rejected attempts have no text, costs are unknown, and there are no
+    messages or probabilities.
     """
     record = codec.restore(text)
     account: AccountJson = record["account"]
