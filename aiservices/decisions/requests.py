@@ -48,9 +48,9 @@ def request_with_probabilities(invocation: Invocation, proceed: Proceed, /) -> F
     )
     limit, doubt = invocation.plan.decisions.unsure, probable.doubt
     if limit != "threshold":
-        certainty = probable.certainty
-        is_unsure = limit is not None and certainty is not None and certainty[0] < limit
-        doubt = (*certainty, limit) if is_unsure and certainty and limit else None
+        doubt, certainty = None, probable.certainty
+        if limit is not None and certainty is not None and certainty[0] < limit:
+            doubt = (*certainty, limit)
     return answer if doubt is None else (yield from _ask_next_model(answer, invocation, proceed, *doubt))
 
 
