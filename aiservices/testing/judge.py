@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, make_dataclass
-from typing import Any
+from dataclasses import dataclass, make_dataclass, replace
+from typing import Any, Protocol
 
 from output_parsers.result.errors import shorten
 
+from ..engine.results import Result
 from ..guesses import explains_keywords
+from ..interface.decorators import system_message, user_message
 from ..memory.windows import transcript
 from ..models.base import ChatModel
 from ..models.errors import check_settings
-from ..models.messages import Message, SystemMessage, UserMessage
-from ..structured_model import structured
+from ..models.messages import Message
+from ..service.create import create
 from .scoring import Scorer, Verdict
 
 _INSTRUCTIONS = """\
@@ -62,6 +64,15 @@ class Judge:
 
         Raises DefinitionError without criteria, and AiServiceError if the model does not answer.
         """
+        return self._ask(text, criteria, given, based_on).value
+
+    def _ask(
+        self,
+        text: object,
+        criteria: Sequence[str],
+        given: str | Sequence[Message],
+        based_on: Sequence[object],
+    ) -> Result[list[Verdict]]:
         is_text = all(isinstance(one, str) and one.strip() for one in criteria)
         check_settings("Judge", ("criteria", criteria, bool(criteria) and is_text, "write texts"))
         names = [f"criterion_{number}" for number in range(1, len(criteria) + 1)]
@@ -73,10 +84,16 @@ class Judge:
         if based_on:
             parts.append("\n".join(f"<source>\n{getattr(one, 'text', one)}\n</source>" for one in based_on))
         parts.append(f"<text>\n{text}\n</text>")
-        messages: list[Message] = [SystemMessage(_INSTRUCTIONS), UserMessage("\n\n".join(parts))]
-        judgement = structured(self._model, answer_type).invoke(messages)
-        judged = [getattr(judgement, name) for name in names]
-        return [Verdict(one.satisfied, one.reason) for one in judged]
+
+        class Court(Protocol):
+            @system_message(_INSTRUCTIONS)
+            @user_message("{{request}}")
+            def judge(self, request: str) -> Any: ...
+
+        Court.judge.__annotations__["return"] = Result[answer_type]
+        result = create(Court, self._model).judge("\n\n".join(parts))
+        judged = [getattr(result.value, name) for name in names]
+        return replace(result, value=[Verdict(one.satisfied, one.reason) for one in judged])
 
     def check(
         self,
@@ -110,10 +127,10 @@ class Judge:
         of the criteria that are not satisfied. ``name`` is the name of the scorer in reports.
         """
 
-        def score(value: object, arguments: str) -> Verdict:
-            verdicts = self.verdicts(value, *criteria, given=arguments)
-            reasons = [verdict.reason for verdict in verdicts if not verdict.score]
-            return Verdict(not reasons, " ".join(reasons))
+        def score(value: object, arguments: str) -> Any:
+            result: Result[Any] = self._ask(value, criteria, arguments, ())
+            reasons = [verdict.reason for verdict in result.value if not verdict.score]
+            return replace(result, value=Verdict(not reasons, " ".join(reasons)))
 
         return Scorer(
             name,

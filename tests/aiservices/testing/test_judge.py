@@ -58,3 +58,4 @@ def test_a_report_has_the_reasons_of_a_judge_and_its_tokens_apart() -> None:
     assert [outcome.scores["judge"] for outcome in report.outcomes] == [True, False]
     assert [dict(outcome.reasons) for outcome in report.outcomes] == [{}, {"judge": "reason 1"}]
     assert "b, judge: reason 1" in str(report)
+    assert (report.usage.output_tokens, report.judge_usage.output_tokens) == (2, 24)
