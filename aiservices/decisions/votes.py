@@ -60,8 +60,10 @@ class Votes(BaseInterceptor):
         route, output_format = state.route, state.output_format
         if route is None or output_format is None or not isinstance(output_format.parser, TypeParser):
             return first
-        started_at = time.monotonic()
         sample, votes = CallModel(route.model, sent[-1]), plan.decisions.votes
+        for account in state.enclosing:
+            account.add_request(votes - 1)
+        started_at = time.monotonic()
         replies: list[ChatReply] = yield Gather((sample,) * (votes - 1))
         seconds = time.monotonic() - started_at
         for reply in replies:

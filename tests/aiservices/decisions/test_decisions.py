@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
 import pytest
@@ -30,11 +31,13 @@ from aiservices import (
     ModelServerError,
     OpenAiChatModel,
     ProbabilitiesUnavailableError,
+    ResponseCache,
     Result,
     Retry,
     Scale,
     ScriptedChatModel,
     ServiceOutputError,
+    SharedBudget,
     Stream,
     ToolCall,
     create,
@@ -355,6 +358,17 @@ def test_votes_are_shares_of_samples() -> None:
     assert (decision.value, decision.source, decision.seen) == (True, "votes(4)", 1.0)
     assert decision.probability == (3 + 0.5) / 5
     assert [request.options.temperature for request in model.requests] == [1.0] * 5
+
+
+def test_a_shared_budget_counts_each_sample_that_is_sent(tmp_path: Path) -> None:
+    cache = ResponseCache(tmp_path / "replies.db")
+    service = create(Desk, sampled(*['{"value": true}'] * 5), votes=5, interceptors=[cache])
+    counts = []
+    for _ in range(2):
+        with SharedBudget() as spent:
+            service.is_spam("x")
+        counts.append(spent.requests)
+    assert counts == [5, 0]  # the second call is answered from the cache
 
 
 def test_samples_are_read_as_leniently_as_other_replies() -> None:
