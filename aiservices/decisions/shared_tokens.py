@@ -40,8 +40,7 @@ def continue_shared_tokens(
             if requests == _MAX_REQUESTS or state.exceeded(is_side_question=True) is not None:
                 return reply
             requests += 1
-            for account in state.enclosing:
-                account.add_request()
+            state.count_requests()
             question = _question(request, one, route.model.capabilities.logprobs)
             started_at = time.monotonic()
             try:

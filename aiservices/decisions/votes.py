@@ -61,8 +61,7 @@ class Votes(BaseInterceptor):
         if route is None or output_format is None or not isinstance(output_format.parser, TypeParser):
             return first
         sample, votes = CallModel(route.model, sent[-1]), plan.decisions.votes
-        for account in state.enclosing:
-            account.add_request(votes - 1)
+        state.count_requests(votes - 1)
         started_at = time.monotonic()
         replies: list[ChatReply] = yield Gather((sample,) * (votes - 1))
         seconds = time.monotonic() - started_at

@@ -383,6 +383,11 @@ class CallState:
         """Return the inner calls that the tools of the call have made so far."""
         return tuple([call.inner_call() for call in self.inner]) if self.inner else ()
 
+    def count_requests(self, number: int = 1) -> None:
+        """Count requests that are about to be sent against the SharedBudgets and calls around this call."""
+        for account in self.enclosing:
+            account.add_request(number)
+
     def add_attempt(self, attempt: Attempt, request: ChatRequest, discarded_characters: int = 0) -> None:
         """Record a model request with its reply, and correct impossible token counts.
 

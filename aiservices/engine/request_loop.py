@@ -79,8 +79,7 @@ def request_model(
             yield from loop.use_next_model(error)
             continue
         yield Emit(AttemptStarted(loop.number, loop.name, loop.output_format, request=prepared))
-        for account in state.enclosing:
-            account.add_request()
+        state.count_requests()
         loop.started_at = time.monotonic()
         try:
             # The driver (drivers.py) sends it, unless an interceptor answers it (map_effects in flows.py).

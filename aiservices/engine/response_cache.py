@@ -211,8 +211,7 @@ class _CachedCall:
         reply: ChatReply | None = yield Run(partial(self._cache.get, request.key), in_thread=self._blocks)
         if reply is None:
             return effect, request
-        for account in self._invocation.state.enclosing:
-            account.add_request(-1)  # the request was counted, but is not sent
+        self._invocation.state.count_requests(-1)  # it was counted, but is not sent
         reply = replace(reply, usage=Usage(), cached=True)
         return effect._replace(model=RecordedReply(effect.model, reply)), None
 

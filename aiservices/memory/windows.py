@@ -402,6 +402,7 @@ class SummarizingWindow:
         began = time.monotonic()
         reply: ChatReply | None = None
         failure: Exception | None = None
+        state.count_requests()
         try:
             # in a Gather: a stream hands out the reply of a plain CallModel, and this reply is not the answer
             (received,) = yield Gather((CallModel(self._model, request),))

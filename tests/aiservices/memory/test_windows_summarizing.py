@@ -21,6 +21,7 @@ from aiservices import (
     Price,
     Result,
     ScriptedChatModel,
+    SharedBudget,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -100,6 +101,13 @@ def test_a_summary_is_in_the_attempts_but_does_not_count_against_max_attempts() 
     ]
     spent = [one.reply.usage for one in result.attempts if one.reply is not None]
     assert result.usage == (spent[0] or Usage()) + (spent[1] or Usage())
+
+
+def test_a_shared_budget_counts_the_request_of_a_summary() -> None:
+    memory = remembering(ScriptedChatModel(["Ann teaches."]))
+    with SharedBudget() as spent:
+        create(Chat, ScriptedChatModel(["2"]), interceptors=[memory]).chat("y")
+    assert spent.requests == 2
 
 
 def test_a_summary_works_in_async_calls_and_is_not_shown_by_streams() -> None:
