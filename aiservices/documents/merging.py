@@ -10,6 +10,7 @@ from keyword import iskeyword
 from numbers import Number
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias, TypeVar, Union
+from unicodedata import normalize
 
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -198,8 +199,11 @@ def _part_field(field: FieldSpec, enclosing: tuple[type, ...]) -> Any:
 def rule_problems(tp: Any, rules: Rules) -> Iterator[str]:
     """Yield what is wrong with the rules for a type."""
     known = dict(_paths(tp, "", ()))
+    maps = tuple(f"{name}." if name else "" for name, shape in known.items() if shape.kind == "map")
     for path, rule in rules.items():
         shape = known.get(path)
+        if shape is None and maps and path.startswith(maps):
+            shape = Shape("value", Any)  # of a key
         if shape is None:
             names = ", ".join(name for name in known if name) or "none"
             yield f"merge has a rule for {path!r}, which is not a field; they are: {names}"
@@ -266,7 +270,7 @@ def _key(value: Any) -> Any:
     """Return what is equal for equal values; texts that differ in case or white space are equal."""
     value = _bare(value)
     if isinstance(value, str):
-        return " ".join(value.split()).casefold()
+        return " ".join(normalize("NFC", value).split()).casefold()
     if isinstance(value, Number) and not isinstance(value, bool):
         return value
     fields = fields_of(value)
@@ -347,7 +351,7 @@ class Merger:
         if shape.kind == "list":
             return self._list(shape, present, path, rule)
         if shape.kind == "map":
-            return self._map(present, path)
+            return self._map(shape, present, path, enclosing)
         return self._choose(present, path)
 
     def _record(
@@ -395,12 +399,19 @@ class Merger:
                 self.undecided.append(conflict)
         return chosen
 
-    def _map(self, found: Sequence[Found], path: str) -> Any:
+    def _map(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> Any:
+        types = Target.of(shape.tp).args
+        of_value = shape_of(types[1], enclosing) if len(types) > 1 else Shape("value", Any)
+        if of_value.spec is not None:  # the model wrote it as a whole
+            of_value = Shape("value", of_value.tp)
         by_key: dict[Any, list[Found]] = {}
         for one in found:
             for key, value in one.value.items():
                 by_key.setdefault(key, []).append(Found(one.part, value))
-        return {key: self._choose(ones, _child(path, str(key))) for key, ones in by_key.items()}
+        merged = {
+            key: self._merge(of_value, ones, _child(path, str(key)), enclosing) for key, ones in by_key.items()
+        }
+        return {key: None if value is _NOTHING else value for key, value in merged.items()}
 
     def _list(self, shape: Shape, found: Sequence[Found], path: str, rule: Any) -> Any:
         items = [Found(one.part, item) for one in found for item in one.value]

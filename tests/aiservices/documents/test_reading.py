@@ -61,6 +61,41 @@ FACT = re.compile(r"\[(\w+) (\w+) (\d+)\]")
 
 
 @dataclass
+class Prices:
+    prices: dict[str, int | None]
+    notes: dict[str, list[str]]
+    seller: str | None
+
+
+def test_dicts_are_merged_key_by_key_and_a_key_may_have_a_rule() -> None:
+    answers = {
+        "One": {"prices": {"a": 1, "b": None}, "notes": {"x": ["p"], "y": []}, "seller": "Caf\u00e9"},
+        "Two": {"prices": {"a": 2, "b": 5}, "notes": {"x": ["q"]}, "seller": "CAFE\u0301"},
+    }
+
+    def prices(**settings: Any) -> Result[Prices]:
+        class Reader(Protocol):
+            @options(split=Split(tokens=20, overlap=0), **settings)
+            @user_message("Read this.\n\n{{document}}")
+            def prices(self, document: Document) -> Result[Prices]: ...
+
+        def answer(request: ChatRequest) -> str:
+            text = request.messages[-1].text
+            return json.dumps(next((one for word, one in answers.items() if word in text), {}))
+
+        text = "One. " + "more words " * 8 + "\n\nTwo. " + "more words " * 8
+        return create(Reader, ScriptedChatModel(answer)).prices(Document(text))
+
+    with pytest.raises(MergeConflictError, match=r'merge=\{"prices\.a": first\}'):
+        prices()
+    result = prices(merge={"prices.a": first})
+    assert result.value == Prices({"a": 1, "b": 5}, {"x": ["p", "q"], "y": []}, "Caf\u00e9")
+    assert result.conflicts == (Conflict("prices.a", (1, 2), 1),)
+    with pytest.raises(DefinitionError, match=r"'price\.a', which is not a field"):
+        prices(merge={"price.a": first})
+
+
+@dataclass
 class Sums:
     rows: list[Cited[str]]
 
