@@ -114,7 +114,10 @@ class By(NamedTuple):
 
 
 def by(*fields: str) -> By:
-    """Rule for a list of records: items that are equal in these ``fields`` are merged by field."""
+    """Rule for a list of records: items that are equal in these ``fields`` are merged by field.
+
+    Items in which all of these fields are None are kept as they are.
+    """
     return By(fields)
 
 
@@ -199,11 +202,8 @@ def _part_field(field: FieldSpec, enclosing: tuple[type, ...]) -> Any:
 def rule_problems(tp: Any, rules: Rules) -> Iterator[str]:
     """Yield what is wrong with the rules for a type."""
     known = dict(_paths(tp, "", ()))
-    maps = tuple(f"{name}." if name else "" for name, shape in known.items() if shape.kind == "map")
     for path, rule in rules.items():
-        shape = known.get(path)
-        if shape is None and maps and path.startswith(maps):
-            shape = Shape("value", Any)  # of a key
+        shape = known.get(path) or _shape_of_key(path, known)
         if shape is None:
             names = ", ".join(name for name in known if name) or "none"
             yield f"merge has a rule for {path!r}, which is not a field; they are: {names}"
@@ -215,6 +215,12 @@ def rule_problems(tp: Any, rules: Rules) -> Iterator[str]:
             yield f"the rule for {path!r} has the type {kind}; pass first, latest, vote or by(…)"
     if Target.of(tp).type in (str, CitedText) and "" not in rules:
         yield "texts about parts cannot be merged; return a record or a list, or pass merge=FUNCTION"
+
+
+def _shape_of_key(path: str, known: Mapping[str, Shape]) -> Shape | None:
+    """Return the shape of a key of a dict; None if the path is not one. A rule chooses among its values."""
+    maps = [_child(name, "") for name, shape in known.items() if shape.kind == "map"]
+    return Shape("value", Any) if any(map(path.startswith, maps)) else None
 
 
 def _has_fields(shape: Shape, names: Sequence[str]) -> bool:
@@ -409,7 +415,8 @@ class Merger:
             for key, value in one.value.items():
                 by_key.setdefault(key, []).append(Found(one.part, value))
         merged = {
-            key: self._merge(of_value, ones, _child(path, str(key)), enclosing) for key, ones in by_key.items()
+            key: self._merge(of_value, ones, _child(path, str(key)), enclosing)
+            for key, ones in by_key.items()
         }
         return {key: None if value is _NOTHING else value for key, value in merged.items()}
 
@@ -423,7 +430,13 @@ class Merger:
         groups: dict[Any, list[Found]] = {}
         for item in items:
             groups.setdefault(rule.key(item.value), []).append(item)
-        return [self._same_item(group, path) for group in groups.values()]
+        merged: list[Any] = []
+        for key, group in groups.items():
+            if set(key) == {_key(None)}:  # nothing says that they are the same
+                merged += _without_repetitions(group)
+            else:
+                merged.append(self._same_item(group, path))
+        return merged
 
     def _same_item(self, group: Sequence[Found], path: str) -> Any:
         """Merge records that are the same item of a list."""

@@ -96,6 +96,32 @@ def test_dicts_are_merged_key_by_key_and_a_key_may_have_a_rule() -> None:
 
 
 @dataclass
+class Payment:
+    payer: str | None
+    amount: int
+
+
+def test_items_without_the_key_of_by_are_not_the_same_item() -> None:
+    class Reader(Protocol):
+        @options(split=Split(tokens=20, overlap=0), merge={"": by("payer")})
+        @user_message("Read this.\n\n{{document}}")
+        def payments(self, document: Document) -> list[Payment]: ...
+
+    answers = {
+        "One": [{"payer": None, "amount": 5}, {"payer": "Bob", "amount": 7}],
+        "Two": [{"payer": None, "amount": 6}, {"payer": "bob", "amount": 7}],
+    }
+
+    def answer(request: ChatRequest) -> str:
+        text = request.messages[-1].text
+        return json.dumps(next((one for word, one in answers.items() if word in text), []))
+
+    text = "One. " + "more words " * 8 + "\n\nTwo. " + "more words " * 8
+    payments = create(Reader, ScriptedChatModel(answer)).payments(Document(text))
+    assert payments == [Payment(None, 5), Payment(None, 6), Payment("Bob", 7)]
+
+
+@dataclass
 class Sums:
     rows: list[Cited[str]]
 
