@@ -30,7 +30,7 @@ from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
 
 from ..decisions.adjustments import answers_of
-from ..documents.document import Document
+from ..documents.document import Document, to_json_data
 from ..engine.plan import CallPlan
 from ..engine.results import Result
 from ..interface.parameters import Parameter, Role
@@ -581,7 +581,7 @@ class _CellReader:
         self._codec = codec
         self._name = type_name(parameter.hint)
         self._is_text = not {str, Document}.isdisjoint(parameter.types)
-        self._is_document = Document in parameter.types
+        self._has_documents = Document in parameter.parts
         self._text_only = text_only
         self._is_bool = bool in parameter.types
         classes = [one for one in parameter.types if isinstance(one, type)]
@@ -605,11 +605,11 @@ class _CellReader:
             return value
         if self._is_missing(value):
             return self._null()
-        if self._is_document and isinstance(value, PurePath):
-            return Document.open(value)
-        if isinstance(value, self._records) or self._has_type(value):
+        if isinstance(value, self._records):
             return value
-        return self._converted(value)
+        if self._has_documents:  # texts and dicts have the type, too, but are read
+            return self._converted(_document_data(value))
+        return value if self._has_type(value) else self._converted(value)
 
     def _has_type(self, value: object) -> bool:
         if self._text_only and isinstance(value, str) and not self._is_text:
@@ -674,6 +674,15 @@ _WHOLE = re.compile(r"-?\d+\.0+")
 # What programs write for null, in columns that are not text.
 _NULL_WORDS = frozenset({"nan", "null", "none", "na", "n/a", "nat", "<na>"})
 _PLAIN_HINTS = frozenset({str, int, float, bool, type(None)})
+
+
+def _document_data(value: object) -> object:
+    """Return a cell with JSON data instead of documents and of the paths of their files."""
+    if isinstance(value, (Document, PurePath)):
+        return to_json_data(value if isinstance(value, Document) else Document.open(value))
+    if isinstance(value, dict):
+        return {key: _document_data(one) for key, one in value.items()}
+    return [_document_data(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _is_record(cls: type) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from served import Served
@@ -169,6 +169,32 @@ def test_a_cell_of_a_table_is_the_text_of_a_document_or_a_path(tmp_path: Path) -
     assert [row.error for row in rows] == [None] * 5
     texts = [request.messages[-1].text.split("\n\n")[1] for request in model.requests]
     assert texts == ["12", '"quoted"', "typed", "from a file", '{"text": "not JSON"}']
+
+
+def test_cells_with_documents_become_documents(tmp_path: Path) -> None:
+    path, pages = tmp_path / "c.md", Document("a", "p.pdf", [Page(0, 1, 600, 800)])
+    path.write_text("c", "utf-8")
+    taken: list[object] = []
+
+    class Takes(Protocol):
+        @user_message("{{one}} {{more}} {{by_name}}")
+        def take(self, one: Document | None, more: list[Document], by_name: dict[str, Document]) -> str: ...
+
+    def note(invocation: Any, proceed: Any) -> Any:
+        taken.extend(invocation.arguments.values())
+        return (yield from proceed(invocation))
+
+    row = {"one": "a", "more": ["b", {"text": "b", "name": "n"}, path], "by_name": {"c": path}}
+    mixed = {"one": pages, "more": [pages], "by_name": {"a": pages}}
+    documents = [Document("b"), Document("b", "n"), Document("c", "c.md")]
+    for cells, expected in (
+        (row, [Document("a"), documents, {"c": documents[2]}]),
+        (mixed, [pages, [pages], {"a": pages}]),
+    ):
+        taken.clear()
+        rows = map_rows(create(Takes, ScriptedChatModel(["x"]), interceptors=[note]).take, [cells])
+        assert [one.error for one in rows] == [None]
+        assert taken == expected
 
 
 def test_a_model_passes_a_document_to_a_tool_as_text() -> None:
