@@ -17,7 +17,7 @@ from ..result.reading import Cursor
 from .choices import BoolNode, ChoiceNode
 from .cited import Cited, Place, Quote
 from .constraints import unwrapped
-from .containers import UnionNode
+from .containers import DictNode, UnionNode
 from .node import Node, RecursiveNode
 from .records import ObjectNode
 from .scalars import NoneNode
@@ -268,14 +268,14 @@ class Evidence:
             return contains_words(self._quote, value) or self._has_same(value)
         return None
 
-    def _has_time(self, value: date | time) -> bool:
+    def _has_time(self, value: date | time) -> bool | None:
         if isinstance(value, datetime):
             return self._has_time(value.date()) and self._has_time(value.timetz())
         if isinstance(value, date):
             return value in set(self._mentioned(dates_in(self._window)))
         times = list(self._mentioned(times_in(self._window)))
-        if not times and value.replace(tzinfo=None) == time():  # a date without a time
-            return True
+        if not times and value.replace(tzinfo=None) == time():  # no time, or midnight in words
+            return None
         # a zone may be stated elsewhere
         return any(value.replace(tzinfo=None) == one.replace(tzinfo=None) for one in times)
 
@@ -357,8 +357,16 @@ def _parts(node: Node[Any], value: Any) -> Iterator[tuple[object, Sequence[objec
     children = None if choices is not None else _children(node, value)
     if children is None:
         yield value, choices or ()
+    if isinstance(node, DictNode) and isinstance(value, Mapping):
+        yield from _keys(node, value)
     for part, one in children or ():
         yield from _parts(part, one)
+
+
+def _keys(node: DictNode, value: Mapping[Any, Any]) -> Iterator[tuple[object, Sequence[object]]]:
+    """Yield the keys of a dict; a text may be a name that the model gave, so the quote need not have it."""
+    for key in value:
+        yield key, _choices_of(unwrapped(node.key), key) or ((key,) if isinstance(key, str) else ())
 
 
 def _children(node: Node[Any], value: Any) -> Iterable[tuple[Node[Any], object]] | None:

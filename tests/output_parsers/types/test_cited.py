@@ -161,6 +161,10 @@ def test_what_is_checked_can_be_chosen() -> None:
         (bool, "smoker: yes", True, False),
         (list[int], "5, 6 and 7", [5, 7], [5, 8]),
         (dict[str, int], "a is 5", {"a": 5}, {"a": 6}),
+        (dict[str, int], "the monthly rent is 5", {"monthly_rent": 5}, {"monthly_rent": 6}),
+        (dict[int, str], "5 men", {5: "men"}, {6: "men"}),
+        (dict[Literal["rent", "sale"], int], "rent of 5", {"rent": 5}, {"sale": 5}),
+        (datetime, "on 3 May 2024 at 0:00", "2024-05-03T00:00:00", "2024-05-04T00:00:00"),
         (int | None, "5 men", 5, 6),
         (Literal["paid", "not paid"], "not paid", "not paid", "paid"),
         (Literal["paid", "not paid"], "paid in May", "paid", "not paid"),
@@ -192,6 +196,10 @@ def test_the_value_must_be_in_the_quote(tp: Any, quote: str, value: object, wron
         (bool, "no later than Monday", True),
         (bool, "he smokes", True),
         (bytes, "some text", "some"),
+        (datetime, "on 3 May 2024", "2024-05-03T00:00:00"),
+        (time, "open until midnight", "00:00:00"),
+        (dict[str, int], "the rent is 5", {"price": 5}),
+        (dict, "the rent is 5", {"price": 5}),
     ],
 )
 def test_some_values_cannot_be_checked(tp: Any, quote: str, value: object) -> None:
