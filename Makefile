@@ -114,12 +114,12 @@ accept-api: $(VENV)/.dev
 	@git --no-pager diff --stat tests/public_api.txt
 
 # The tests of parsing and of calls with the lowest versions of the base dependencies that pyproject.toml allows.
-# Most extras need newer versions, so they are not installed.
+# Other extras need newer versions, so they are not installed.
 test-lowest:
 	@$(PYTHON) -m venv .venv-lowest
 	@$(PYTHON) tests/lowest_versions.py > .venv-lowest/lowest.txt
 	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
-		--editable '.[attrs,msgspec,testing]' pytest-timeout pytest-xdist
+		--editable '.[attrs,msgspec,testing,words,tables,retrieval,fastapi]' opentelemetry-sdk pytest-timeout pytest-xdist
 	@.venv-lowest/bin/python -m pytest --quiet --numprocesses auto -m "not (slow or hypothesis or peers or local_model)" \
 		-W default --deselect tests/output_parsers/types/test_validation.py::test_a_wide_dataclass_takes_linear_time \
 		-k "not (fraction or MaxLen or value18 or schema5)" tests/output_parsers tests/aiservices/engine tests/aiservices/service tests/aiservices/tools

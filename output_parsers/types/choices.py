@@ -9,12 +9,19 @@ from functools import cached_property
 from types import NoneType
 from typing import Any, Literal, TypeVar
 
-from pydantic_core import to_jsonable_python
-
 from ..prose.choices import Choice, ChoiceMatcher, NoMatch, normalize
 from ..result.errors import UnsupportedTypeError
 from ..result.reading import Cursor, Json, dump_json, is_non_finite
-from .node import CoreSchema, Definitions, JsonSchema, Node, Storage, described_hint, with_description
+from .node import (
+    CoreSchema,
+    Definitions,
+    JsonSchema,
+    Node,
+    Storage,
+    described_hint,
+    plain_json,
+    with_description,
+)
 from .target import Target, attribute_docs, class_docstring, type_name
 
 T = TypeVar("T")
@@ -106,7 +113,7 @@ class ChoiceNode(Node[T]):
         values = (getattr(choice.value, "value", choice.value) for choice in self.choices.choices)
         if any(_equals_json(value, data) for value in values):
             return float(data) if isinstance(data, Decimal) else data
-        return to_jsonable_python(self.read(data, cursor), fallback=str)
+        return plain_json(self.read(data, cursor))
 
     def read_text(self, text: str, cursor: Cursor) -> T:
         non_text = self._non_text_choice(text.strip())

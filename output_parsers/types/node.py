@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from itertools import zip_longest
@@ -181,7 +182,7 @@ class Node(ABC, Generic[T_co]):
         """
         before = len(cursor.coercions)
         value = self.read(data, cursor)
-        return data if len(cursor.coercions) == before else to_jsonable_python(value, fallback=str)
+        return data if len(cursor.coercions) == before else plain_json(value)
 
     def write(self, value: object) -> Json:
         """Convert a value of the Python type to the JSON value that represents it.
@@ -190,7 +191,7 @@ class Node(ABC, Generic[T_co]):
         TypeParser.write reads the result back and compares.
         """
         try:
-            plain = value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str)
+            plain = value if isinstance(value, Decimal) else plain_json(value)
             return _with_decimals(plain)
         except USER_CODE_ERRORS as error:  # raised by the ``__str__`` of a user's class, for instance
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
@@ -238,6 +239,17 @@ class Node(ABC, Generic[T_co]):
         It is 0 for a record that the fast path creates with ``make``, because its keys are counted then.
         """
         return None if self.parts else 0
+
+
+def plain_json(value: object) -> Json:
+    """Return a value as plain JSON: lists and dicts of texts, numbers, booleans and null."""
+    plain: Json = to_jsonable_python(value, fallback=_plain)
+    return plain
+
+
+def _plain(value: object) -> object:
+    """Return what pydantic-core does not convert; older versions leave out deques."""
+    return list(value) if isinstance(value, deque) else str(value)
 
 
 def _with_decimals(data: object) -> Json:
@@ -295,7 +307,7 @@ class JsonLeafNode(WrapperNode[Json]):
         return self.inner.convert_json(data, cursor)
 
     def read_text(self, text: str, cursor: Cursor) -> Json:
-        return to_jsonable_python(self.inner.read_text(text, cursor), fallback=str)
+        return plain_json(self.inner.read_text(text, cursor))
 
 
 def json_node_of(node: Node[Any], built: JsonNodes) -> Node[Json]:

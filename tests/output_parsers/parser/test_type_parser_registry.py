@@ -370,14 +370,14 @@ def test_an_alias_has_the_names_of_the_alias_around_it() -> None:
         y: int
 
     shared = list["Leaf"]  # type: ignore[name-defined]  # noqa: F821
-    One = TypeAliasType("One", dict[str, shared])  # type: ignore[valid-type]
-    Two = TypeAliasType("Two", dict[str, shared])  # type: ignore[valid-type]
-    for alias, leaf in ((One, Inner), (Two, Other)):
-        alias.__module__ = leaf.__name__
+    aliases = []
+    for name, leaf in (("One", Inner), ("Two", Other)):
         sys.modules[leaf.__name__] = module = ModuleType(leaf.__name__)
-        module.Leaf = leaf  # type: ignore[attr-defined]
+        module.__dict__.update(Leaf=leaf, TypeAliasType=TypeAliasType, shared=shared)
+        exec(f"{name} = TypeAliasType({name!r}, dict[str, shared])", module.__dict__)
+        aliases.append(getattr(module, name))
     try:
-        parser = ParserRegistry().parser_for(tuple[One, Two])
+        parser = ParserRegistry().parser_for(tuple[*aliases])
     finally:
         del sys.modules["Inner"], sys.modules["Other"]
     one, two = parser.parse('[{"a": [{"x": 1}]}, {"a": [{"y": 2}]}]')
