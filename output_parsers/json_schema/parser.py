@@ -111,15 +111,11 @@ class JsonSchemaParser(TypeParser[Any]):
 
     def __init__(self, node: SchemaNode, schema: JsonSchema, name: str) -> None:
         super().__init__(Target(Any, alias=name), node)
-        self._user_schema = schema
+        self._schema = schema
 
     @cached_property
     def plain_text(self) -> bool:
         return False  # the user asked for a schema, so it is sent even if it is that of a string
-
-    @cached_property
-    def _schema(self) -> JsonSchema:
-        return self._user_schema
 
 
 def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> TypeParser[Any]:

@@ -34,11 +34,18 @@ from ..types.validation import (
 
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
 _FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')
-_Reader: TypeAlias = Callable[[str], Any]
+FastReader: TypeAlias = Callable[[str], Any]
 _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
-def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | None = None) -> _Reader | None:
+def never_exact(text: str) -> Any:
+    """Return NOT_EXACT: the reader of types that the fast path does not support."""
+    return NOT_EXACT
+
+
+def compile_fast_reader(
+    output_type: Any, node: Node[object], *, field: str | None = None
+) -> FastReader | None:
     """Compile a fast parser that converts valid JSON to values of one type, without repairs.
 
     It returns NOT_EXACT for other text.
@@ -70,7 +77,7 @@ def compile_fast_reader(output_type: Any, node: Node[object], *, field: str | No
     return None if validate is None else _reader_with_key_count(validate, node, field)
 
 
-def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], field: str | None) -> _Reader:
+def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], field: str | None) -> FastReader:
     """Return a function that validates JSON text, and that rejects unknown and repeated keys."""
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
@@ -109,7 +116,7 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
     return read
 
 
-def _reader_with_validators(schema: Any, node: Node[object], field: str | None) -> _Reader:
+def _reader_with_validators(schema: Any, node: Node[object], field: str | None) -> FastReader:
     """Return a function that validates JSON text with the validators of users.
 
     They run only if the text has the types of the schema, so that they run once. If they refuse the value,

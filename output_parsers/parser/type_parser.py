@@ -7,21 +7,16 @@ further types. A ``TypeParser`` also writes values as text from which it reads t
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar, cast
 
 from typing_extensions import TypeForm
 
-from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
-from ..lazy_regex import lazy_regex
-from ..prose.announcements import without_small_talk
 from ..prose.numbers import NumberStyle
-from ..result.errors import OutputParsingError, Problem, UnsupportedTypeError
+from ..result.errors import OutputParsingError, UnsupportedTypeError
 from ..result.reading import (
-    Coercion,
-    Cursor,
     Json,
     Leniency,
     Reading,
@@ -31,10 +26,10 @@ from ..result.reading import (
     first_difference,
     strict_equal,
 )
-from ..types.choices import ChoiceNode, choice_node
+from ..types.choices import choice_node
 from ..types.cited import CITED_NODES, cited_node
 from ..types.constraints import is_read_by_metadata, pydantic_node, unwrapped, with_constraints
-from ..types.containers import ListNode, UnionNode, mapping_node, sequence_node, union_node
+from ..types.containers import ListNode, mapping_node, sequence_node, union_node
 from ..types.decisions import DecisionNode, decision_node
 from ..types.node import (
     CustomNode,
@@ -49,43 +44,17 @@ from ..types.node import (
     with_description,
 )
 from ..types.records import (
-    ASKED_KEYS,
-    ENVELOPE_KEYS,
-    LIST_KEYS,
-    UNKNOWN_KEY_RULE,
     EnvelopeNode,
-    ObjectNode,
-    normalize_key,
     object_node,
 )
-from ..types.scalars import NoneNode, TextNode, scalar_node
+from ..types.scalars import TextNode, scalar_node
 from ..types.target import Target, type_name
 from ..types.validation import runs_validators
-from .extract import (
-    FRAGMENT_MESSAGE,
-    TEXT_AROUND_JSON,
-    Candidate,
-    ReplyText,
-    find_single_json,
-    not_the_answer,
-    strip_reasoning,
-)
-from .fast_path import NOT_EXACT, compile_fast_reader
+from .fast_path import NOT_EXACT, FastReader, compile_fast_reader, never_exact
 from .reasoning import may_have_reasoning
+from .reply_reader import ReplyReader
 
 T = TypeVar("T")
-_JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
-_GOES_ON = lazy_regex(r"\s(?:\.{3}|…|\[(?:…|\.{3})\])\s*\Z")
-_LONGEST_ELLIPSIS = 40  # characters
-# Characters that cannot be seen; joiners (U+200C, U+200D) belong to words and emoji.
-_WITHOUT_WIDTH = lazy_regex("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\u180e]")
-# A word of a name in camel case or snake case.
-_WORD_OF_NAME = lazy_regex(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+")
-_TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
-_BACKSLASH = Coercion("$", LOST_BACKSLASH, "", "")
-
-# A rating or verdict as judges are often asked to write it: [[7]], [[B]].
-_MARKED = lazy_regex(r"\[\[([^\[\]{}\"',]{1,60})\]\]")
 
 
 class TypeParser(Generic[T]):
@@ -99,19 +68,21 @@ class TypeParser(Generic[T]):
             leniency.
         node: The root of this parser's tree, in which each item type, field and so on has its own parser.
             It includes the envelope if there is one.
+        target: The Python type that this parser reads, with the metadata from ``Annotated``.
+        reply_reader: Reads replies that are not exact JSON of the type as a whole.
     """
 
     def __init__(
         self, target: Target, node: Node[T], *, field: str | None = None, leniency: Leniency = Leniency.SAFE
     ) -> None:
         self.leniency = leniency
-        self._target = target
+        self.target = target
         self._value_node: Node[T] = node
         self.node: Node[T] = node if field is None else EnvelopeNode(field, node)
         self._field = field
-        self._accepts_prose = self.node.prose
-        self._read_exact: Callable[[str], Any] = self._first_read_exact
-        self._words: frozenset[str] | None = None
+        self._schema: JsonSchema | None = None  # made when it is first used
+        self._read_exact: FastReader = self._first_read_exact
+        self.reply_reader = ReplyReader(self.node, node, field, target, is_plain_text=self.plain_text)
 
     @staticmethod
     def wrap(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
@@ -124,12 +95,7 @@ class TypeParser(Generic[T]):
     @cached_property
     def name(self) -> str:
         """The name of the type, as it is written in source code."""
-        return self._target.name
-
-    @property
-    def target(self) -> Target:
-        """The Python type that this parser reads, with the metadata from ``Annotated``."""
-        return self._target
+        return self.target.name
 
     @cached_property
     def plain_text(self) -> bool:
@@ -151,24 +117,17 @@ class TypeParser(Generic[T]):
         """True if a part of the type is Cited, whose quote is verified in the texts of the call."""
         return any(isinstance(node, CITED_NODES) for node in walk(self.node))
 
-    @cached_property
-    def _choices(self) -> ChoiceNode[Any] | None:
-        node = unwrapped(self._value_node)  # an envelope may be missing
-        return node if isinstance(node, ChoiceNode) else None
-
     @property
     def schema(self) -> JsonSchema | None:
         """The JSON Schema that the model's reply must follow; None if the reply is plain text."""
-        return None if self.plain_text else self._schema
-
-    @cached_property
-    def _schema(self) -> JsonSchema:
-        return with_description(schema_of(self.node), self._target.description)
+        if self._schema is None and not self.plain_text:
+            self._schema = with_description(schema_of(self.node), self.target.description)
+        return self._schema
 
     @property
     def hint(self) -> str:
         """A short description of the expected reply for prompts, in a notation similar to TypeScript."""
-        return described_hint(self.node.hint(), self._target.description)
+        return described_hint(self.node.hint(), self.target.description)
 
     def format_instructions(self) -> str:
         """Return prompt instructions that tell the model in which format to reply.
@@ -180,7 +139,7 @@ class TypeParser(Generic[T]):
         schema = self.schema or {}
         if "type" in schema and schema["type"] in ("object", "array"):
             return f"Reply with JSON only, in this form:\n{self.hint}"
-        if self._accepts_prose:
+        if self.node.prose:
             return f"Reply with the value only, in this form: {self.hint}"
         return f"Reply with JSON only, in one of these forms:\n{self.hint}"
 
@@ -189,7 +148,7 @@ class TypeParser(Generic[T]):
 
         Some providers accept only an object as the root of a schema.
         """
-        return TypeParser(self._target, self._value_node, field=field, leniency=self.leniency)
+        return TypeParser(self.target, self._value_node, field=field, leniency=self.leniency)
 
     def with_leniency(self, leniency: Leniency) -> Self:
         """Return a parser for the same type that tolerates fewer or more mistakes in replies."""
@@ -210,7 +169,8 @@ class TypeParser(Generic[T]):
         except ValidationFailure as failure:  # of a validator of the user
             raise OutputParsingError(text, failure.problems) from external_cause(failure)
         if value is NOT_EXACT:
-            return self._read_leniently(text, leniency).value
+            leniency = self.leniency if leniency is None else leniency
+            return self.reply_reader.read(text, leniency, self._read_exact).value
         exact: T = value
         return exact
 
@@ -223,10 +183,12 @@ class TypeParser(Generic[T]):
             value = self._read_exact(text)
         except ValidationFailure as failure:
             raise OutputParsingError(text, failure.problems) from external_cause(failure)
-        return self._read_leniently(text, leniency) if value is NOT_EXACT else Reading(value)
+        if value is not NOT_EXACT:
+            return Reading(value)
+        return self.reply_reader.read(text, self.leniency if leniency is None else leniency, self._read_exact)
 
     @cached_property
-    def fast_reader(self) -> Callable[[str], Any] | None:
+    def fast_reader(self) -> FastReader | None:
         """A function that parses valid JSON quickly, without repairs; None if the type does not support it.
 
         For any other text the function returns ``NOT_EXACT``. It raises ValidationFailure if a validator of
@@ -234,15 +196,15 @@ class TypeParser(Generic[T]):
         """
         if self.plain_text:
             return None
-        return compile_fast_reader(self._target.annotated, self._value_node, field=self._field)
+        return compile_fast_reader(self.target.annotated, self._value_node, field=self._field)
 
     @cached_property
-    def fast_list_reader(self) -> Callable[[str], Any] | None:
+    def fast_list_reader(self) -> FastReader | None:
         """A ``fast_reader`` of a list of such values; None if the type has none, or runs validators."""
         if self._field is not None or runs_validators(self.node):
             return None
         items = ListNode(self._value_node, list, exact=True)
-        return compile_fast_reader(list[self._target.annotated], items)  # type: ignore[name-defined]
+        return compile_fast_reader(list[self.target.annotated], items)  # type: ignore[name-defined]
 
     @cached_property
     def json_parser(self) -> TypeParser[Json] | None:
@@ -253,249 +215,18 @@ class TypeParser(Generic[T]):
         built: dict[Node[Any], Node[Json]] = {}
         parser.node = json_node_of(self.node, built)
         parser._value_node = json_node_of(self._value_node, built)
-        parser._read_exact = _never_exact
+        parser.reply_reader = ReplyReader(
+            parser.node, parser._value_node, self._field, self.target, is_plain_text=self.plain_text
+        )
+        parser._read_exact = never_exact
         return parser
 
     # Compiling the fast reader takes long, so it waits for the first text. It then replaces this method, so
     # that later calls do not pay for the check.
     def _first_read_exact(self, text: str) -> Any:
         is_text = type(self.node) is TextNode
-        self._read_exact = _read_text_without_reasoning if is_text else self.fast_reader or _never_exact
+        self._read_exact = _read_text_without_reasoning if is_text else self.fast_reader or never_exact
         return self._read_exact(text)
-
-    def _read_leniently(self, text: str, leniency: Leniency | None) -> Reading[T]:
-        leniency = self.leniency if leniency is None else leniency
-        restored = text if leniency is Leniency.NONE else self._with_lost_backslashes(text)
-        if restored != text:
-            try:
-                reading = self._read_leniently(restored, leniency)
-            except OutputParsingError as error:
-                raise OutputParsingError(text, error.problems) from error.__cause__
-            return replace(reading, coercions=(*reading.coercions, _BACKSLASH))
-        # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
-        # which must be removed first.
-        is_fast = self._read_exact is not _never_exact and not self._accepts_prose
-        cursor = Cursor(leniency, declaration=self._target.description or "")
-        try:
-            if is_fast and leniency is not Leniency.NONE and not may_have_reasoning(text):
-                value = self._read_exact(find_single_json(text, self.own_words))
-                if value is not NOT_EXACT:
-                    return Reading(value, _TEXT_AROUND)
-            value = self._read_reply(text, cursor)
-        except ValidationFailure as failure:
-            raise OutputParsingError(text, failure.problems) from external_cause(failure)
-        except RecursionError:
-            problem = Problem("$", "it is nested too deeply")
-            raise OutputParsingError(text, [problem]) from None
-        return Reading(value, tuple(cursor.coercions))
-
-    def _with_lost_backslashes(self, text: str) -> str:
-        is_in_prose = self.plain_text or (self._accepts_prose and '"' not in text)  # such as \\boxed{B}
-        return text if is_in_prose or "\\" not in text else with_lost_backslashes(text)
-
-    def _read_reply(self, text: str, cursor: Cursor) -> T:
-        """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
-        node = self.node
-        reply = strip_reasoning(text, cursor, self.own_words)
-        if self.plain_text:  # text keeps its white space, unless reasoning was removed
-            return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
-        if not reply.text:
-            raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
-        marked = _MARKED.fullmatch(reply.text) if self._accepts_prose and "[" not in node.brackets else None
-        if marked is not None:
-            cursor.record_dropped("brackets around the value")
-            reply = reply._replace(text=marked[1])
-        # A reply that is exactly the text of a choice is not read as JSON: "true" may be a member of an enum.
-        if self._is_text_choice(reply):
-            return self._read_text(reply, cursor)
-        # _read_leniently has already tried other texts
-        if not self._accepts_prose and may_have_reasoning(text):
-            value = self._read_exact_after_tag(reply, cursor)
-            if value is not NOT_EXACT:
-                exact: T = value
-                return exact
-        whole = reply.read_whole()
-        if whole is not None:
-            return self._read_only_value(whole, cursor)
-        if reply.looks_like_json:
-            return self._read_json(reply, cursor)
-        return self._read_without_wrapping(reply, cursor)
-
-    def _is_text_choice(self, reply: ReplyText) -> bool:
-        return self._choices is not None and self._choices.has_text_choice(reply.text)
-
-    def _read_without_wrapping(self, reply: ReplyText, cursor: Cursor) -> T:
-        """Parse a reply that does not look like JSON, perhaps inside a fence or quotes."""
-        inner = reply.without_wrapping()
-        has_wrapping = inner.text != reply.text and (self._accepts_prose or inner.text[:1] == '"')
-        if has_wrapping and not self._is_text_choice(inner):
-            whole = inner.read_whole()
-            if whole is not None:  # JSON in a fence has the same meaning as without the fence
-                return self._read_only_value(whole, cursor)
-        return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
-
-    def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
-        """Parse a reply's only JSON value without repairs, ignoring the text around the value.
-
-        Returns NOT_EXACT if that fails.
-        """
-        rules = reply.rules
-        value = self._read_exact(reply.text) if rules else NOT_EXACT
-        if value is NOT_EXACT:
-            rules = (*rules, TEXT_AROUND_JSON)
-            value = self._read_exact(find_single_json(reply.text, self.own_words))
-        if value is not NOT_EXACT:
-            for rule in rules:
-                cursor.record_dropped(rule)
-        return value
-
-    def own_words(self) -> frozenset[str]:
-        """Return the words of the type, which may stand beside JSON: ``Invoice: {...}``."""
-        if self._words is None:
-            words = {match[0].casefold() for match in _WORD_OF_NAME.finditer(f"{self.name} {self.hint}")}
-            self._words = frozenset(words | {f"{word}s" for word in words})
-        return self._words
-
-    def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
-        for rule in reply.rules:
-            cursor.record_dropped(rule)
-        text = reply.text
-        if self._accepts_prose and not (self.node.any_text or isinstance(self._value_node, ListNode)):
-            text = _WITHOUT_WIDTH.sub("", text)
-            if _GOES_ON.search(text, max(0, len(text) - _LONGEST_ELLIPSIS)):
-                raise cursor.failure(f"expected {self.node.kind}; the text goes on after it", text)
-        if not (self.node.any_text or isinstance(self._value_node, ListNode)):
-            bare = without_small_talk(text)
-            if bare != text:
-                cursor.record_dropped("words around the answer left out")
-                text = bare
-        return self.node.read_text(text, cursor)
-
-    def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
-        """Read the only JSON value in a reply.
-
-        One record is accepted in place of a list of records, an object whose only value is the list, and a
-        list of one record in place of a record.
-        """
-        value, node = candidate.value, self._value_node
-        item = node.item if isinstance(node, ListNode) else None
-        if isinstance(value, dict) and isinstance(item, ObjectNode) and self._field not in value:
-            inner = next(iter(value.values())) if len(value) == 1 else None
-            if any(item.field_for_key(key)[1] for key in value):
-                cursor.record_dropped("one object in place of an array")
-                candidate = candidate._replace(value=[value])
-            elif isinstance(inner, list):
-                cursor.record_dropped("object around an array")
-                candidate = candidate._replace(value=inner)
-        elif _is_one_object(value) and _is_record(node):
-            cursor.record_dropped("brackets around an object")
-            candidate = candidate._replace(value=value[0])
-        elif isinstance(node, ObjectNode) and self._field is None and isinstance(value, dict):
-            candidate = candidate._replace(value=_without_type_name(value, node, cursor))
-        return self._read_candidate(candidate, cursor)
-
-    def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
-        for rule in candidate.rules:
-            cursor.record_dropped(rule)
-        data, data_cursor = candidate.value, cursor
-        if isinstance(data, dict) and len(data) == 1 and self._field not in data:
-            data, data_cursor = self._open_envelope(data, cursor)
-        value = self.node.read(data, data_cursor)
-        if candidate.has_extra_closer and any(step.rule == UNKNOWN_KEY_RULE for step in cursor.coercions):
-            # an opening bracket may be missing inside the value, so that keys of an inner object seem unknown
-            raise cursor.failure("the JSON is broken: it closes more brackets than it opens", candidate.value)
-        return value
-
-    def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[Json, Cursor]:
-        """Unwrap a reply such as ``{"value": 42}`` if the type does not accept JSON objects itself.
-
-        A scalar may also have the name of what is usually asked for, as in ``{"sentiment":
-        "neutral"}``. Models copy this form from earlier answers in the conversation, which may have had
-        an envelope. Any other object is returned unchanged.
-        """
-        ((key, inner),) = data.items()
-        name = normalize_key(key)
-        kinds = self._value_node.json_types
-        fits = type(inner) not in (dict, list) and (kinds is None or type(inner) in {*kinds, str})
-        is_scalar = fits and self._accepts_prose and not self.node.any_text
-        is_key = (
-            name in ENVELOPE_KEYS
-            or (isinstance(inner, list) and name in LIST_KEYS)
-            or (is_scalar and name in ASKED_KEYS)
-        )
-        is_text = isinstance(inner, str) and not self._accepts_prose
-        if not is_key or self._accepts_objects or is_text:
-            return data, cursor
-        cursor.child(key).record_dropped("value in an envelope")
-        return inner, cursor.child(key)
-
-    @cached_property
-    def _accepts_objects(self) -> bool:
-        """True if the type may accept a JSON object, judging by its JSON Schema."""
-        return _allows_objects(schema_of(self._value_node))
-
-    def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
-        """Find all JSON values in a reply, and return the only one that fits the type.
-
-        A value in a Markdown fence wins over values outside the fence.
-        """
-        candidates = reply.find_candidates()
-        if len(candidates) == 1 and not candidates[0].is_fragment:
-            return self._read_only_value(candidates[0], cursor)
-        if not candidates:
-            if reply.looks_like_json:
-                raise cursor.failure(reply.broken_json_message(), reply.text)
-            return self._read_text(reply.without_wrapping(), cursor)
-        candidates, fenced = _without_other_code(candidates)
-        if 0 < len(fenced) < len(candidates):  # a fence marks the answer; JSON outside the fence explains it
-            try:
-                value = self._read_only(fenced, cursor)
-            except (_DifferentAnswers, _Fragment):
-                raise
-            except ValidationFailure:
-                candidates = [candidate for candidate in candidates if not candidate.fenced]
-            else:
-                corrections = _corrections(candidates, fenced)
-                if corrections:  # this raises an error if a correction differs from the value
-                    self._read_only([*fenced, *corrections], Cursor(cursor.leniency))
-                return value
-        return self._read_only(candidates, cursor)
-
-    def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
-        """Return the only JSON value in a reply that fits the type, as a value of the type.
-
-        Equal values count as one. Raises ValidationFailure if different values fit the type. If no
-        candidate fits, the failure with the fewest problems is raised.
-        """
-        fits: list[tuple[T, list[Coercion]]] = []
-        nearest: ValidationFailure | None = None
-        before = len(cursor.coercions)
-        for candidate in candidates:
-            try:
-                value = self._read_candidate(candidate, cursor)
-            except ValidationFailure as failure:
-                if nearest is None or len(failure.problems) < len(nearest.problems):
-                    nearest = failure
-            else:
-                if candidate.is_fragment:
-                    raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
-                if candidate.objection:
-                    raise _Fragment(not_the_answer(candidate.objection))
-                fits.append((value, cursor.coercions[before:]))
-            # The next candidate must not see what this one recorded.
-            del cursor.coercions[before:]
-        if not fits:
-            assert nearest is not None, "there is at least one candidate"
-            if any(candidate.is_fragment for candidate in candidates):
-                raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
-            raise nearest
-        value, coercions = fits[0]
-        for other, _ in fits[1:]:
-            if not strict_equal(other, value):
-                message = f"the reply holds {len(fits)} different answers that fit"
-                raise _DifferentAnswers(Problem("$", message))
-        cursor.coercions.extend(coercions)
-        return value
 
     def write(self, value: T) -> str:
         """Write a value as text that the parser converts back to the same value.
@@ -509,31 +240,32 @@ class TypeParser(Generic[T]):
                 if repr(value) in str(error):
                     raise
                 raise ValueError(f"{value!r} cannot be written as {self.name}: {error}") from error
-            return self._checked_text(value, data)
+            return _checked_text(self, value, data)
         except RecursionError as error:
             raise ValueError(f"expected {self.node.kind}, nested less deeply") from error
 
-    def _checked_text(self, value: T, data: Json) -> str:
-        """Write a value as text, and check that reading the text gives the same value.
 
-        Raises ValueError if no text passes the check.
-        """
-        accepts_bare_text = isinstance(data, str) and self._field is None and self._accepts_prose
-        texts: list[str] = [data] if accepts_bare_text else []
-        if not self.plain_text:
-            texts.append(dump_json(data))
-        # Validators, custom parsers and similar choices may turn the text into another value, so it is read.
-        message = f"expected {self.node.kind}, found {value!r}"
-        for text in texts:
-            try:
-                again = self.parse(text, Leniency.SAFE)
-            except OutputParsingError as error:
-                message = f"{value!r} is not read as {self.name}: {'; '.join(map(str, error.problems))}"
-            else:
-                if strict_equal(again, value):
-                    return text
-                message = _difference_message(value, again)
-        raise ValueError(message)
+def _checked_text(parser: TypeParser[T], value: T, data: Json) -> str:
+    """Write a value as text, and check that reading the text gives the same value.
+
+    Raises ValueError if no text passes the check.
+    """
+    accepts_bare_text = isinstance(data, str) and parser._field is None and parser.node.prose
+    texts: list[str] = [data] if accepts_bare_text else []
+    if not parser.plain_text:
+        texts.append(dump_json(data))
+    # Validators, custom parsers and similar choices may turn the text into another value, so it is read.
+    message = f"expected {parser.node.kind}, found {value!r}"
+    for text in texts:
+        try:
+            again = parser.parse(text, Leniency.SAFE)
+        except OutputParsingError as error:
+            message = f"{value!r} is not read as {parser.name}: {'; '.join(map(str, error.problems))}"
+        else:
+            if strict_equal(again, value):
+                return text
+            message = _difference_message(value, again)
+    raise ValueError(message)
 
 
 def _difference_message(value: object, again: object) -> str:
@@ -544,75 +276,8 @@ def _difference_message(value: object, again: object) -> str:
     return f"{path} cannot be written so that it is read back: {part!r} becomes {other!r}"
 
 
-def _is_one_object(value: Json) -> TypeGuard[list[Json]]:
-    return isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict)
-
-
-def _is_record(node: Node[Any]) -> bool:
-    """Return True if every value of a type, except null, is written as an object."""
-    if isinstance(node, UnionNode):
-        return all(isinstance(option, (ObjectNode, NoneNode)) for option in node.options)
-    return isinstance(node, ObjectNode)
-
-
-def _without_type_name(data: dict[str, Json], node: ObjectNode, cursor: Cursor) -> Json:
-    """Unwrap ``{"Person": {...}}``; other objects are returned unchanged."""
-    ((key, inner), *others) = data.items() if data else (("", None),)
-    is_named = not others and normalize_key(key) == normalize_key(node.name)
-    if not is_named or not isinstance(inner, dict) or node.field_for_key(key)[0] is not None:
-        return data
-    cursor.record_dropped("object in an envelope")
-    return inner
-
-
-def _allows_objects(schema: object) -> bool:
-    """Return True if a JSON Schema may accept an object; every ``$ref`` is ignored."""
-    if not isinstance(schema, dict):
-        return True
-    if "anyOf" in schema:
-        return any(map(_allows_objects, schema["anyOf"]))
-    if "enum" in schema or "const" in schema:
-        return any(isinstance(value, dict) for value in schema.get("enum", [schema.get("const")]))
-    return "object" in schema.get("type", "object")
-
-
-def _never_exact(text: str) -> Any:
-    return NOT_EXACT
-
-
 def _read_text_without_reasoning(text: str) -> Any:
     return NOT_EXACT if may_have_reasoning(text) else text
-
-
-class _Fragment(ValidationFailure):
-    """Raised if a JSON value in a reply fits the type but seems to be a fragment of larger, broken JSON."""
-
-
-class _DifferentAnswers(ValidationFailure):
-    """Raised if several different JSON values in a reply fit the type."""
-
-
-def _without_other_code(candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
-    """Leave out fences in other languages if there are fences in JSON; also return those in fences."""
-    fenced = [candidate for candidate in candidates if candidate.fenced]
-    in_json = [candidate for candidate in fenced if candidate.language.startswith("json")]
-    if not in_json or all(candidate.language in _JSON_LANGUAGES for candidate in fenced):
-        return candidates, fenced
-    return [one for one in candidates if one in in_json or not one.fenced], in_json
-
-
-def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the JSON values after the last code block; they may correct the answer in the code block.
-
-    An object that shares no key with the objects in the block is not a correction.
-    """
-    last_fenced = max(index for index, candidate in enumerate(candidates) if candidate.fenced)
-    keys = {key for candidate in fenced if isinstance(candidate.value, dict) for key in candidate.value}
-    return [
-        candidate
-        for candidate in candidates[last_fenced + 1 :]
-        if not (keys and isinstance(candidate.value, dict)) or not keys.isdisjoint(candidate.value)
-    ]
 
 
 # --- Finding the parser for a type ---

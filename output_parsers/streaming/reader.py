@@ -302,6 +302,118 @@ class ItemError:
     problems: tuple[Problem, ...]
 
 
+class _ItemQueue(Generic[T]):
+    """Converts the items of a list, and queues their values and errors.
+
+    Attributes:
+        node: The node of the items.
+        count: The number of items so far, including bad ones.
+    """
+
+    def __init__(self, parser: TypeParser[T], on_error: ItemPolicy, leniency: Leniency) -> None:
+        self.node: Node[T] = parser.node
+        self.count = 0
+        self._fast_reader = parser.fast_reader
+        self._fast_list_reader = parser.fast_list_reader
+        self._on_error = on_error
+        self._leniency = leniency
+        self._has_failed = False  # True after an item did not fit
+        # Errors are queued between the items, so that the items before an error are returned first.
+        self._ready: deque[T | ItemError | OutputParsingError] = deque()
+
+    def take(self) -> list[T | ItemError]:
+        """Remove the items up to the next error from the queue; raise the error if it comes first."""
+        items: list[T | ItemError] = []
+        if not self._has_failed:  # so nothing that is ready is an error
+            items.extend(cast("deque[T]", self._ready))
+            self._ready.clear()
+            return items
+        while self._ready:
+            first = self._ready[0]
+            if isinstance(first, OutputParsingError) and items:
+                break  # the next call raises the error, so that the items before it are not lost
+            self._ready.popleft()
+            if isinstance(first, OutputParsingError):
+                raise first
+            items.append(first)
+        return items
+
+    def raise_error(self) -> None:
+        """Remove the first error from the queue and raise it, if there is one."""
+        for first in self._ready:
+            if isinstance(first, OutputParsingError):
+                self._ready.remove(first)
+                raise first
+
+    def add_array(self, whole: str) -> bool:
+        """Add the items in the text of a JSON array, and return True if all are exact JSON."""
+        items = self._fast_list_reader(whole) if self._fast_list_reader else NOT_EXACT
+        if items is not NOT_EXACT:
+            self._ready.extend(items)
+            self.count += len(items)
+            return True
+        if self._fast_reader is None:
+            try:
+                values = cast("list[Json]", read_exact(with_lost_backslashes(whole)))
+            except JsonSyntaxError:  # of one of them
+                return False
+            for value in values:
+                self.add_value(value)
+            return True
+        return False
+
+    def problem(self, message: str) -> Problem:
+        return Problem(f"$[{self.count}]", message)
+
+    def add_text(self, text: str, *, only_exact: bool = False) -> bool:
+        """Parse one list item from its JSON text, and add its value or an error to the results.
+
+        Returns False if its JSON is invalid and only exact JSON may be read.
+        """
+        try:
+            item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
+        except ValidationFailure as failure:  # of a validator of the user
+            path = f"$[{self.count}]"
+            self.add_error(text, tuple(replace(p, path=path + p.path[1:]) for p in failure.problems))
+            return True
+        if item is not NOT_EXACT:  # the usual case: most items are exact JSON
+            self._ready.append(item)
+            self.count += 1
+            return True
+        try:
+            value = _read_json(text, only_exact=only_exact)
+        except JsonSyntaxError as error:
+            if only_exact:
+                return False
+            self.add_error(text, (self.problem(f"the JSON is broken: {error.message}"),))
+        else:
+            self.add_value(value, text)
+        return True
+
+    def add_value(self, value: Json, text: str | None = None) -> None:
+        """Validate the JSON value of one list item, and add its value or an error to the results."""
+        try:
+            item = self.node.read(value, Cursor(self._leniency, f"$[{self.count}]"))
+        except ValidationFailure as failure:
+            self.add_error(dump_json(value) if text is None else text, failure.problems)
+        except RecursionError:
+            self.add_error(
+                dump_json(value) if text is None else text, (self.problem("it is nested too deeply"),)
+            )
+        else:
+            self._ready.append(item)
+            self.count += 1
+
+    def add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
+        """Handle an invalid list item: keep an error to raise later, add an ItemError, or skip the item."""
+        self._has_failed = True
+        if self._on_error is ItemPolicy.RAISE:
+            self._ready.append(OutputParsingError(text, problems))
+        elif self._on_error is ItemPolicy.KEEP:
+            self._ready.append(ItemError(self.count, text, problems))
+        self.count += 1
+
+
 class ItemReader(Generic[T]):
     """Parses a list that arrives in chunks of text, and returns each item when it is complete.
 
@@ -328,10 +440,9 @@ class ItemReader(Generic[T]):
         """
         parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
         self._envelope = envelope
+        self._queue = _ItemQueue(parser, on_error, leniency)
         self._node: Node[T] = parser.node
         self._name = parser.name
-        self._fast_reader = parser.fast_reader
-        self._fast_list_reader = parser.fast_list_reader
         self._on_error = on_error
         self._leniency = leniency
         self._chunks: list[str] = []
@@ -346,10 +457,6 @@ class ItemReader(Generic[T]):
         self._root: tuple[int, int] | None = None  # where the JSON with the items is in the answer
         self._last_object_end = -1  # the end of the last object that is not in a list
         self._error = ""
-        self._has_failed = False  # True after an item did not fit
-        self._count = 0  # the number of items so far, including bad ones
-        # Errors are queued between the items, so that the items before an error are returned first.
-        self._ready: deque[T | ItemError | OutputParsingError] = deque()
 
     @property
     def text(self) -> str:
@@ -365,20 +472,7 @@ class ItemReader(Generic[T]):
         """
         self._chunks.append(chunk)
         self._read_answer(self._reasoning.feed(chunk))
-        items: list[T | ItemError] = []
-        if not self._has_failed:  # so nothing that is ready is an error
-            items.extend(cast("deque[T]", self._ready))
-            self._ready.clear()
-            return items
-        while self._ready:
-            first = self._ready[0]
-            if isinstance(first, OutputParsingError) and items:
-                break  # the next call raises the error, so that the items before it are not lost
-            self._ready.popleft()
-            if isinstance(first, OutputParsingError):
-                raise first
-            items.append(first)
-        return items
+        return self._queue.take()
 
     def _read_answer(self, answer: str) -> None:
         """Read the next text of the answer, from which the model's reasoning is already removed."""
@@ -395,17 +489,12 @@ class ItemReader(Generic[T]):
         self._read_answer(self._reasoning.finish())
         if self._scanner.gave_up and not self._error:
             self._read_remaining()
-        for first in self._ready:
-            if isinstance(first, OutputParsingError):
-                self._ready.remove(first)
-                raise first
+        self._queue.raise_error()
         error = self._error or self._find_missing()
         if error:
             raise OutputParsingError(self.text, [Problem("$", error)])
         self._compare_with_whole_reply()
-        items = [item for item in self._ready if not isinstance(item, OutputParsingError)]
-        self._ready.clear()
-        return items
+        return self._queue.take()
 
     def _compare_with_whole_reply(self) -> None:
         """Raise OutputParsingError if the whole reply has another answer than the items that were read.
@@ -418,7 +507,7 @@ class ItemReader(Generic[T]):
         found = find_answer(self.text).text
         answer = found if self._reasoning.has_reasoning else self.text
         outside = answer[:start] + answer[end:]
-        verdict = role_of(answer, start, end, own_words=self._list_parser.own_words)
+        verdict = role_of(answer, start, end, own_words=self._list_parser.reply_reader.own_words)
         is_other = len(found) < end or verdict.role in (Role.OTHER, Role.UNCLEAR)
         if not ("[" in outside or "{" in outside or is_other or self._scanner.has_comments):
             return
@@ -493,7 +582,7 @@ class ItemReader(Generic[T]):
                 return False
         self._last_object_end = self._read_until = root.end
         self._root = root.start if self._root is None else self._root[0], root.end
-        self._read_item(self._scanner.cut(root.start, root.end))
+        self._queue.add_text(self._scanner.cut(root.start, root.end))
         return True
 
     def _read_closed_items(self) -> None:
@@ -503,90 +592,29 @@ class ItemReader(Generic[T]):
                 self._read_parts += 1
                 if isinstance(part, Container):
                     self._read_until = part.end
-                    self._read_item(self._scanner.cut(part.start, part.end))
+                    self._queue.add_text(self._scanner.cut(part.start, part.end))
                 elif isinstance(part, str):
                     for value in decode_items(part):
-                        self._read_value(value)
+                        self._queue.add_value(value)
                 elif part.is_unreadable:
-                    self._add_error(dump_json(part.value), (self._problem("the string cannot be read"),))
+                    self._queue.add_error(
+                        dump_json(part.value), (self._queue.problem("the string cannot be read"),)
+                    )
                 else:
-                    self._read_value(part.value)
+                    self._queue.add_value(part.value)
 
     def _read_items(self, text: str, position: int, end: int) -> int:
         """Parse the items between two positions; return the position of the first one with invalid JSON."""
         self._read_closed_items()  # those before them
         whole = "[" + text[position:end].rstrip(" \t\r\n,") + "]"
-        items = self._fast_list_reader(whole) if self._fast_list_reader else NOT_EXACT
-        if items is not NOT_EXACT:
-            self._ready.extend(items)
-            self._count += len(items)
+        if self._queue.add_array(whole):
             return end
-        if self._fast_reader is None:
-            try:
-                values = cast("list[Json]", read_exact(with_lost_backslashes(whole)))
-            except JsonSyntaxError:  # of one of them
-                pass
-            else:
-                for value in values:
-                    self._read_value(value)
-                return end
         while position < end:
             item = ITEM.match(text, position)
-            if item is None or not self._read_item(item[1], only_exact=True):
+            if item is None or not self._queue.add_text(item[1], only_exact=True):
                 break
             position = item.end()
         return position
-
-    def _problem(self, message: str) -> Problem:
-        return Problem(f"$[{self._count}]", message)
-
-    def _read_item(self, text: str, *, only_exact: bool = False) -> bool:
-        """Parse one list item from its JSON text, and add its value or an error to the results.
-
-        Returns False if its JSON is invalid and only exact JSON may be read.
-        """
-        try:
-            item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
-        except ValidationFailure as failure:  # of a validator of the user
-            path = f"$[{self._count}]"
-            self._add_error(text, tuple(replace(p, path=path + p.path[1:]) for p in failure.problems))
-            return True
-        if item is not NOT_EXACT:  # the usual case: most items are exact JSON
-            self._ready.append(item)
-            self._count += 1
-            return True
-        try:
-            value = _read_json(text, only_exact=only_exact)
-        except JsonSyntaxError as error:
-            if only_exact:
-                return False
-            self._add_error(text, (self._problem(f"the JSON is broken: {error.message}"),))
-        else:
-            self._read_value(value, text)
-        return True
-
-    def _read_value(self, value: Json, text: str | None = None) -> None:
-        """Validate the JSON value of one list item, and add its value or an error to the results."""
-        try:
-            item = self._node.read(value, Cursor(self._leniency, f"$[{self._count}]"))
-        except ValidationFailure as failure:
-            self._add_error(dump_json(value) if text is None else text, failure.problems)
-        except RecursionError:
-            self._add_error(
-                dump_json(value) if text is None else text, (self._problem("it is nested too deeply"),)
-            )
-        else:
-            self._ready.append(item)
-            self._count += 1
-
-    def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
-        """Handle an invalid list item: keep an error to raise later, add an ItemError, or skip the item."""
-        self._has_failed = True
-        if self._on_error is ItemPolicy.RAISE:
-            self._ready.append(OutputParsingError(text, problems))
-        elif self._on_error is ItemPolicy.KEEP:
-            self._ready.append(ItemError(self._count, text, problems))
-        self._count += 1
 
     def _read_remaining(self) -> None:
         """Parse the whole reply again if parsing in chunks failed, and add the missing list items."""
@@ -596,10 +624,10 @@ class ItemReader(Generic[T]):
             lists = map(_list_in, self._values_in(self.text))
             items = next((one for one in lists if one is not None), None)
         # The items so far were certain, so the complete text must contain at least as many.
-        if items is None or len(items) < self._count:
+        if items is None or len(items) < self._queue.count:
             raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
-        for value in items[self._count :]:
-            self._read_value(value)
+        for value in items[self._queue.count :]:
+            self._queue.add_value(value)
 
     def _objects_in(self, text: str) -> list[Json]:
         """Return the JSON of the objects in a complete reply that has them one after the other."""
@@ -610,7 +638,7 @@ class ItemReader(Generic[T]):
     def _values_in(self, text: str) -> list[Json]:
         """Return the JSON values in a complete reply that may be the answer."""
         try:
-            reply = strip_reasoning(text, Cursor(self._leniency), self._list_parser.own_words)
+            reply = strip_reasoning(text, Cursor(self._leniency), self._list_parser.reply_reader.own_words)
             whole = reply.read_whole()
             candidates = [whole] if whole else reply.find_candidates()
         except ValidationFailure as failure:

@@ -460,13 +460,11 @@ class EncodedParser(TypeParser[T]):
     """A parser for a Python type, adapted to a JSON Schema that a provider's strict mode supports."""
 
     def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
-        node = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
-        plain_node = parser._value_node if encoding.identity else node
-        super().__init__(parser._target, plain_node, leniency=parser.leniency)
-        if encoding.identity:
-            # nothing is encoded, so read with the parser's own envelope
-            self.node = node
-            self._field = parser._field
+        if encoding.identity:  # nothing is encoded, so read with the parser's own envelope
+            node, field = parser._value_node, parser._field
+        else:
+            node, field = EncodedNode(parser.node, encoding), None
+        super().__init__(parser.target, node, field=field, leniency=parser.leniency)
         self._encoding = encoding
         self._inner_parser = parser
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType, TypedDict
 
 from output_parsers import Leniency, ParserRegistry, TypeParser, ValidatorError, parser_for
-from output_parsers.parser.fast_path import NOT_EXACT
+from output_parsers.parser.fast_path import NOT_EXACT, never_exact
 
 pytestmark = pytest.mark.skipif(
     pydantic.VERSION.startswith("2.12."), reason="before pydantic 2.13, types with floats have no fast path"
@@ -111,7 +111,7 @@ def read_fast(tp: Any, text: str) -> Any:
 
 
 def read_slowly(tp: Any, text: str) -> Any:
-    return parser_for(tp)._read_leniently(text, Leniency.NONE).value
+    return parser_for(tp).reply_reader.read(text, Leniency.NONE, never_exact).value
 
 
 @pytest.mark.parametrize(

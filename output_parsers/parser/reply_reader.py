@@ -1,0 +1,388 @@
+"""Read the value in a reply that is not exact JSON: JSON inside other text, broken JSON, or prose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Generic, TypeGuard, TypeVar
+
+from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
+from ..lazy_regex import lazy_regex
+from ..prose.announcements import without_small_talk
+from ..result.errors import OutputParsingError, Problem
+from ..result.reading import (
+    Coercion,
+    Cursor,
+    Json,
+    Leniency,
+    Reading,
+    ValidationFailure,
+    external_cause,
+    strict_equal,
+)
+from ..types.choices import ChoiceNode
+from ..types.constraints import unwrapped
+from ..types.containers import ListNode, UnionNode
+from ..types.node import Node, described_hint, schema_of
+from ..types.records import (
+    ASKED_KEYS,
+    ENVELOPE_KEYS,
+    LIST_KEYS,
+    UNKNOWN_KEY_RULE,
+    ObjectNode,
+    normalize_key,
+)
+from ..types.scalars import NoneNode
+from ..types.target import Target
+from .extract import (
+    FRAGMENT_MESSAGE,
+    TEXT_AROUND_JSON,
+    Candidate,
+    ReplyText,
+    find_single_json,
+    not_the_answer,
+    strip_reasoning,
+)
+from .fast_path import NOT_EXACT, FastReader, never_exact
+from .reasoning import may_have_reasoning
+
+T = TypeVar("T")
+_JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
+_GOES_ON = lazy_regex(r"\s(?:\.{3}|…|\[(?:…|\.{3})\])\s*\Z")
+_LONGEST_ELLIPSIS = 40  # characters
+# Characters that cannot be seen; joiners (U+200C, U+200D) belong to words and emoji.
+_WITHOUT_WIDTH = lazy_regex("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\u180e]")
+# A word of a name in camel case or snake case.
+_WORD_OF_NAME = lazy_regex(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+")
+_TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
+_BACKSLASH = Coercion("$", LOST_BACKSLASH, "", "")
+
+# A rating or verdict as judges are often asked to write it: [[7]], [[B]].
+_MARKED = lazy_regex(r"\[\[([^\[\]{}\"',]{1,60})\]\]")
+
+
+class ReplyReader(Generic[T]):
+    """Reads the replies that exact parsing of the whole text did not accept.
+
+    Args:
+        node: The node of the expected reply, with its envelope if there is one.
+        value_node: The node of the value.
+        field: The key of the envelope, or None.
+        target: The type.
+        is_plain_text: True if the whole reply is the value.
+    """
+
+    def __init__(
+        self, node: Node[T], value_node: Node[T], field: str | None, target: Target, *, is_plain_text: bool
+    ) -> None:
+        self._node = node
+        self._value_node = value_node
+        self._field = field
+        self._target = target
+        self._accepts_prose = node.prose
+        self._is_plain_text = is_plain_text
+        choices = unwrapped(value_node)  # an envelope may be missing
+        self._choices = choices if isinstance(choices, ChoiceNode) else None
+        self._words: frozenset[str] | None = None
+
+    def read(self, text: str, leniency: Leniency, read_exact: FastReader) -> Reading[T]:
+        """Read a reply that ``read_exact`` did not accept as a whole.
+
+        Raises OutputParsingError if the text does not fit, and no other error.
+        """
+        restored = text if leniency is Leniency.NONE else self._with_lost_backslashes(text)
+        if restored != text:
+            try:
+                reading = self.read(restored, leniency, read_exact)
+            except OutputParsingError as error:
+                raise OutputParsingError(text, error.problems) from error.__cause__
+            return replace(reading, coercions=(*reading.coercions, _BACKSLASH))
+        # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
+        # which must be removed first.
+        is_fast = read_exact is not never_exact and not self._accepts_prose
+        cursor = Cursor(leniency, declaration=self._target.description or "")
+        try:
+            if is_fast and leniency is not Leniency.NONE and not may_have_reasoning(text):
+                value = read_exact(find_single_json(text, self.own_words))
+                if value is not NOT_EXACT:
+                    return Reading(value, _TEXT_AROUND)
+            value = self._read_reply(text, cursor, read_exact)
+        except ValidationFailure as failure:
+            raise OutputParsingError(text, failure.problems) from external_cause(failure)
+        except RecursionError:
+            problem = Problem("$", "it is nested too deeply")
+            raise OutputParsingError(text, [problem]) from None
+        return Reading(value, tuple(cursor.coercions))
+
+    def _with_lost_backslashes(self, text: str) -> str:
+        is_in_prose = self._is_plain_text or (self._accepts_prose and '"' not in text)  # such as \\boxed{B}
+        return text if is_in_prose or "\\" not in text else with_lost_backslashes(text)
+
+    def _read_reply(self, text: str, cursor: Cursor, read_exact: FastReader) -> T:
+        """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
+        node = self._node
+        reply = strip_reasoning(text, cursor, self.own_words)
+        if self._is_plain_text:  # text keeps its white space, unless reasoning was removed
+            return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
+        if not reply.text:
+            raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
+        marked = _MARKED.fullmatch(reply.text) if self._accepts_prose and "[" not in node.brackets else None
+        if marked is not None:
+            cursor.record_dropped("brackets around the value")
+            reply = reply._replace(text=marked[1])
+        # A reply that is exactly the text of a choice is not read as JSON: "true" may be a member of an enum.
+        if self._is_text_choice(reply):
+            return self._read_text(reply, cursor)
+        # read() has already tried other texts
+        if not self._accepts_prose and may_have_reasoning(text):
+            value = self._read_exact_after_tag(reply, cursor, read_exact)
+            if value is not NOT_EXACT:
+                exact: T = value
+                return exact
+        whole = reply.read_whole()
+        if whole is not None:
+            return self._read_only_value(whole, cursor)
+        if reply.looks_like_json:
+            return self._read_json(reply, cursor)
+        return self._read_without_wrapping(reply, cursor)
+
+    def _is_text_choice(self, reply: ReplyText) -> bool:
+        return self._choices is not None and self._choices.has_text_choice(reply.text)
+
+    def _read_without_wrapping(self, reply: ReplyText, cursor: Cursor) -> T:
+        """Parse a reply that does not look like JSON, perhaps inside a fence or quotes."""
+        inner = reply.without_wrapping()
+        has_wrapping = inner.text != reply.text and (self._accepts_prose or inner.text[:1] == '"')
+        if has_wrapping and not self._is_text_choice(inner):
+            whole = inner.read_whole()
+            if whole is not None:  # JSON in a fence has the same meaning as without the fence
+                return self._read_only_value(whole, cursor)
+        return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
+
+    def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor, read_exact: FastReader) -> Any:
+        """Parse a reply's only JSON value without repairs, ignoring the text around the value.
+
+        Returns NOT_EXACT if that fails.
+        """
+        rules = reply.rules
+        value = read_exact(reply.text) if rules else NOT_EXACT
+        if value is NOT_EXACT:
+            rules = (*rules, TEXT_AROUND_JSON)
+            value = read_exact(find_single_json(reply.text, self.own_words))
+        if value is not NOT_EXACT:
+            for rule in rules:
+                cursor.record_dropped(rule)
+        return value
+
+    def own_words(self) -> frozenset[str]:
+        """Return the words of the type, which may stand beside JSON: ``Invoice: {...}``."""
+        if self._words is None:
+            hint = described_hint(self._node.hint(), self._target.description)
+            words = {match[0].casefold() for match in _WORD_OF_NAME.finditer(f"{self._target.name} {hint}")}
+            self._words = frozenset(words | {f"{word}s" for word in words})
+        return self._words
+
+    def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
+        for rule in reply.rules:
+            cursor.record_dropped(rule)
+        text = reply.text
+        if self._accepts_prose and not (self._node.any_text or isinstance(self._value_node, ListNode)):
+            text = _WITHOUT_WIDTH.sub("", text)
+            if _GOES_ON.search(text, max(0, len(text) - _LONGEST_ELLIPSIS)):
+                raise cursor.failure(f"expected {self._node.kind}; the text goes on after it", text)
+        if not (self._node.any_text or isinstance(self._value_node, ListNode)):
+            bare = without_small_talk(text)
+            if bare != text:
+                cursor.record_dropped("words around the answer left out")
+                text = bare
+        return self._node.read_text(text, cursor)
+
+    def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
+        """Read the only JSON value in a reply.
+
+        One record is accepted in place of a list of records, an object whose only value is the list, and a
+        list of one record in place of a record.
+        """
+        value, node = candidate.value, self._value_node
+        item = node.item if isinstance(node, ListNode) else None
+        if isinstance(value, dict) and isinstance(item, ObjectNode) and self._field not in value:
+            inner = next(iter(value.values())) if len(value) == 1 else None
+            if any(item.field_for_key(key)[1] for key in value):
+                cursor.record_dropped("one object in place of an array")
+                candidate = candidate._replace(value=[value])
+            elif isinstance(inner, list):
+                cursor.record_dropped("object around an array")
+                candidate = candidate._replace(value=inner)
+        elif _is_one_object(value) and _is_record(node):
+            cursor.record_dropped("brackets around an object")
+            candidate = candidate._replace(value=value[0])
+        elif isinstance(node, ObjectNode) and self._field is None and isinstance(value, dict):
+            candidate = candidate._replace(value=_without_type_name(value, node, cursor))
+        return self._read_candidate(candidate, cursor)
+
+    def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
+        for rule in candidate.rules:
+            cursor.record_dropped(rule)
+        data, data_cursor = candidate.value, cursor
+        if isinstance(data, dict) and len(data) == 1 and self._field not in data:
+            data, data_cursor = self._open_envelope(data, cursor)
+        value = self._node.read(data, data_cursor)
+        if candidate.has_extra_closer and any(step.rule == UNKNOWN_KEY_RULE for step in cursor.coercions):
+            # an opening bracket may be missing inside the value, so that keys of an inner object seem unknown
+            raise cursor.failure("the JSON is broken: it closes more brackets than it opens", candidate.value)
+        return value
+
+    def _open_envelope(self, data: dict[str, Json], cursor: Cursor) -> tuple[Json, Cursor]:
+        """Unwrap a reply such as ``{"value": 42}`` if the type does not accept JSON objects itself.
+
+        A scalar may also have the name of what is usually asked for, as in ``{"sentiment":
+        "neutral"}``. Models copy this form from earlier answers in the conversation, which may have had
+        an envelope. Any other object is returned unchanged.
+        """
+        ((key, inner),) = data.items()
+        name = normalize_key(key)
+        kinds = self._value_node.json_types
+        fits = type(inner) not in (dict, list) and (kinds is None or type(inner) in {*kinds, str})
+        is_scalar = fits and self._accepts_prose and not self._node.any_text
+        is_key = (
+            name in ENVELOPE_KEYS
+            or (isinstance(inner, list) and name in LIST_KEYS)
+            or (is_scalar and name in ASKED_KEYS)
+        )
+        is_text = isinstance(inner, str) and not self._accepts_prose
+        if not is_key or self._accepts_objects or is_text:
+            return data, cursor
+        cursor.child(key).record_dropped("value in an envelope")
+        return inner, cursor.child(key)
+
+    @cached_property
+    def _accepts_objects(self) -> bool:
+        """True if the type may accept a JSON object, judging by its JSON Schema."""
+        return _allows_objects(schema_of(self._value_node))
+
+    def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
+        """Find all JSON values in a reply, and return the only one that fits the type.
+
+        A value in a Markdown fence wins over values outside the fence.
+        """
+        candidates = reply.find_candidates()
+        if len(candidates) == 1 and not candidates[0].is_fragment:
+            return self._read_only_value(candidates[0], cursor)
+        if not candidates:
+            if reply.looks_like_json:
+                raise cursor.failure(reply.broken_json_message(), reply.text)
+            return self._read_text(reply.without_wrapping(), cursor)
+        candidates, fenced = _without_other_code(candidates)
+        if 0 < len(fenced) < len(candidates):  # a fence marks the answer; JSON outside the fence explains it
+            try:
+                value = self._read_only(fenced, cursor)
+            except (_DifferentAnswers, _Fragment):
+                raise
+            except ValidationFailure:
+                candidates = [candidate for candidate in candidates if not candidate.fenced]
+            else:
+                corrections = _corrections(candidates, fenced)
+                if corrections:  # this raises an error if a correction differs from the value
+                    self._read_only([*fenced, *corrections], Cursor(cursor.leniency))
+                return value
+        return self._read_only(candidates, cursor)
+
+    def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
+        """Return the only JSON value in a reply that fits the type, as a value of the type.
+
+        Equal values count as one. Raises ValidationFailure if different values fit the type. If no
+        candidate fits, the failure with the fewest problems is raised.
+        """
+        fits: list[tuple[T, list[Coercion]]] = []
+        nearest: ValidationFailure | None = None
+        before = len(cursor.coercions)
+        for candidate in candidates:
+            try:
+                value = self._read_candidate(candidate, cursor)
+            except ValidationFailure as failure:
+                if nearest is None or len(failure.problems) < len(nearest.problems):
+                    nearest = failure
+            else:
+                if candidate.is_fragment:
+                    raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
+                if candidate.objection:
+                    raise _Fragment(not_the_answer(candidate.objection))
+                fits.append((value, cursor.coercions[before:]))
+            # The next candidate must not see what this one recorded.
+            del cursor.coercions[before:]
+        if not fits:
+            assert nearest is not None, "there is at least one candidate"
+            if any(candidate.is_fragment for candidate in candidates):
+                raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
+            raise nearest
+        value, coercions = fits[0]
+        for other, _ in fits[1:]:
+            if not strict_equal(other, value):
+                message = f"the reply holds {len(fits)} different answers that fit"
+                raise _DifferentAnswers(Problem("$", message))
+        cursor.coercions.extend(coercions)
+        return value
+
+
+def _is_one_object(value: Json) -> TypeGuard[list[Json]]:
+    return isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict)
+
+
+def _is_record(node: Node[Any]) -> bool:
+    """Return True if every value of a type, except null, is written as an object."""
+    if isinstance(node, UnionNode):
+        return all(isinstance(option, (ObjectNode, NoneNode)) for option in node.options)
+    return isinstance(node, ObjectNode)
+
+
+def _without_type_name(data: dict[str, Json], node: ObjectNode, cursor: Cursor) -> Json:
+    """Unwrap ``{"Person": {...}}``; other objects are returned unchanged."""
+    ((key, inner), *others) = data.items() if data else (("", None),)
+    is_named = not others and normalize_key(key) == normalize_key(node.name)
+    if not is_named or not isinstance(inner, dict) or node.field_for_key(key)[0] is not None:
+        return data
+    cursor.record_dropped("object in an envelope")
+    return inner
+
+
+def _allows_objects(schema: object) -> bool:
+    """Return True if a JSON Schema may accept an object; every ``$ref`` is ignored."""
+    if not isinstance(schema, dict):
+        return True
+    if "anyOf" in schema:
+        return any(map(_allows_objects, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return any(isinstance(value, dict) for value in schema.get("enum", [schema.get("const")]))
+    return "object" in schema.get("type", "object")
+
+
+class _Fragment(ValidationFailure):
+    """Raised if a JSON value in a reply fits the type but seems to be a fragment of larger, broken JSON."""
+
+
+class _DifferentAnswers(ValidationFailure):
+    """Raised if several different JSON values in a reply fit the type."""
+
+
+def _without_other_code(candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """Leave out fences in other languages if there are fences in JSON; also return those in fences."""
+    fenced = [candidate for candidate in candidates if candidate.fenced]
+    in_json = [candidate for candidate in fenced if candidate.language.startswith("json")]
+    if not in_json or all(candidate.language in _JSON_LANGUAGES for candidate in fenced):
+        return candidates, fenced
+    return [one for one in candidates if one in in_json or not one.fenced], in_json
+
+
+def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
+    """Return the JSON values after the last code block; they may correct the answer in the code block.
+
+    An object that shares no key with the objects in the block is not a correction.
+    """
+    last_fenced = max(index for index, candidate in enumerate(candidates) if candidate.fenced)
+    keys = {key for candidate in fenced if isinstance(candidate.value, dict) for key in candidate.value}
+    return [
+        candidate
+        for candidate in candidates[last_fenced + 1 :]
+        if not (keys and isinstance(candidate.value, dict)) or not keys.isdisjoint(candidate.value)
+    ]
