@@ -478,10 +478,11 @@ class Fields:
         if self.inputs_complete:
             inputs = {name: row.inputs.get(name) for name in self.inputs}
         else:
-            inputs, own_names = dict(row.inputs), self.own_names
+            inputs, own_names = {**dict.fromkeys(self.inputs), **row.inputs}, self.own_names
             same = next((name for name in inputs if name in own_names), None)
             if same is not None:
-                message = f"the input has a column {same!r}, and the output adds one of that name; rename it"
+                message = f"the input has a column {same!r}, and the output adds one of that name; "
+                message += "rename it, or choose another prefix= or error_column="
                 raise RowsError(message)
         usage: list[Json] = []
         if self.usage:
@@ -532,7 +533,7 @@ def output_fields(
         table.columns,
         replace(answers, columns=renamed(answers.columns)),
         error_name,
-        bool(table.columns),
+        bool(table.columns) and not table.may_have_more,
         lambda: table.types,
         renamed(USAGE_COLUMNS) if usage else (),
     )

@@ -398,7 +398,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
     """Validate the arguments of ``map_rows``, and return the job that processes the table."""
     check_keywords("map_rows", settings, RowSettings.__annotations__)
     table, columns = _opened(method, source, settings)
-    mapped = map_method(method, columns, text_only=table.text_only)
+    mapped = map_method(method, columns, text_only=table.text_only, semicolons=table.semicolons)
     _refuse(mapped, _setting_problems(settings))
     mapped, table = _with_known_columns(mapped, table)
     _refuse(mapped, _key_problems(settings.get("key"), table))
@@ -462,7 +462,9 @@ def _with_known_columns(method: MappedMethod, table: Table) -> tuple[MappedMetho
     """Return the method and the table with the columns of the table; none are known if it has no rows."""
     if not table.columns:
         table = _with_columns_of_first_row(table)
-    return (with_columns(method, table.columns) if table.columns else method), table
+    if table.columns:
+        method = with_columns(method, table.columns, are_all=not table.may_have_more)
+    return method, table
 
 
 def _key_problems(key: str | None, table: Table) -> Iterator[str]:
@@ -526,7 +528,7 @@ def _fields(method: MappedMethod, table: Table, settings: RowSettings) -> Fields
 
 
 def _with_columns_of_first_row(table: Table) -> Table:
-    """Return a copy of the table that has the column names of its first row.
+    """Return a copy of the table that has the column names of its first row; other rows may have more.
 
     If there are no rows, there are no column names.
     """
@@ -534,9 +536,8 @@ def _with_columns_of_first_row(table: Table) -> Table:
     first = next(rows, None)
     if first is None:
         return replace(table, _read=lambda: iter(()), is_one_shot=False)
-    if not table.is_one_shot:
-        return replace(table, columns=tuple(first))
-    return replace(table, columns=tuple(first), _read=lambda: chain([first], rows))
+    table = replace(table, columns=tuple(first), may_have_more=True)
+    return replace(table, _read=lambda: chain([first], rows)) if table.is_one_shot else table
 
 
 def _setting_problems(settings: RowSettings) -> Iterator[str]:

@@ -17,12 +17,14 @@ from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path, PurePath
 from types import UnionType
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
+from output_parsers.prose.numbers import NumberStyle
+from output_parsers.prose.times import DateOrder
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
 from output_parsers.result.reading import Leniency
 from output_parsers.types.cited import Cited
@@ -344,6 +346,7 @@ class MappedMethod(NamedTuple):
         columns: The name of the column for each parameter that is read from the table.
         readers: Functions that convert the value of a column for its parameter.
         bound: The method as the user passed it.
+        optional: The parameters with a default, for which a row may have no column.
     """
 
     service_method: ServiceMethod
@@ -351,6 +354,7 @@ class MappedMethod(NamedTuple):
     columns: Mapping[str, str]
     readers: Mapping[str, Callable[[Any], Any]]
     bound: Any
+    optional: frozenset[str] = frozenset()
 
     @property
     def call(self) -> CallPlan:
@@ -379,6 +383,8 @@ class MappedMethod(NamedTuple):
             try:
                 value = row[column]
             except KeyError:
+                if name in self.optional:
+                    continue
                 raise ValueError(f"the row has no column {column}") from None
             try:
                 arguments[name] = value if reader is None else reader(value)
@@ -389,11 +395,18 @@ class MappedMethod(NamedTuple):
         return arguments
 
 
-def map_method(method: object, renamed: Mapping[str, str], *, text_only: bool) -> MappedMethod:
+def map_method(
+    method: object, renamed: Mapping[str, str], *, text_only: bool, semicolons: bool = False
+) -> MappedMethod:
     """Check that a service method can be called for each table row, and return a MappedMethod.
 
-    ``renamed`` maps parameters to columns with other names. ``text_only`` is True for tables in which all
-    values are strings, such as CSV files. Raises DefinitionError if the method cannot be mapped.
+    Raises DefinitionError if the method cannot be mapped.
+
+    Args:
+        method: The method.
+        renamed: The columns with other names than their parameters, by parameter.
+        text_only: True for tables in which all values are strings, such as CSV files.
+        semicolons: True if such a file is separated by semicolons.
     """
     service_method = service_method_of(method)
     plan = service_method.plan
@@ -415,11 +428,15 @@ def map_method(method: object, renamed: Mapping[str, str], *, text_only: bool) -
         raise DefinitionError([DefinitionProblem(plan.call.qualname, message) for message in messages])
     readers = {}
     for parameter in plan.prompt.parameters:
-        reader = _reader(parameter, text_only=text_only)
+        reader = _reader(parameter, text_only=text_only, semicolons=semicolons)
         if reader is not None:
             readers[parameter.name] = reader
-    columns = {name: renamed.get(name, name) for name in plan.prompt.signature.parameters}
-    return MappedMethod(service_method, codec, columns, readers, method)
+    parameters = plan.prompt.signature.parameters
+    columns = {name: renamed.get(name, name) for name in parameters}
+    optional = frozenset(
+        name for name, one in parameters.items() if one.default is not inspect.Parameter.empty
+    )
+    return MappedMethod(service_method, codec, columns, readers, method, optional)
 
 
 def only_parameter(method: object) -> str | None:
@@ -449,16 +466,17 @@ def _problems(service_method: ServiceMethod) -> Iterable[str]:
             yield f"its parameter {parameter.name} takes tools; pass them by create(…, tools=…)"
 
 
-def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod:
+def with_columns(method: MappedMethod, available: Iterable[str], *, are_all: bool = True) -> MappedMethod:
     """Return a copy of the method without the optional parameters that have no column in the table.
 
-    Raises DefinitionError if the table has no column for a parameter without a default.
+    If ``available`` are not all columns of the table, nothing is removed. Raises DefinitionError if the table
+    has no column for a parameter without a default.
     """
-    columns, parameters = tuple(available), method.service_method.plan.prompt.signature.parameters
+    columns = tuple(available)
     missing = [
         (name, column)
         for name, column in method.columns.items()
-        if column not in columns and parameters[name].default is inspect.Parameter.empty
+        if column not in columns and name not in method.optional
     ]
     if missing:
         listed = ", ".join(columns) or "none"
@@ -472,6 +490,8 @@ def with_columns(method: MappedMethod, available: Iterable[str]) -> MappedMethod
                 for name, column in missing
             ]
         )
+    if not are_all:
+        return method
     return method._replace(
         columns={name: column for name, column in method.columns.items() if column in columns}
     )
@@ -560,7 +580,7 @@ class NullCellError(ValueError):
     """Raised if a cell is null although its parameter is not optional."""
 
 
-def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | None:
+def _reader(parameter: Parameter, *, text_only: bool, semicolons: bool) -> Callable[[Any], Any] | None:
     """Return a function that checks a cell and converts it to a parameter's type; None if not needed."""
     media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
     if parameter.role is Role.MEDIA and media:
@@ -571,18 +591,23 @@ def _reader(parameter: Parameter, *, text_only: bool) -> Callable[[Any], Any] | 
         codec = codec_for(parameter.hint, DEFAULT_REGISTRY)
     except UnsupportedTypeError:  # the objects of an iterable are passed on
         return None
-    return _CellReader(parameter, codec, text_only=text_only).read
+    return _CellReader(parameter, codec, text_only=text_only, semicolons=semicolons).read
 
 
 class _CellReader:
     """Checks the cells of a column by the annotation of a parameter, and converts them to its type."""
 
-    def __init__(self, parameter: Parameter, codec: JsonCodec[Any], *, text_only: bool) -> None:
+    def __init__(
+        self, parameter: Parameter, codec: JsonCodec[Any], *, text_only: bool, semicolons: bool
+    ) -> None:
         self._codec = codec
         self._name = type_name(parameter.hint)
         self._is_text = not {str, Document}.isdisjoint(parameter.types)
         self._has_documents = Document in parameter.parts
         self._text_only = text_only
+        self._is_styled = text_only and not self._is_text and _has_style(parameter.hint)
+        # Spreadsheets use semicolons where numbers have a decimal comma.
+        self._is_comma_possible = semicolons and not self._is_text and not self._is_styled
         self._is_bool = bool in parameter.types
         classes = [one for one in parameter.types if isinstance(one, type)]
         self._records = tuple(one for one in classes if _is_record(one) or one is Document)
@@ -622,8 +647,11 @@ class _CellReader:
 
     def _converted(self, value: object) -> object:
         problems: list[str] = []
+        self._check_point(value)
         for text in self._json_texts(value):
             try:
+                if self._is_styled:
+                    return self._codec.parser.parse(text, Leniency.SAFE)
                 return self._codec.read(text)
             except OutputParsingError as error:
                 problems += [one.message for one in error.problems]
@@ -636,6 +664,14 @@ class _CellReader:
         # other problems only say that it has another type
         broken = next((f": {one}" for one in problems if one.startswith(_BROKEN_CONSTRAINTS)), "")
         raise ValueError(f"{_short(value)} is not {self._name}{broken}")
+
+    def _check_point(self, value: object) -> None:
+        """Raise ValueError for a number whose point may be a decimal point or the one of thousands."""
+        if self._is_comma_possible and isinstance(value, str) and _POINT_OR_GROUP.fullmatch(value):
+            raise ValueError(
+                f"{value!r} may be {value.replace('.', '')} in a file with semicolons; annotate the parameter "
+                f"as Annotated[{self._name}, NumberStyle.COMMA] or with NumberStyle.POINT"
+            )
 
     def _null(self) -> object:
         if not self._accepts_null:
@@ -653,7 +689,7 @@ class _CellReader:
     def _json_texts(self, value: object) -> Iterator[str]:
         """Yield the JSON texts that may stand for a cell."""
         if isinstance(value, str):
-            if self._text_only and not self._is_text:
+            if self._text_only and not self._is_text and not self._is_styled:
                 yield value  # JSON, such as 12 or [1, 2]
                 if _WHOLE.fullmatch(value):
                     yield value.partition(".")[0]  # of a column of integers with nulls, in pandas
@@ -662,15 +698,24 @@ class _CellReader:
         if isinstance(value, (JsonNumber, Decimal)):
             yield str(value)
         with suppress(ValueError):
-            yield json.dumps(to_jsonable_python(value, bytes_mode="base64", fallback=_plain))
+            yield json.dumps(to_jsonable_python(value, fallback=_plain))  # bytes are text in UTF-8
         if isinstance(value, float) and value.is_integer():  # a column of integers with nulls, in pandas
             yield str(int(value))
         if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
             yield json.dumps(value.date().isoformat())  # pandas has no dates
 
 
+def _has_style(hint: object) -> bool:
+    """Return True for an annotation that says how numbers or dates are written as text."""
+    arguments = get_args(hint)
+    if get_origin(hint) in (UnionType, Union):
+        return any(map(_has_style, arguments))
+    return any(isinstance(one, (NumberStyle, DateOrder)) for one in arguments)
+
+
 _BROKEN_CONSTRAINTS = ("input should be", "string should", "list should", "value error")
 _WHOLE = re.compile(r"-?\d+\.0+")
+_POINT_OR_GROUP = re.compile(r"\s*-?[1-9]\d{0,2}\.\d{3}\s*")
 # What programs write for null, in columns that are not text.
 _NULL_WORDS = frozenset({"nan", "null", "none", "na", "n/a", "nat", "<na>"})
 _PLAIN_HINTS = frozenset({str, int, float, bool, type(None)})

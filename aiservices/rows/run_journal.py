@@ -467,7 +467,7 @@ def done_line(row: str, key: object, entry: Mapping[str, object]) -> dict[str, A
 
 def encode_line(entry: Mapping[str, object]) -> bytes:
     """Encode a journal line as bytes that begin with a checksum."""
-    text = _encode(entry).encode()
+    text = _text(entry).encode()
     return b"%08x %b\n" % (zlib.crc32(text), text)
 
 
@@ -483,8 +483,9 @@ def decode_line(line: bytes) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _text(key: object) -> str:
-    return _encode(key)
+def _text(data: object) -> str:
+    text = _encode(data)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _short(value: object) -> str:

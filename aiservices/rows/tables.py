@@ -51,6 +51,7 @@ class FileFormat(NamedTuple):
     count_rows: Callable[[Path], int | None]
     text_only: bool = False
     notes: Callable[[], str] = str
+    semicolons: Callable[[], bool] = bool
 
 
 class _CsvFiles:
@@ -63,7 +64,15 @@ class _CsvFiles:
 
     @property
     def format(self) -> FileFormat:
-        return FileFormat("CSV", self._header, self._rows, self._count, text_only=True, notes=self._notes)
+        return FileFormat(
+            "CSV",
+            self._header,
+            self._rows,
+            self._count,
+            text_only=True,
+            notes=self._notes,
+            semicolons=lambda: any(one.delimiter == ";" for one in self._dialects.values()),
+        )
 
     def _dialect(self, path: Path) -> CsvDialect:
         dialect = self._dialects.get(path)
@@ -285,6 +294,8 @@ class Table:
         is_one_shot: True if the rows can be read only once, as with a generator.
         files: The files that the rows are read from, if the source names them.
         read_as: The encoding and the delimiter of CSV files; "" for UTF-8 with commas, and for other tables.
+        semicolons: True for CSV files that are separated by semicolons.
+        may_have_more: True if ``columns`` are those of the first row, and later rows may have others.
     """
 
     columns: tuple[str, ...]
@@ -297,6 +308,8 @@ class Table:
     is_one_shot: bool = False
     files: tuple[Path, ...] = ()
     read_as: str = ""
+    semicolons: bool = False
+    may_have_more: bool = False
 
     @cached_property
     def count(self) -> int | None:
@@ -340,6 +353,7 @@ def open_table(
     Raises DefinitionError if the source is not a table, and MissingExtraError if reading it needs a package
     that is not installed.
     """
+    _check_csv_settings(delimiter, encoding)
     if is_series(source) or _is_arrow_column(source):
         source, names = _frame_of(source, names, column), None
     if (delimiter or encoding) and not isinstance(source, (str, PathLike)):
@@ -357,6 +371,15 @@ def open_table(
     return _foreign_table(source) or _iterable(source, None, column)
 
 
+def _check_csv_settings(delimiter: str | None, encoding: str | None) -> None:
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise _wrong("table", f'delimiter is {delimiter!r}; pass one character, such as ";"')
+    try:
+        "".encode(encoding or "utf-8")
+    except LookupError:
+        raise _wrong("table", f'encoding is {encoding!r}; pass one of Python, such as "cp1251"') from None
+
+
 def is_series(source: object) -> bool:
     """Return True for one column of a dataframe of pandas or polars."""
     return _is_in(source, "pandas", "Series") or _is_in(source, "polars", "Series")
@@ -370,7 +393,9 @@ def _is_arrow_column(source: Any) -> bool:
 
 def _frame_of(series: Any, names: Sequence[str] | None, column: str | None) -> Any:
     """Return a dataframe with a Series, or an array of pyarrow, as its only column."""
-    name = names[0] if names is not None and len(names) == 1 else getattr(series, "name", None) or column
+    own = getattr(series, "name", None)
+    own = own if isinstance(own, str) and own else column  # that of a table without a header is a number
+    name = names[0] if names is not None and len(names) == 1 else own
     if name is None:
         raise _wrong("table", _SEVERAL_PARAMETERS)
     return series.to_frame(name) if is_series(series) else pyarrow().table({name: series})
@@ -789,6 +814,7 @@ def _files(source: str | PathLike[str], delimiter: str | None, encoding: str | N
         text_only=file_format.text_only,
         files=tuple(paths),
         read_as=file_format.notes(),
+        semicolons=file_format.semicolons(),
     )
 
 
@@ -981,7 +1007,8 @@ def reading(location: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        message = f"{location}: the file is not UTF-8 text ({error.reason}); convert it to UTF-8"
+        name = {"utf-8": "UTF-8"}.get(error.encoding, error.encoding)
+        message = f"{location}: the file is not {name} text ({error.reason}); convert it to UTF-8"
         raise RowsError(message) from error
     # pyarrow's errors are among these; KeyError: a map that has a key twice
     except (OSError, EOFError, ValueError, KeyError, OverflowError, NotImplementedError, zlib.error) as error:

@@ -495,8 +495,9 @@ _MONEY_WORDS = word_set(
     """
 )
 _CENTS_AFTER_COMMA = lazy_regex(r"[+-]?[0-9]{1,3}(?:\.?[0-9]{3})*,[0-9]{2}")
-_WITH_COMMA = lazy_regex(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:\.[0-9]{3})+)(?:,[0-9]+)?")
-_WITH_POINT = lazy_regex(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+# The first group of thousands is not zero: 0.125 has a decimal point.
+_WITH_COMMA = lazy_regex(r"[+-]?(?:[0-9]+|(?!0+\.)[0-9]{1,3}(?:\.[0-9]{3})+)(?:,[0-9]+)?")
+_WITH_POINT = lazy_regex(r"[+-]?(?!0+,)[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 
 
 def _read_styled(text: str, style: NumberStyle | None) -> TextReading[Decimal] | None:

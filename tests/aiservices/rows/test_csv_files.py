@@ -8,17 +8,20 @@ import io
 import logging
 import random
 from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import pytest
 
-from aiservices import DefinitionError, create, user_message
+from aiservices import DefinitionError, ScriptedChatModel, create, user_message
 from aiservices.rows import map_rows
 from aiservices.rows.csv_files import USUAL, csv_dialect
 from aiservices.rows.row import RowsError
 from aiservices.rows.tables import open_table
 from aiservices.testing import FakeChatModel
+from output_parsers import DateOrder, NumberStyle
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252")
@@ -178,3 +181,52 @@ def test_settings_for_csv_files_are_refused_for_other_tables(tmp_path: Path) -> 
             DefinitionError, match="delimiter= and encoding= are only for CSV files; leave them out"
         ):
             open_table(source, **settings)
+
+
+def test_wrong_settings_for_csv_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("text;n\na;1\n", "utf-8")
+    for delimiter in ("", "::", '"', "\n", "\r"):
+        with pytest.raises(DefinitionError, match=r"delimiter is .* pass one character"):
+            open_table(path, delimiter=delimiter)
+    for encoding in ("utf-99", "base64"):
+        with pytest.raises(DefinitionError, match=r"encoding is .* pass one of Python"):
+            open_table(path, encoding=encoding)
+    path.write_text("text;n\nä;1\n", "utf-8")
+    with pytest.raises(DefinitionError, match="the file is not ascii text"):
+        open_table(path, encoding="ascii")
+
+
+def cells_of(hint: Any, path: Path) -> list[Any]:
+    def said(self: Any, n: Any) -> str: ...
+
+    said.__annotations__ = {"n": hint, "return": str}
+    desk = create(
+        type("Desk", (), {"said": user_message("{{n}}")(said)}),
+        ScriptedChatModel(lambda one: one.messages[-1].text),
+    )
+    made: Any = map_rows(desk.said, path, max_failures=1.0)
+    return [None if row.error else row.value for row in sorted(made, key=lambda row: row.number)]
+
+
+def test_numbers_and_dates_are_written_as_their_annotation_says(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    cells = ["1.234,50", "1.234", "1,5", "0.125", "12", "1/2"]
+    dates = ["31.12.2024", "01.02.2024", "2024-03-04"]
+    for delimiter in ",;":
+        for hint, texts, expected in (
+            (Annotated[Decimal, NumberStyle.COMMA], cells, ["1234.50", "1234", "1.5", "0.125", "12", None]),
+            (
+                Annotated[float, NumberStyle.COMMA] | None,
+                cells,
+                ["1234.5", "1234.0", "1.5", "0.125", "12.0", None],
+            ),
+            (Annotated[Decimal, NumberStyle.POINT], cells, [None, "1.234", None, "0.125", "12", None]),
+            (Annotated[date, DateOrder.DMY], dates, ["2024-12-31", "2024-02-01", "2024-03-04"]),
+            (Annotated[date, DateOrder.MDY], dates, [None, "2024-01-02", "2024-03-04"]),
+            (date, dates, [None, None, "2024-03-04"]),
+            # a spreadsheet that writes semicolons may mean 1234
+            (Decimal, cells, [None, "1.234" if delimiter == "," else None, None, "0.125", "12", None]),
+        ):
+            path.write_text(csv_text([["n", "id"], *([text, "1"] for text in texts)], delimiter), "utf-8")
+            assert cells_of(hint, path) == expected, (hint, delimiter)

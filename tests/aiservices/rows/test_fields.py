@@ -330,7 +330,8 @@ def test_columns_that_are_known_only_from_the_rows_must_not_have_the_names_of_th
     with pytest.raises(RowsError) as caught:
         cells(fields, {"city": "Rome"}, answer=Place("Rome"))
     assert str(caught.value) == (
-        "the input has a column 'city', and the output adds one of that name; rename it"
+        "the input has a column 'city', and the output adds one of that name; rename it, or choose another "
+        "prefix= or error_column="
     )
 
 

@@ -835,6 +835,30 @@ def test_cells_of_all_tables_are_converted_by_the_annotation(tmp_path: Path) -> 
         assert prompt.partition("\n")[0].replace("none", "None") == f"a 2 1.25 2026-02-28 {note} B", kind
 
 
+def test_bytes_are_text_only_if_they_are_utf8() -> None:
+    good, bad = "für".encode(), b"\xff"
+    frames = [
+        [{"text": good}, {"text": bad}],
+        pyarrow.table({"text": pyarrow.array([good, bad], pyarrow.binary())}),
+        polars.DataFrame({"text": [good, bad]}),
+        pandas.DataFrame({"text": [good, bad]}),
+    ]
+    for table in frames:
+        model = Model()
+        rows = sorted(map_rows(create(Cells, model).read, table), key=lambda row: row.number)
+        errors = [row.error and row.error.message for row in rows]
+        assert errors == [None, "column text: b'\\xff' is not str"]
+        assert [request.messages[-1].text.split()[0] for request in model.requests] == ["für"]
+
+
+def test_half_of_a_surrogate_pair_may_be_in_a_key(tmp_path: Path) -> None:
+    rows = [{"text": "a", "id": "\ud800"}, {"text": "b", "id": "\ud801"}]
+    to = tmp_path / "out.jsonl"
+    for requests in (2, 0):
+        made = map_rows(create(Desk, Model()).ticket, rows, key="id", to=to)
+        assert (made.summary.requests, made.summary.errors) == (requests, 0)
+
+
 def test_numbers_of_json_keep_their_digits(tmp_path: Path) -> None:
     model = ScriptedChatModel(['{"team": "a", "urgent": true}'])
     (tmp_path / "in.jsonl").write_text('{"text": "a", "price": 12345678901234567.10}\n')

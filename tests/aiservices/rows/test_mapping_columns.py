@@ -27,7 +27,7 @@ from aiservices import (
     create,
     user_message,
 )
-from aiservices.rows import map_rows
+from aiservices.rows import RowsError, map_rows
 
 
 @dataclass
@@ -273,3 +273,61 @@ def test_a_limit_keeps_the_first_rows_of_a_dataframe() -> None:
         assert columns_of(made, "id", "total") == [(0, 3.5), (1, 0.0)]
     relation = duckdb.sql("SELECT '[]' AS text FROM range(3)")
     assert len(map_rows(desk().items, relation, limit=2).dataframe()) == 2
+
+
+class Greeter(Protocol):
+    @user_message("{{text}}/{{language}}")
+    def greet(self, text: str, language: str = "en") -> str: ...
+
+
+def greeted(table: Any, **settings: Any) -> Any:
+    model = ScriptedChatModel(lambda request: request.messages[-1].text)
+    return map_rows(create(Greeter, model).greet, table, **settings)
+
+
+_UNEQUAL = [{"text": "a"}, {"language": "de", "text": "b"}, {"text": "=c", "note": [1]}]
+
+
+def unequal_tables(folder: Path) -> list[Any]:
+    lines, array = folder / "in.jsonl", folder / "in.json"
+    lines.write_text("".join(f"{json.dumps(row)}\n" for row in _UNEQUAL), "utf-8")
+    array.write_text(json.dumps(_UNEQUAL), "utf-8")
+    return [_UNEQUAL, iter(_UNEQUAL), lines, array]
+
+
+def test_columns_that_only_later_rows_have_are_kept(tmp_path: Path) -> None:
+    for number, table in enumerate(unequal_tables(tmp_path)):
+        to = tmp_path / f"{number}.csv"
+        made = greeted(table, to=to, ordered=True)
+        assert made.summary.formulas == 2
+        assert to.read_text("utf-8").splitlines() == [
+            "text,language,note,value,error",
+            "a,,,a/en,",
+            "b,de,,b/de,",
+            "=c,,[1],=c/en,",
+        ]
+    for table in unequal_tables(tmp_path):
+        frame = greeted(table).dataframe()
+        assert frame.column_names == ["text", "language", "note", "value", "error"]
+        assert sorted(frame["value"].to_pylist()) == ["=c/en", "a/en", "b/de"]
+
+
+def test_a_later_column_with_the_name_of_a_new_one_is_an_error_and_not_lost(tmp_path: Path) -> None:
+    rows = [{"text": "a"}, {"text": "b", "value": 1}]
+    journal = tmp_path / "journal"
+    with pytest.raises(RowsError, match=r"has a column 'value', .* rename it, or choose another prefix="):
+        greeted(iter(rows), to=tmp_path / "out.jsonl", journal=journal)
+    made = greeted(iter(rows), to=tmp_path / "out.jsonl", journal=journal, prefix="new_")
+    assert made.summary.requests == 0
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert {row["text"]: row.get("value") for row in written} == {"a": None, "b": 1}
+
+
+def test_a_column_without_a_text_as_its_name_is_the_only_parameter() -> None:
+    class Desk(Protocol):
+        @user_message("{{text}}")
+        def say(self, text: str) -> str: ...
+
+    desk = create(Desk, ScriptedChatModel(lambda request: request.messages[-1].text))
+    for name in (None, 1, ("a", "b"), ""):
+        assert [row.value for row in map_rows(desk.say, pandas.Series(["x"], name=name))] == ["x"]

@@ -417,6 +417,10 @@ def test_a_unit_must_be_the_one_that_the_declaration_names(text: str, words: str
         ("1,234.56", "1234.56", "1234.56"),
         ("12,50 EUR", "12.50", None),
         ("1.5", "1.5", "1.5"),
+        ("0.125", "0.125", "0.125"),  # zero is not a group of thousands
+        ("0,125", "0.125", None),
+        ("-00.125", "-0.125", "-0.125"),
+        ("0.125 EUR", "0.125", "0.125"),
     ],
 )
 def test_a_number_style_decides_what_commas_and_points_mean(text: str, comma: str, point: str | None) -> None:
