@@ -669,8 +669,8 @@ class _CellReader:
         """Raise ValueError for a number whose point may be a decimal point or the one of thousands."""
         if self._is_comma_possible and isinstance(value, str) and _POINT_OR_GROUP.fullmatch(value):
             raise ValueError(
-                f"{value!r} may be {value.replace('.', '')} in a file with semicolons; annotate the parameter "
-                f"as Annotated[{self._name}, NumberStyle.COMMA] or with NumberStyle.POINT"
+                f"{value!r} may be {value.replace('.', '')} in a file with semicolons; annotate it "
+                f"as Annotated[{self._name}, NumberStyle.COMMA], or with NumberStyle.POINT"
             )
 
     def _null(self) -> object:
