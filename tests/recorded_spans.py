@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -15,7 +17,7 @@ from aiservices.integrations.otel import OpenTelemetry
 
 
 class Recorded:
-    """Records the spans and metrics that are written to its providers."""
+    """Records the spans, metrics and events that are written to its providers."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -24,10 +26,23 @@ class Recorded:
         self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         self.meter_provider = MeterProvider([self._reader])
         self.tracer = self.tracer_provider.get_tracer("test")
+        self._events = InMemoryLogRecordExporter()
+        self.logger_provider = LoggerProvider()
+        self.logger_provider.add_log_record_processor(SimpleLogRecordProcessor(self._events))
 
     def telemetry(self, **settings: Any) -> OpenTelemetry:
-        providers: Any = {"tracer_provider": self.tracer_provider, "meter_provider": self.meter_provider}
-        return OpenTelemetry(**providers, **settings)
+        return OpenTelemetry(**self.providers, **settings)
+
+    @property
+    def providers(self) -> dict[str, Any]:
+        names = ("tracer_provider", "meter_provider", "logger_provider")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def events(self) -> list[tuple[str | None, dict[str, Any], int | None]]:
+        """The name, the attributes and the id of the span of each event."""
+        records = [data.log_record for data in self._events.get_finished_logs()]
+        return [(one.event_name, dict(one.attributes or {}), one.span_id) for one in records]
 
     @property
     def spans(self) -> list[ReadableSpan]:

@@ -222,6 +222,7 @@ class CallState:
             nothing limits its time.
         call_id: The id of a durable call that has no ``CallId`` parameter; None for other calls.
         recording: The DurableCall that records a durable call; None for other calls.
+        trace: What telemetry knows of the call, a TracedCall; None if the call is not traced.
     """
 
     budget: Budget
@@ -255,6 +256,7 @@ class CallState:
     call_id: str | None = None
     recording: Any = None
     verifier: Verifier | None = None
+    trace: Any = None
     _id: str = ""
 
     @property

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from ..engine.approval import AlreadyResumedError
 from ..engine.effects import Flow, Run, Sleep
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
+from ..engine.operations import Operation, observed
 from ..engine.plan import Invocation
 from ..engine.results import Answer, exchange_of
 from ..guesses import explains_keywords
@@ -310,8 +311,9 @@ class ChatMemory(BaseInterceptor):
         """
         conversation = self._stored_id(memory_id, service)
         self._locks.mark_forgotten(conversation)
+        deletion = Operation("delete_memory", self.store, conversation=conversation)
         with self._store_errors("delete", conversation):
-            self.store.delete(conversation)
+            observed(deletion, self.store.delete)(conversation)
 
     def add_service(self, name: str, owner: str, *, has_default_conversation: bool) -> None:
         """Register a service or agent that uses this memory, or raise an error if its name is taken.
@@ -384,7 +386,10 @@ class ChatMemory(BaseInterceptor):
                 if (yield from self._is_stored(conversation, exchange, version, invocation)):
                     return answer
                 with self._store_errors("write", conversation):
-                    save = ticket.release_after(partial(self._save, ticket, write, exchange))
+                    writing = Operation("upsert_memory", self.store, exchange, conversation)
+                    save = ticket.release_after(
+                        partial(self._save, ticket, observed(writing, write), exchange)
+                    )
                     yield Run(save, in_thread=self._in_thread, deadline=math.inf)
             except (MemoryConflictError, MemoryStoreError) as error:
                 if isinstance(error, MemoryConflictError) and ticket.is_forgotten:
@@ -467,9 +472,10 @@ class ChatMemory(BaseInterceptor):
 
         Raises BudgetExceededError if the store answered after the end of the budget.
         """
+        load = observed(Operation("search_memory", self.store, conversation=conversation), self._load)
         with self._store_errors("read", conversation):
             stored: StoredConversation = yield Run(
-                partial(self._load, conversation, last), in_thread=self._in_thread
+                partial(load, conversation, last), in_thread=self._in_thread
             )
         left = invocation.state.seconds_left
         exceeded = None if left is None or left > 0 else invocation.state.exceeded()

@@ -22,6 +22,7 @@ from output_parsers.types.target import Description
 
 from ..engine.effects import Emit, Flow, Gather, Run
 from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
+from ..engine.operations import Operation, observed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
 from ..guesses import explains_keywords
@@ -603,7 +604,8 @@ class RetrievalAugmentor(BaseInterceptor):
             no_retrievers: Sequence[Retriever] = ()
             for retriever in (yield from self._step(self.route, (one,), no_retrievers)):
                 names.append(_qualname(retriever))
-                effects.append(_caught(call_effect(retriever.retrieve, one)))
+                search = Operation("retrieval", retriever, one.text)
+                effects.append(_caught(call_effect(retriever.retrieve, one, operation=search)))
         results: Sequence[object] = (yield Gather(tuple(effects), self.max_concurrency)) if effects else ()
         rankings = [self._ranking(result, name) for result, name in zip(results, names, strict=True)]
         fused: Sequence[Content] | None = yield from self._step(self.fuse, (query, rankings), None)
@@ -755,12 +757,15 @@ def retriever_tool(
 
     check_retrievers("retriever_tool", [retriever])
 
+    def searching(query: str) -> Callable[[Query], Any]:
+        return observed(Operation("retrieval", retriever, query), retriever.retrieve)
+
     def search(query: _QueryText) -> Excerpts:
-        contents: object = retriever.retrieve(Query(query))
+        contents: object = searching(query)(Query(query))
         return Excerpts(check_contents(contents, _qualname(retriever)), metadata)
 
     async def asearch(query: _QueryText) -> Excerpts:
-        contents: Any = retriever.retrieve(Query(query))
+        contents: Any = searching(query)(Query(query))
         return Excerpts(check_contents(await contents, _qualname(retriever)), metadata)
 
     asynchronous = inspect.iscoroutinefunction(retriever.retrieve)

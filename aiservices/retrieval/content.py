@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from output_parsers.result.errors import shorten
 
 from ..engine.effects import Flow, Run
+from ..engine.operations import Operation, observed
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..interface.parameters import function_name
@@ -284,15 +285,17 @@ def to_query(query: Query | str, location: str) -> Query:
 T = TypeVar("T")
 
 
-def call_effect(function: Callable[..., object], *arguments: object) -> Run:
+def call_effect(
+    function: Callable[..., object], *arguments: object, operation: Operation | None = None
+) -> Run:
     """Return an effect (a step that a flow yields) that calls a user's function.
 
-    A blocking function runs in a thread if the service method is async.
+    A blocking function runs in a thread if the service method is async. Telemetry observes ``operation``.
     """
 
     @wraps(function)  # errors of the drivers name the function
     def call() -> object:
-        return function(*arguments)
+        return (function if operation is None else observed(operation, function))(*arguments)
 
     return Run(call, in_thread=not inspect.iscoroutinefunction(function))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..guesses import explains_keywords
 from ..models.errors import import_extra
 from .content import Content
-from .retrievers import check_removal, replaced_sources, stored_content
+from .retrievers import check_removal, check_vectors, replaced_sources, stored_content
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,8 +37,8 @@ class PgVectorStore:
         url: The address of the database, such as "postgresql://user@host/shop".
         table: The name of the table.
 
-    Raises MissingExtraError without psycopg. The methods raise the errors of psycopg, ``search`` also for a
-    vector of another length than the stored ones. Postgres cannot store the character NUL.
+    Raises MissingExtraError without psycopg. The methods raise the errors of psycopg, and ValueError for
+    vectors that do not fit. Postgres cannot store the character NUL.
     """
 
     def __init__(self, url: str, table: str = "contents") -> None:
@@ -54,7 +54,14 @@ class PgVectorStore:
             return int(cursor.execute(self._query("SELECT count(*) FROM {}")).fetchone()[0])
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Add passages with their embedding vectors to the table, replacing passages with the same ids."""
+        """Add passages with their embedding vectors to the table, replacing passages with the same ids.
+
+        Raises ValueError, and stores nothing, if there is not exactly one row of finite numbers per content,
+        or if the length of the vectors differs from the stored vectors.
+        """
+        if not contents:
+            return
+        matrix = check_vectors(vectors, len(contents), "PgVectorStore.add")
         last = {content.key: index for index, content in enumerate(contents)}
         statement = self._query(
             "INSERT INTO {} VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET text = EXCLUDED.text,"
@@ -66,13 +73,12 @@ class PgVectorStore:
                 key,
                 contents[index].text,
                 json.dumps(dict(contents[index].metadata)),
-                _vector(vectors[index]),
+                _vector(matrix[index]),
             )
             for key, index in last.items()
         ]
-        if not rows:
-            return
         with self._cursor() as cursor, cursor.connection.transaction():
+            check_vectors(matrix, len(contents), "PgVectorStore.add", self._length(cursor))
             chosen = self._query("SELECT key, text, metadata FROM {} WHERE id = ANY(%s) FOR UPDATE")
             stored = {
                 entry[0]: stored_content(*entry)
@@ -105,18 +111,34 @@ class PgVectorStore:
         *,
         filter: Mapping[str, object] | None = None,
     ) -> list[Content]:
-        """Return the stored passages with the nearest vectors, best first, scored by cosine similarity."""
+        """Return the stored passages with the nearest vectors, best first, scored by cosine similarity.
+
+        The cosine of a vector of zeros is 0, as in the other stores.
+        """
         condition, values = _condition(filter or {})
         query = f"SELECT key, text, metadata, 1 - (embedding <=> %s) AS score FROM {{}}{condition}"
         ordered = self._query(query + " ORDER BY embedding <=> %s, key LIMIT %s")
-        nearest = _vector(vector)
         with self._cursor() as cursor:
+            [row] = check_vectors([vector], 1, "PgVectorStore.search", self._length(cursor))
+            nearest = _vector(row)
             found = cursor.execute(ordered, (nearest, *values, nearest, max_results)).fetchall()
-        return [
-            # the angle to a vector of zeros is not a number
+            if found and not found[-1][-1] >= 0:
+                # For Postgres, vectors of zeros have no angle and come last. They have a query of their own,
+                # because an index of the table has the order of Postgres.
+                zeros = f"{query}{' AND' if condition else ' WHERE'} vector_norm(embedding) = 0"
+                limited = self._query(zeros + " ORDER BY key LIMIT %s")
+                without_angle = cursor.execute(limited, (nearest, *values, max_results)).fetchall()
+                found = [*(one for one in found if not math.isnan(one[-1])), *without_angle]
+        contents = [
             stored_content(key, text, metadata, 0.0 if math.isnan(score) else score)
             for key, text, metadata, score in found
         ]
+        return sorted(contents, key=lambda content: -(content.score or 0.0))[:max_results]
+
+    def _length(self, cursor: Any) -> int | None:
+        """Return the length of the stored vectors; None if there are none."""
+        stored = cursor.execute(self._query("SELECT vector_dims(embedding) FROM {} LIMIT 1")).fetchone()
+        return None if stored is None else int(stored[0])
 
     def close(self) -> None:
         """Close the connection. A later call opens another one."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
+from ..engine.operations import Operation, observed
 from ..guesses import explains_keywords
 from ..interface.parameters import function_name
 from ..models.errors import (
@@ -68,6 +69,44 @@ class VectorStore(Protocol):
     ) -> list[Content]: ...
 
 
+def embed_texts(model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return the vectors of texts; raise ValueError if the model did not return one good vector for each."""
+    vectors = observed(Operation("embeddings", model, texts), model.embed)(texts)
+    return check_vectors(vectors, len(texts), f"{type(model).__name__}.embed")
+
+
+def check_vectors(
+    vectors: object, count: int, source: str, stored_length: int | None = None
+) -> NDArray[np.float32]:
+    """Return vectors as a matrix with one row for each of ``count`` texts, or raise ValueError.
+
+    ``source`` is the name of the function that has returned or taken them. ``stored_length`` is the length of
+    the vectors in its store; None if there are none.
+    """
+    numpy = import_extra("numpy", "retrieval", source)
+    try:
+        array = numpy.asarray(vectors)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{source}: the vectors do not have the same length") from error
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{source}: the vectors are not numbers, but {array.dtype}")
+    if array.ndim != 2 or len(array) != count or not array.shape[1]:
+        raise ValueError(
+            f"{source}: {count} texts have vectors of shape {array.shape}; one row for each is needed"
+        )
+    with numpy.errstate(over="ignore"):
+        matrix: NDArray[np.float32] = array.astype(numpy.float32)
+    wrong = numpy.flatnonzero(~numpy.isfinite(matrix).all(axis=1))
+    if len(wrong):
+        raise ValueError(f"{source}: the vector of text {wrong[0] + 1} has numbers that are not finite")
+    if stored_length not in (None, matrix.shape[1]):
+        raise ValueError(
+            f"{source}: the vectors have {matrix.shape[1]} numbers, the stored ones {stored_length}; embed "
+            "contents and queries with the same model"
+        )
+    return matrix
+
+
 def _is_function(value: object) -> bool:
     return value is None or callable(value)
 
@@ -112,7 +151,7 @@ class EmbeddingRetriever:
         )
         self._model = model
         self._store: VectorStore = EmbeddingStore() if store is None else store
-        self._max_results = max_results
+        self.max_results = max_results
         self._min_score = min_score
         self._filter = filter
 
@@ -124,7 +163,7 @@ class EmbeddingRetriever:
         numpy = import_extra("numpy", "retrieval", "EmbeddingRetriever")
         texts = [content.text for content in contents]
         vectors = [
-            self._model.embed(texts[start : start + _BATCH_SIZE])
+            embed_texts(self._model, texts[start : start + _BATCH_SIZE])
             for start in range(0, len(texts), _BATCH_SIZE)
         ]
         # in one step: a second step would replace the documents of which the first has added parts
@@ -133,9 +172,9 @@ class EmbeddingRetriever:
     def retrieve(self, query: Query | str, /) -> list[Content]:
         """Return the passages that are most similar to a query, best first, scored by cosine similarity."""
         query = to_query(query, "EmbeddingRetriever.retrieve")
-        [vector] = self._model.embed([query.text])
+        [vector] = embed_texts(self._model, [query.text])
         metadata = _filter_for(query, self._filter, "EmbeddingRetriever")
-        results = self._store.search(vector, self._max_results, filter=metadata)
+        results = self._store.search(vector, self.max_results, filter=metadata)
         return [content for content in results if (content.score or 0.0) >= self._min_score]
 
     def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
@@ -260,18 +299,16 @@ class EmbeddingStore:
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
         """Add passages with their embedding vectors to the store, replacing passages with the same ids.
 
-        Raises ValueError if there is not exactly one row per content, or if the length of the vectors differs
-        from the stored vectors.
+        Raises ValueError, and stores nothing, if there is not exactly one row of finite numbers per content,
+        or if the length of the vectors differs from the stored vectors.
         """
         if not contents:
             return
-        matrix = _normalize(vectors)
-        if matrix.ndim != 2 or len(matrix) != len(contents):
-            raise ValueError(
-                f"{len(contents)} contents have vectors of shape {matrix.shape}; pass one row for each"
-            )
         with self._lock:
-            self._vectors = _merge(self._vectors, _Vectors(tuple(contents), matrix))
+            stored = self._vectors
+            length = None if stored is None else stored.matrix.shape[1]
+            matrix = check_vectors(vectors, len(contents), "EmbeddingStore.add", length)
+            self._vectors = _merge(stored, _Vectors(tuple(contents), _normalize(matrix)))
 
     def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
         """Remove stored passages by their ids or by their metadata, such as ``{"source": "guide"}``.
@@ -299,10 +336,8 @@ class EmbeddingStore:
             vectors = _select(vectors, [matches_filter(content, filter) for content in vectors.contents])
         if vectors is None:
             return []
-        target = _normalize(vector)
-        if target.shape != vectors.matrix.shape[1:]:
-            shapes = f"the vector has the shape {target.shape}, the stored ones {vectors.matrix.shape[1:]}"
-            raise ValueError(f"{shapes}; embed the query with the model that embedded the contents")
+        length = vectors.matrix.shape[1]
+        [target] = _normalize(check_vectors([vector], 1, "EmbeddingStore.search", length))
         scores = vectors.matrix @ target
         best = (-scores).argsort(kind="stable")[:max_results]
         return [replace(vectors.contents[index], score=float(scores[index])) for index in best]
@@ -346,9 +381,6 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
     numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
     merged = new
     if old is not None:
-        if old.matrix.shape[1] != new.matrix.shape[1]:
-            lengths = f"the vectors have {new.matrix.shape[1]} numbers, the stored ones {old.matrix.shape[1]}"
-            raise ValueError(f"{lengths}; embed all contents with the same model")
         replaced = _replaced_keys({content.key: content for content in old.contents}, new.contents)
         kept = _select(old, [content.key not in replaced for content in old.contents])
         if kept is not None:
@@ -373,11 +405,13 @@ class ChromaStore:
     """A vector store that keeps passages in a Chroma database (needs chromadb).
 
     ``ChromaStore.open`` opens or creates a collection. Chroma accepts strings, numbers, booleans and lists of
-    one of these types as metadata.
+    one of these types as metadata. The methods raise the errors of Chroma, and ValueError for vectors that do
+    not fit.
     """
 
     def __init__(self, collection: Any) -> None:
         self._collection = collection
+        self._known_length: int | None = None
 
     @staticmethod
     def open(path: str | Path | None = None, name: str = "contents", *, client: Any = None) -> ChromaStore:
@@ -403,10 +437,15 @@ class ChromaStore:
         return int(self._collection.count())
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Add passages with their embedding vectors to the store, replacing passages with the same ids."""
+        """Add passages with their embedding vectors to the store, replacing passages with the same ids.
+
+        Raises ValueError, and stores nothing, if there is not exactly one row of finite numbers per content,
+        or if the length of the vectors differs from the stored vectors.
+        """
         last = {content.key: index for index, content in enumerate(contents)}
         if not last:
             return
+        vectors = check_vectors(vectors, len(contents), "ChromaStore.add", self._length())
         keys = list(last)
         old = {content.key: content for batch in _batches(keys) for content in self._stored(batch)}
         sources = replaced_sources(old, contents)
@@ -422,6 +461,13 @@ class ChromaStore:
             parts = self._collection.get(where={"source": {"$eq": source}}, include=[])["ids"]
             for batch in _batches([key for key in parts if key not in last]):
                 self._collection.delete(ids=batch)
+
+    def _length(self) -> int | None:
+        """The length of the stored vectors, which Chroma never changes; None if there are none."""
+        if self._known_length is None:
+            vectors = self._collection.get(limit=1, include=["embeddings"])["embeddings"]
+            self._known_length = len(vectors[0]) if len(vectors) else None
+        return self._known_length
 
     def _stored(self, keys: list[str]) -> list[Content]:
         response = self._collection.get(ids=keys, include=["documents", "metadatas"])
@@ -449,7 +495,7 @@ class ChromaStore:
     ) -> list[Content]:
         """Return the stored passages with the nearest vectors, best first, scored by cosine similarity."""
         response = self._collection.query(
-            query_embeddings=[vector],
+            query_embeddings=check_vectors([vector], 1, "ChromaStore.search", self._length()),
             n_results=max_results,
             where=_chroma_condition(filter or {}),
             include=["documents", "metadatas", "distances"],
@@ -528,6 +574,11 @@ class OpenAiEmbeddingModel:
     def name(self) -> str:
         """The provider and model names in one string, such as "openai:text-embedding-3-small"."""
         return f"{self._endpoint.provider}:{self._model}"
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the server."""
+        return self._endpoint.address
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """Convert strings to embedding vectors, and return a matrix with one row per string."""
@@ -662,7 +713,7 @@ class KeywordRetriever:
                 "pass a dict or a function",
             ),
         )
-        self._max_results = max_results
+        self.max_results = max_results
         self._tokenize: Tokenizer = _tokenizer_for(words) if isinstance(words, str) else words
         self._stem = stem
         self._filter = filter
@@ -711,7 +762,7 @@ class KeywordRetriever:
         # filtered lazily after the ranking: the scores of BM25 depend on all contents
         ranking = self._documents.rank(self._words(query.text))
         results = (content for content in ranking if matches_filter(content, metadata or {}))
-        return list(islice(results, self._max_results))
+        return list(islice(results, self.max_results))
 
     def _words(self, text: str) -> list[str]:
         words = list(self._tokenize(text))

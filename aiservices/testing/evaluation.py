@@ -265,8 +265,10 @@ class _Evaluation:
             for scorer in self._scorers:
                 # Scorers run one after the other: calls of different cases already run concurrently.
                 scoring = yield from _score(scorer, scorer_input)
-                self._raise(scoring.error)
                 judge_usage += scoring.usage
+                if call.trace is not None:
+                    call.trace.add_score(scorer.name, scoring.value, scoring.error)
+                self._raise(scoring.error)
                 if scoring.error is not None:
                     scores[scorer.name] = scoring.error
                     continue

@@ -15,6 +15,8 @@ from output_parsers import Decision
 from output_parsers.result.reading import strict_equal
 
 from ..engine.effects import Flow, Run
+from ..engine.operations import Operation, observed
+from ..engine.plan import Invocation
 from ..engine.results import Result
 from ..interface.parameters import is_async as is_async_function
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, check_settings, usage_of
@@ -154,15 +156,17 @@ def similar(model: EmbeddingModel, at_least: float | None = 0.8, name: str = "si
                 raise TypeError(f"{name} compares texts, and found a value of type {kind}")
         return [str(value), str(expected)]
 
+    def embed(texts: list[str]) -> Any:
+        return observed(Operation("embeddings", model, texts), model.embed)(texts)
+
     def score_of(vectors: Any) -> Score:
         cosine = _cosine(*([float(number) for number in vector] for vector in vectors))
         return cosine if at_least is None else cosine >= at_least
 
     def score(value: object, expected: object) -> Score:
-        return score_of(model.embed(texts_of(value, expected)))
+        return score_of(embed(texts_of(value, expected)))
 
     async def ascore(value: object, expected: object) -> Score:
-        embed: Any = model.embed
         return score_of(await embed(texts_of(value, expected)))
 
     function = ascore if inspect.iscoroutinefunction(model.embed) else score
@@ -287,6 +291,7 @@ class MeasuredCall(NamedTuple):
         attempts: The number of requests that were sent to a model.
         usage: The tokens of these requests.
         seconds: The wall time of the call.
+        trace: The TracedCall of telemetry; None if the call is not traced.
     """
 
     value: Any
@@ -294,6 +299,7 @@ class MeasuredCall(NamedTuple):
     attempts: int
     usage: Usage
     seconds: float
+    trace: Any = None
 
 
 def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) -> Flow[MeasuredCall]:
@@ -303,6 +309,7 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) ->
     """
     started, value, error = time.monotonic(), None, None
     attempts: Sequence[Attempt] = ()
+    invocation: Invocation | None = None
     try:
         if is_service_method(method):
             bound = service_method_of(method)
@@ -320,7 +327,8 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) ->
     except Exception as raised:
         error = raised
     seconds = time.monotonic() - started
-    return MeasuredCall(value, error, len(attempts), usage_of(attempts) or Usage(), seconds)
+    trace = None if invocation is None else invocation.state.trace
+    return MeasuredCall(value, error, len(attempts), usage_of(attempts) or Usage(), seconds, trace)
 
 
 def _consume(returned: Any, shape: ReturnShape) -> object:

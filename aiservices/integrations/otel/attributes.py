@@ -2,8 +2,9 @@
 
 ``gen_ai.*`` follows the OpenTelemetry semantic conventions for generative AI, status Development:
 https://github.com/open-telemetry/semantic-conventions-genai (docs/gen-ai), as the package
-opentelemetry-util-genai 1.3b0 writes them (October 2026). ``error.type``, ``server.*`` and ``http.*`` are
-stable conventions. ``aiservices.*`` are this library's names for data that the conventions do not cover.
+opentelemetry-util-genai 1.3b0 writes them (October 2026). It has no memory and no evaluations, whose names
+are those of the conventions of that time. ``error.type``, ``server.*`` and ``http.*`` are stable conventions.
+``aiservices.*`` are this library's names for data that the conventions do not cover.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from urllib.parse import urlsplit
 from output_parsers.types.decisions import Decision
 
 from ...engine.effects import Emit, Sleep
+from ...engine.operations import Operation
 from ...engine.streams import AnswerRejected
 from ...guardrails import GuardrailRan
-from ...models.base import ChatModel
 from ...models.media import Audio, Image, Media
 from ...models.messages import (
     AiMessage,
@@ -74,13 +75,26 @@ TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
-CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
+CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_write.input_tokens"
 REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 
 TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+
+DIMENSIONS: Final = "gen_ai.embeddings.dimension.count"
+DATA_SOURCE: Final = "gen_ai.data_source.id"
+TOP_K: Final = "gen_ai.retrieval.top_k"
+MEMORY_STORE: Final = "gen_ai.memory.store.id"
+MEMORY_RECORDS: Final = "gen_ai.memory.record.count"
+
+# A log record, which is the form of events in the conventions. Its explanation is content.
+EVALUATION: Final = "gen_ai.evaluation.result"
+EVALUATION_NAME: Final = "gen_ai.evaluation.name"
+SCORE: Final = "gen_ai.evaluation.score.value"
+SCORE_LABEL: Final = "gen_ai.evaluation.score.label"
+EXPLANATION: Final = "gen_ai.evaluation.explanation"
 
 # Content is written only if the user asks for it.
 SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
@@ -89,6 +103,9 @@ INPUT_MESSAGES: Final = "gen_ai.input.messages"
 OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_RESULT: Final = "gen_ai.tool.call.result"
+QUERY_TEXT: Final = "gen_ai.retrieval.query.text"
+DOCUMENTS: Final = "gen_ai.retrieval.documents"
+MEMORY_CONTENT: Final = "gen_ai.memory.records"
 CAPTURE_CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 # Metrics. The conventions specify the boundaries of their buckets.
@@ -167,7 +184,7 @@ def provider_and_model(name: str) -> tuple[str, str]:
     return known_name or provider, model or name
 
 
-def server_attributes(model: ChatModel) -> dict[str, str | int]:
+def server_attributes(model: object) -> dict[str, str | int]:
     """Return the span attributes for the host and port of a model's endpoint, if it has one."""
     endpoint = getattr(model, "endpoint", None)
     return _host_and_port(endpoint) if isinstance(endpoint, str) else {}
@@ -246,6 +263,76 @@ def error_type(error: BaseException) -> str:
     """Return an exception's qualified class name for the OpenTelemetry attribute ``error.type``."""
     cls = type(error)
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+# --- Embeddings, searches and conversations ---
+
+
+def operation_labels(operation: Operation) -> dict[str, str | int]:
+    """Return the attributes that the span and the metric of an operation have in common."""
+    labels: dict[str, str | int] = {OPERATION: operation.name, **server_attributes(operation.target)}
+    if operation.name == "embeddings":
+        labels[PROVIDER], labels[REQUEST_MODEL] = provider_and_model(_name_of(operation.target))
+    return labels
+
+
+def operation_source(operation: Operation) -> str:
+    """Return what the name of an operation's span ends with, or ""; it has few different values."""
+    if operation.name == "embeddings":
+        return provider_and_model(_name_of(operation.target))[1]
+    return _name_of(operation.target) if operation.name == "retrieval" else ""
+
+
+def operation_attributes(operation: Operation) -> Attributes:
+    """Return the other attributes of an operation's span that are known at its start."""
+    if operation.conversation is not None:
+        return {MEMORY_STORE: operation.conversation}
+    if operation.name != "retrieval":
+        return {}
+    top_k = getattr(operation.target, "max_results", None)
+    limit: Attributes = {TOP_K: top_k} if type(top_k) is int else {}
+    return {DATA_SOURCE: _name_of(operation.target), **limit}
+
+
+def operation_result(operation: Operation, result: Any, *, content: bool) -> Attributes:
+    """Return the attributes of an operation's result; with ``content`` also what was found or stored."""
+    match operation.name:
+        case "embeddings":
+            return {DIMENSIONS: int(result.shape[-1])}
+        case "retrieval":
+            if not content:
+                return {}
+            documents = [{"id": one.key, "score": one.score} for one in result]
+            return {QUERY_TEXT: replace_surrogates(operation.input), DOCUMENTS: _json(documents)}
+        case "delete_memory":
+            return {}
+    messages = result.messages if operation.name == "search_memory" else operation.input
+    records = {MEMORY_CONTENT: _json([{"content": _message(one)} for one in messages])} if content else {}
+    return {MEMORY_RECORDS: len(messages), **records}
+
+
+def evaluation_attributes(
+    name: str, score: float | None, reason: str, reply: ChatReply | None, error: BaseException | None
+) -> Attributes:
+    """Return the attributes of the event for a score; ``reason`` is "" if content is not written."""
+    attributes: Attributes = {EVALUATION_NAME: name}
+    if score is not None:
+        attributes[SCORE] = float(score)
+    if isinstance(score, bool):
+        attributes[SCORE_LABEL] = "pass" if score else "fail"
+    if reason:
+        attributes[EXPLANATION] = replace_surrogates(reason)
+    if reply is not None and reply.id:
+        attributes[RESPONSE_ID] = reply.id
+    if error is not None:
+        attributes[ERROR_TYPE] = error_type(error)
+    return attributes
+
+
+def _name_of(target: object) -> str:
+    """Return the name of a model or retriever, or of its class if it has none."""
+    name = getattr(target, "name", None)
+    return name if isinstance(name, str) and name else type(target).__name__
 
 
 # --- Events on the span of a call ---

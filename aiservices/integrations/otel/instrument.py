@@ -2,7 +2,8 @@
 
 ``OpenTelemetry`` is an interceptor, which ``AiServicesInstrumentor`` adds to all services. For each call it
 creates a ``TracedCall``, which sees every effect of the call and opens spans for tools. For each request it
-wraps the model in a ``TracedModel``, which opens the request's span.
+wraps the model in a ``TracedModel``, which opens the request's span. Searches, embeddings and stores of
+conversations report an ``Operation``, which becomes a ``TracedOperation``.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from importlib.metadata import version
 from inspect import isawaitable, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import context as otel_context, metrics, trace
+from opentelemetry import _logs as logs, context as otel_context, metrics, trace
+from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
 from ...engine.approval import ApprovalRequiredError
 from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep
 from ...engine.flows import map_effects
 from ...engine.interceptor import BaseInterceptor, Interceptor, Proceed
+from ...engine.operations import OBSERVERS, Operation
 from ...engine.pipeline import GLOBAL_INTERCEPTORS
 from ...engine.plan import Invocation
 from ...engine.recorder import RecordedReply
@@ -39,6 +42,7 @@ from . import attributes as names
 from .attributes import Attributes
 
 if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
@@ -47,10 +51,7 @@ if TYPE_CHECKING:
 
 _SCOPE = "aiservices.integrations.otel"  # the instrumentation scope of all spans and metrics
 _LOGGER = logging.getLogger("aiservices")
-# The states of the calls that have a span, by id. A call may pass two OpenTelemetry interceptors: one of the
-# service and one of AiServicesInstrumentor. Only the outer one writes spans.
-_TRACED_CALLS: set[int] = set()
-
+_CALL = otel_context.create_key("aiservices.call")  # the TracedCall in whose span the current code runs
 _UNKNOWN_TOOL = "unknown_tool"
 
 
@@ -64,6 +65,7 @@ class OpenTelemetry(BaseInterceptor):
     Args:
         tracer_provider: None means the global provider.
         meter_provider: None means the global provider.
+        logger_provider: For the events of evaluations. None means the global provider.
         content: If true, spans contain prompts, replies, arguments and results of tools, and error messages.
             With None the environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT decides.
         prices: Prices of models, from which the cost of each request is computed.
@@ -76,17 +78,18 @@ class OpenTelemetry(BaseInterceptor):
         *,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
         content: bool | None = None,
         prices: Prices | None = None,
     ) -> None:
-        self._signals = Signals(tracer_provider, meter_provider, content, prices)
+        self.signals = Signals(tracer_provider, meter_provider, logger_provider, content, prices)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        call_id = id(invocation.state)
-        if call_id in _TRACED_CALLS:
+        # A call may pass two of these interceptors: one of the service and one of AiServicesInstrumentor.
+        outer = invocation.state.trace
+        if outer is not None and outer.is_running:
             return (yield from proceed(invocation))
-        call = TracedCall(self._signals, invocation)
-        _TRACED_CALLS.add(call_id)
+        call = invocation.state.trace = TracedCall(self.signals, invocation)
         try:
             answer = yield from map_effects(proceed(invocation), call.trace_effect)
         # The driver closes the generator if the reader of a stream stops early. This is not an error.
@@ -96,14 +99,12 @@ class OpenTelemetry(BaseInterceptor):
         except BaseException as error:
             call.end(error=error)
             raise
-        finally:
-            _TRACED_CALLS.discard(call_id)
         call.end(answer)
         return answer
 
     def trace_rows(self, name: str) -> TracedRows:
         """Start the OpenTelemetry span of a ``map_rows`` run for the method called ``name``."""
-        return TracedRows(self._signals, name)
+        return TracedRows(self.signals, name)
 
 
 class AiServicesInstrumentor:
@@ -117,6 +118,7 @@ class AiServicesInstrumentor:
         *,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
         content: bool | None = None,
         prices: Prices | None = None,
         **_: object,
@@ -127,7 +129,11 @@ class AiServicesInstrumentor:
         ``opentelemetry-instrument`` passes the same keywords to all instrumentors.
         """
         telemetry = OpenTelemetry(
-            tracer_provider=tracer_provider, meter_provider=meter_provider, content=content, prices=prices
+            tracer_provider=tracer_provider,
+            meter_provider=meter_provider,
+            logger_provider=logger_provider,
+            content=content,
+            prices=prices,
         )
         # Changed in place: the pipeline module reads this list on each call, also for existing services.
         GLOBAL_INTERCEPTORS[:] = [*_other_global_interceptors(), telemetry]
@@ -148,10 +154,12 @@ class Signals:
         self,
         tracer_provider: TracerProvider | None,
         meter_provider: MeterProvider | None,
+        logger_provider: LoggerProvider | None,
         content: bool | None,
         prices: Prices | None,
     ) -> None:
         scope = (_SCOPE, version("aiservices"))
+        self.logger = logs.get_logger(*scope, logger_provider)
         self.tracer = trace.get_tracer(*scope, tracer_provider)
         meter = metrics.get_meter(*scope, meter_provider)
         self.content = names.captures_content() if content is None else content
@@ -165,7 +173,11 @@ class Signals:
         self.cost_counter = meter.create_counter(names.COST_METRIC, "{money}", "What requests cost.")
         self.row_counter = meter.create_counter(names.ROWS_METRIC, "{row}", "Finished rows of tables.")
         durations = (
-            (names.OPERATION_DURATION, "Duration of a request to a model.", names.REQUEST_BUCKETS),
+            (
+                names.OPERATION_DURATION,
+                "Duration of a request, an embedding, a search or an access to a conversation.",
+                names.REQUEST_BUCKETS,
+            ),
             (names.FIRST_CHUNK_DURATION, "Time to the first chunk of a stream.", names.REQUEST_BUCKETS),
             (names.TOOL_DURATION, "Duration of a tool.", names.REQUEST_BUCKETS),
             (names.AGENT_DURATION, "Duration of a method with tools.", names.AGENT_BUCKETS),
@@ -195,28 +207,34 @@ class TracedCall:
     ``trace_effect`` performs each effect of the call inside its span. By the OpenTelemetry conventions a
     method with tools is an agent, since the model decides which actions are taken. A method without tools is
     a workflow.
+
+    Attributes:
+        signals: Where to write spans, metrics and events.
+        conversation: The attribute for the conversation of the call, if it has one.
+        is_running: False once the call has ended.
     """
 
     def __init__(self, signals: Signals, invocation: Invocation) -> None:
-        self._signals = signals
+        self.signals = signals
+        self.is_running = True
         self._invocation = invocation
         plan = invocation.plan
         self._is_agent = plan.toolbox is not None
         operation = names.INVOKE_AGENT if self._is_agent else names.INVOKE_WORKFLOW
         self._call_name = {names.AGENT_NAME if self._is_agent else names.WORKFLOW_NAME: plan.qualname}
-        conversation: Attributes = (
+        self.conversation: Attributes = (
             {} if invocation.memory_id is None else {names.CONVERSATION: memory_id_text(invocation.memory_id)}
         )
-        attributes: Attributes = {names.OPERATION: operation, **self._call_name, **conversation}
+        attributes: Attributes = {names.OPERATION: operation, **self._call_name, **self.conversation}
         # Requests belong to the conversation, and their prompt is the one that the method declares.
-        self._request_attributes: Attributes = {names.PROMPT_NAME: plan.qualname, **conversation}
+        self._request_attributes: Attributes = {names.PROMPT_NAME: plan.qualname, **self.conversation}
         if self._is_agent:
             attributes[names.PROVIDER] = names.provider_and_model(plan.model.name)[0]
         parent = otel_context.get_current()
         self._span: Span = signals.tracer.start_span(
             f"{operation} {plan.qualname}", parent, SpanKind.INTERNAL, attributes
         )
-        self._context = set_span_in_context(self._span, parent)
+        self._context = otel_context.set_value(_CALL, self, set_span_in_context(self._span, parent))
         self._start_time = time.perf_counter()
 
     def trace_effect(self, effect: Effect) -> Flow[Any]:
@@ -234,7 +252,7 @@ class TracedCall:
                 return (yield self._in_call_context(effect))
             case Emit() | Sleep():
                 with log_errors():
-                    event = names.event_of_effect(effect, content=self._signals.content)
+                    event = names.event_of_effect(effect, content=self.signals.content)
                     if event is not None:
                         self._span.add_event(*event)
         return (yield effect)
@@ -273,7 +291,7 @@ class TracedCall:
                 model.end(failure)
 
     def _traced_model(self, effect: CallModel) -> TracedModel:
-        return TracedModel(effect.model, self._signals, self._context, self._request_attributes)
+        return TracedModel(effect.model, self.signals, self._context, self._request_attributes)
 
     def _with_model(self, effect: CallModel, model: TracedModel) -> CallModel:
         return effect._replace(model=model, checks=tuple(map(self._in_call_context, effect.checks)))
@@ -319,7 +337,7 @@ class TracedCall:
 
         The block receives a list, to which it appends its ToolRun.
         """
-        signals, start_time, runs = self._signals, time.perf_counter(), list[ToolRun]()
+        signals, start_time, runs = self.signals, time.perf_counter(), list[ToolRun]()
         toolbox = self._invocation.known_toolbox
         tool = None if toolbox is None else toolbox.tools.get(call.name)
         # A model can invent any name: it must neither be a label of metrics nor the name of a span.
@@ -363,12 +381,12 @@ class TracedCall:
     ) -> None:
         if tool is not None and tool.description:
             span.set_attribute(names.TOOL_DESCRIPTION, tool.description)
-        if self._signals.content:
+        if self.signals.content:
             span.set_attribute(names.TOOL_ARGUMENTS, names.replace_surrogates(call.arguments))
             if error is None:
                 span.set_attribute(names.TOOL_RESULT, names.replace_surrogates(runs[0].text))
         if error is not None:
-            set_error(span, error, content=self._signals.content)
+            set_error(span, error, content=self.signals.content)
 
     def end(
         self,
@@ -398,13 +416,82 @@ class TracedCall:
             attributes[names.CLOSED_EARLY] = True
         self._span.set_attributes(attributes)
         if error is not None:
-            set_error(self._span, error, content=self._signals.content)
+            set_error(self._span, error, content=self.signals.content)
         seconds = time.perf_counter() - self._start_time
         metric = names.AGENT_DURATION if self._is_agent else names.WORKFLOW_DURATION
-        self._signals.durations[metric].record(
+        self.signals.durations[metric].record(
             seconds, {**self._call_name, **_error_attribute(error)}, self._context
         )
         self._span.end()
+        self.is_running = False
+
+    def add_score(
+        self, name: str, verdict: tuple[float, str] | None, error: BaseException | None = None
+    ) -> None:
+        """Write the event for a score that an evaluation gave the call, with its reason, or for an error."""
+        with log_errors():
+            score, reason = (None, "") if error is not None or verdict is None else verdict
+            reply = next((a.reply for a in reversed(self._invocation.state.attempts) if a.reply), None)
+            content = reason if self.signals.content else ""
+            record = LogRecord(
+                timestamp=time.time_ns(),
+                context=self._context,
+                severity_number=SeverityNumber.INFO,
+                attributes=names.evaluation_attributes(name, score, content, reply, error),
+                event_name=names.EVALUATION,
+            )
+            self.signals.logger.emit(record)
+
+
+class TracedOperation:
+    """The OpenTelemetry span and metric of an embedding, a search, or an access to a stored conversation.
+
+    Attributes:
+        context: Surrounds the code of the operation.
+    """
+
+    def __init__(self, operation: Operation, signals: Signals, attributes: Attributes) -> None:
+        self._operation, self._signals = operation, signals
+        self._labels = names.operation_labels(operation)
+        source = names.operation_source(operation)
+        # a store that does not block is in this process
+        is_remote = getattr(operation.target, "blocks", True)
+        parent = otel_context.get_current()
+        self._span: Span = signals.tracer.start_span(
+            f"{operation.name} {source}".rstrip(),
+            parent,
+            SpanKind.CLIENT if is_remote else SpanKind.INTERNAL,
+            {**self._labels, **names.operation_attributes(operation), **attributes},
+        )
+        self.context = AttachedContext(set_span_in_context(self._span, parent))
+        self._start_time = time.perf_counter()
+
+    def end(self, result: Any = None, error: BaseException | None = None) -> None:
+        """End the span with the result or error of the operation."""
+        signals = self._signals
+        with log_errors():
+            if error is not None:
+                set_error(self._span, error, content=signals.content)
+            elif self._span.is_recording():
+                content = signals.content
+                self._span.set_attributes(names.operation_result(self._operation, result, content=content))
+        seconds = time.perf_counter() - self._start_time
+        signals.durations[names.OPERATION_DURATION].record(
+            seconds, {**self._labels, **_error_attribute(error)}, self.context.context
+        )
+        self._span.end()
+
+
+def _observe(operation: Operation) -> TracedOperation | None:
+    """Start the span of an operation, if it belongs to a traced call or all services are traced."""
+    call = otel_context.get_value(_CALL)
+    if isinstance(call, TracedCall):
+        return TracedOperation(operation, call.signals, call.conversation)
+    telemetry = next((one for one in GLOBAL_INTERCEPTORS if isinstance(one, OpenTelemetry)), None)
+    return None if telemetry is None else TracedOperation(operation, telemetry.signals, {})
+
+
+OBSERVERS.append(_observe)
 
 
 class TracedRows:
@@ -582,13 +669,13 @@ class TracedModel(WrappingChatModel):
 class AttachedContext:
     """A reusable context manager that makes an OpenTelemetry context current."""
 
-    __slots__ = ("_context", "_token")
+    __slots__ = ("_token", "context")
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        self.context = context
 
     def __enter__(self) -> None:
-        self._token = otel_context.attach(self._context)
+        self._token = otel_context.attach(self.context)
 
     def __exit__(self, *_: object) -> None:
         otel_context.detach(self._token)

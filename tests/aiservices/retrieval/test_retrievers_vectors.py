@@ -208,36 +208,65 @@ def test_a_store_without_its_last_content_is_empty() -> None:
     assert len(store) == 1
 
 
-def test_zeros_have_no_direction_and_no_division_fails() -> None:
-    store = EmbeddingStore()
-    store.add([EAST], numpy.zeros((1, 2), numpy.float32))
-    assert found(store.search(numpy.zeros(2, numpy.float32))) == [("e", 0.0)]
+def test_zeros_have_no_direction(store: Any) -> None:
+    store.add([Content("nowhere", "0"), Content("south", "s")], [[0, 0], [0, -1]])
+    assert found(store.search([1, 0.001], 4)) == [("e", 1.0), ("n", 0.001), ("0", 0.0), ("s", -0.001)]
+    assert found(store.search([0.001, -1], 3)) == [("s", 1.0), ("e", 0.001), ("0", 0.0)]
+    assert found(store.search([-1, 0.0], 2))[0] == ("w", 1.0)
+    assert [score for _, score in found(store.search([0, 0], 5))] == [0.0] * 5
+    assert found(store.search([0, 1], 4, filter={"year": 1})) == [("n", 1.0), ("e", 0.0)]
+
+
+def test_vectors_that_do_not_fit_are_an_error_and_nothing_is_stored(store: Any) -> None:
+    name, contents = type(store).__name__, [Content("south", "s"), Content("up", "u")]
+    [vector] = vectors("east")
+    before = found(store.search(vector, 9))
+    shape = f"{name}.add: 2 texts have vectors of shape {{}}; one row for each is needed"
+    not_finite = f"{name}.add: the vector of text 2 has numbers that are not finite"
+    length = "the vectors have {} numbers, the stored ones 2; embed contents and queries with the same model"
+    wrong: list[tuple[Any, str]] = [
+        ([], shape.format("(0,)")),
+        ([[1, 0]], shape.format("(1, 2)")),
+        ([[1, 0]] * 3, shape.format("(3, 2)")),
+        ([1, 0], shape.format("(2,)")),
+        ([[[1, 0]]] * 2, shape.format("(2, 1, 2)")),
+        ([[], []], shape.format("(2, 0)")),
+        ([[1, 0], [1]], f"{name}.add: the vectors do not have the same length"),
+        ([[1, 0], [numpy.nan, 0]], not_finite),
+        ([[1, 0], [1e39, 0]], not_finite),
+        ([[1, 0], [0, -numpy.inf]], not_finite),
+        ([["1", "0"], ["0", "1"]], f"{name}.add: the vectors are not numbers, but <U1"),
+        ([[1, 0, 0], [0, 1, 0]], f"{name}.add: {length.format(3)}"),
+    ]
+    for rows, message in wrong:
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            store.add(contents, rows)
+    for row in ([1, 0, 0], [numpy.nan, 0], [[1, 0]], "east", []):
+        with pytest.raises(ValueError, match=f"^{name}.search: "):
+            store.search(row)
+    assert (len(store), found(store.search(vector, 9))) == (3, before)
 
 
 @pytest.mark.parametrize(
-    ("use", "expected"),
+    ("rows", "problem"),
     [
-        (
-            lambda store: store.add([EAST, WEST], vectors("east")),
-            "2 contents have vectors of shape (1, 2); pass one row for each",
-        ),
-        (
-            lambda store: store.add([WEST], numpy.ones((1, 3))),
-            "the vectors have 3 numbers, the stored ones 2; embed all contents with the same model",
-        ),
-        (
-            lambda store: store.search(numpy.ones(3)),
-            "the vector has the shape (3,), the stored ones (2,); embed the query with the model that "
-            "embedded the contents",
-        ),
+        ([], "2 texts have vectors of shape (0,); one row for each is needed"),
+        ([[1, 0]], "2 texts have vectors of shape (1, 2); one row for each is needed"),
+        ([[1, 0], [1, 0], [1, 0]], "2 texts have vectors of shape (3, 2); one row for each is needed"),
+        ([[1, 0], [0, float("nan")]], "the vector of text 2 has numbers that are not finite"),
+        ([[1, 0], [1]], "the vectors do not have the same length"),
+        (None, "the vectors are not numbers, but object"),
     ],
 )
-def test_vectors_of_the_wrong_shape_are_an_error(use: Callable[[EmbeddingStore], Any], expected: str) -> None:
+def test_an_embedding_model_returns_a_vector_for_each_text(rows: Any, problem: str) -> None:
+    class Wrong:
+        def embed(self, texts: Sequence[str], /) -> Any:
+            return rows
+
     store = EmbeddingStore()
-    store.add([EAST], vectors("east"))
-    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
-        use(store)
-    assert len(store) == 1
+    with pytest.raises(ValueError, match=f"^{re.escape('Wrong.embed: ' + problem)}$"):
+        EmbeddingRetriever(Wrong(), store).add(["east", "west"])
+    assert len(store) == 0
 
 
 def test_threads_may_add_and_search_at_once() -> None:
