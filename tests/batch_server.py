@@ -36,6 +36,7 @@ class Faults:
         busy: How often a request for a batch is refused with 503.
         shuffled: Responses come in any order.
         keeps: Nothing can be deleted.
+        odd_lines: Lines that are among the responses, too.
     """
 
     polls: int = 1
@@ -49,6 +50,7 @@ class Faults:
     busy: int = 0
     shuffled: bool = True
     keeps: bool = False
+    odd_lines: tuple[str, ...] = ()
 
 
 @dataclass
@@ -379,7 +381,7 @@ class _Handler(BaseHTTPRequestHandler):
             for name, lines in (("output", good), ("error", bad)):
                 if not lines:  # a batch may have only an error file
                     continue
-                server.files[f"{batch.id}-{name}"] = "\n".join(lines) + "\n"
+                server.files[f"{batch.id}-{name}"] = "\n".join([*server.faults.odd_lines, *lines]) + "\n"
                 if server.file_misses[f"id of {batch.id}"] > server.faults.late_files:
                     data[f"{name}_file_id"] = f"{batch.id}-{name}"
         return data
@@ -411,7 +413,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 404, {"type": "error", "error": {"type": "not_found_error", "message": "no such batch"}}
         if rest.endswith("/results"):
             lines = [json.dumps(self._anthropic_line(*item)) for item in batch.responses.items()]
-            return 200, ("\n".join(lines) + "\n").encode()
+            return 200, ("\n".join([*server.faults.odd_lines, *lines]) + "\n").encode()
         if rest.endswith("/cancel"):
             server.cancelled.append(batch.id)
             if batch.state == "running":

@@ -147,7 +147,7 @@ class BatchService(ABC):
         return json.loads(await _content(self.model, HttpRequest(path, body, self._headers)))
 
     async def _lines(self, path: str) -> AsyncGenerator[Any, None]:
-        """Download a JSONL file, and yield the value of each line, skipping damaged lines."""
+        """Download a JSONL file, and yield the objects of its lines, skipping lines without an id."""
         rest = b""
         async with aclosing(self.model.aread(HttpRequest(path, b"", self._headers, "GET"))) as pieces:
             async for piece in pieces:
@@ -161,9 +161,10 @@ class BatchService(ABC):
 
 def _json_of(line: bytes) -> list[Any]:
     try:
-        return [json.loads(line)]
+        value = json.loads(line)
     except ValueError:
         return []
+    return [value] if isinstance(value, dict) and isinstance(value.get("custom_id"), str) else []
 
 
 async def _content(model: HttpChatModel, request: HttpRequest) -> bytes:
@@ -330,13 +331,13 @@ class AnthropicBatches(BatchService):
 
     async def responses(self, batch_id: str) -> AsyncGenerator[BatchResponse, None]:
         async for line in self._lines(f"{self._path}/batches/{quote(batch_id)}/results"):
-            result = line["result"]
-            if result["type"] == "succeeded":
+            result = line.get("result") or {}
+            if result.get("type") == "succeeded":
                 yield BatchResponse(line["custom_id"], 200, json.dumps(result["message"]))
-            elif result["type"] == "errored":
+            elif result.get("type") == "errored":
                 kind = str(((result.get("error") or {}).get("error") or {}).get("type"))
                 status = self._STATUSES.get(kind, 400)
-                yield BatchResponse(line["custom_id"], status, json.dumps(result["error"]))
+                yield BatchResponse(line["custom_id"], status, json.dumps(result.get("error")))
             else:  # canceled or expired
                 yield BatchResponse(line["custom_id"], None)
 

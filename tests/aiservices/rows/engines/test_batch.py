@@ -56,6 +56,19 @@ FAULTS = {
     "a connection that ends after a batch was created": Faults(lost_answers=1),
     "a busy service": Faults(busy=3),
     "files that cannot be deleted": Faults(keeps=True),
+    "lines that are no responses": Faults(
+        odd_lines=(
+            "",
+            "[]",
+            "null",
+            "1",
+            '"a"',
+            "{}",
+            "<html>",
+            '{"custom_id": 1}',
+            '{"custom_id": "no", "result": null}',
+        )
+    ),
 }
 
 
