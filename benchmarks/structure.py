@@ -145,7 +145,9 @@ def main(arguments: list[str]) -> None:
     complexities = sorted((pair for one in modules for pair in one.complexities()), reverse=True)
     methods = Counter(
         {
-            f"{module.path} {cls.name}": sum(isinstance(node, _Function) for node in cls.body)
+            f"{module.path} {cls.name}": sum(
+                isinstance(node, _Function) and not _is_overload(node) for node in cls.body
+            )
             for module in modules
             for cls in module.classes()
         }

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 from threading import RLock
 from typing import Literal, TypeAlias
@@ -121,6 +122,21 @@ class _Call:
         self.last_request: Step | None = None  # the last request that has a reply
         self.tools: dict[str, Step] = {}  # by the ids of their calls
 
+    def pop_request(self, request: ChatRequest | None) -> Step | None:
+        """Remove the step of a request that has ended from the open steps, and return it."""
+        for index, (started, step) in enumerate(self.requests):
+            if started is request:
+                del self.requests[index]
+                return step
+        return None
+
+    def new_messages(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the messages of a request after those that the last request of the call had, too."""
+        pairs = zip(self.messages, messages, strict=False)
+        equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self.messages = messages
+        return messages[equal:]
+
 
 class CallTree:
     """A listener that records service calls as a tree, with messages, tools, times, tokens and cost.
@@ -220,13 +236,17 @@ class CallTree:
             case AttemptStarted(number, model, request=request):
                 step = self._add("request", f"request {number} to {model} ({event.strategy})", call.step)
                 call.requests.append((request, step))
-                self._add_messages(step, call, () if request is None else request.messages)
+                messages = () if request is None else request.messages
+                new = call.new_messages(messages)
+                if len(new) < len(messages):
+                    step.texts.append(("earlier messages", str(len(messages) - len(new))))
+                self._add_texts(step, *[(ROLES[type(one)], _text_of(one)) for one in new])
             case ReplyReceived(model, reply, seconds, request=request):
-                step = self._request_step(call, request, model)
+                step = call.pop_request(request) or self._add("request", f"request to {model}", call.step)
                 self._add_reply(step, call, invocation, model, reply)
                 self._end(step, "done", seconds)
             case ReplyFailed(model, error, seconds, reply=partial, request=request):
-                step = self._request_step(call, request, model)
+                step = call.pop_request(request) or self._add("request", f"request to {model}", call.step)
                 if partial is not None:
                     self._add_reply(step, call, invocation, model, partial)
                 self._end(step, "failed", seconds, ("error", self._reason(error)))
@@ -262,18 +282,6 @@ class CallTree:
                     call, "stopped" if is_cancelled else "failed", ("error", self._reason(failure))
                 )
 
-    def _add_messages(self, step: Step, call: _Call, messages: tuple[Message, ...]) -> None:
-        """Add a request's messages to its step, except those that an earlier request of the call had."""
-        equal = 0
-        for earlier, message in zip(call.messages, messages, strict=False):
-            if earlier != message:
-                break
-            equal += 1
-        call.messages = messages
-        if equal:
-            step.texts.append(("earlier messages", str(equal)))
-        self._add_texts(step, *[(ROLES[type(one)], _text_of(one)) for one in messages[equal:]])
-
     def _add_reply(
         self, step: Step, call: _Call, invocation: Invocation, model: str, reply: ChatReply
     ) -> None:
@@ -296,14 +304,6 @@ class CallTree:
         step = call.last_request
         if step is not None and step.state == "done" and step.seconds is not None:
             self._end(step, "rejected", step.seconds, ("problems", self._reason(error)))
-
-    def _request_step(self, call: _Call, request: ChatRequest | None, model: str) -> Step:
-        """Remove the step of a finished model request from the open steps, and return it."""
-        for index, (started, step) in enumerate(call.requests):
-            if started is request:
-                del call.requests[index]
-                return step
-        return self._add("request", f"request to {model}", call.step)
 
     def _tool_step(self, call: _Call, run: ToolRun) -> Step:
         step = call.tools.get(run.call.id)
