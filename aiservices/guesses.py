@@ -101,7 +101,7 @@ def _advice(package: str, name: str, names: list[str]) -> str | None:
 def explains_guesses(**hints: str) -> Callable[[type[T]], type[T]]:
     """Class decorator: the AttributeError for a name of ``hints`` says what to write instead."""
 
-    def get_attribute(self: object, name: str) -> Any:
+    def get_attribute(self: object, name: str) -> object:
         message = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name in hints:
             message = f"{message}; use {hints[name]}"
@@ -127,9 +127,9 @@ def explains_keywords(target: F) -> F:
     return cast("F", target)
 
 
-def _explained(function: Callable[..., Any]) -> Callable[..., Any]:
+def _explained(function: Callable[..., object]) -> Callable[..., object]:
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
@@ -142,7 +142,7 @@ def _explained(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keyword_problem(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> str | None:
     from difflib import get_close_matches
     from inspect import signature

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
 
 
-def lazy_names(package: str, names: Mapping[str, str], extras: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, names: Mapping[str, str], extras: Mapping[str, str]) -> Callable[[str], object]:
     """Return a function ``__getattr__`` for a package, which imports a public name when it is first used.
 
     Args:
@@ -19,7 +18,7 @@ def lazy_names(package: str, names: Mapping[str, str], extras: Mapping[str, str]
     """
     modules = {name: module for module, texts in names.items() for name in texts.split()}
 
-    def get_name(name: str) -> Any:
+    def get_name(name: str) -> object:
         if name not in modules:
             from .guesses import missing_name
 

@@ -390,7 +390,7 @@ class ReActAgent:
         # the only round is for the answer
         return plan if self.max_rounds > 1 else plan._replace(toolbox=None)
 
-    def _to_msg(self, answer: Answer, invocation: Invocation) -> Msg[Any]:
+    def _to_msg(self, answer: Answer, invocation: Invocation) -> Msg[object]:
         value = answer.value
         text, metadata = value if isinstance(value, GeneratedResponse) else (str(value), None)
         return Msg(self.name, text, metadata=metadata, trace=trace_of(invocation.state))
@@ -443,7 +443,7 @@ def _text_of_untyped_response(invocation: Invocation, proceed: Proceed, /) -> Fl
     if invocation.plan.output_format.strategy is not Strategy.TEXT:
         return (yield from proceed(invocation))
 
-    def perform(effect: Effect) -> Flow[Any]:
+    def perform(effect: Effect) -> Flow[object]:
         reply = yield effect
         return _with_response_as_text(reply) if isinstance(effect, CallModel) else reply
 
@@ -468,7 +468,7 @@ def _with_response_as_text(reply: ChatReply) -> ChatReply:
 # --- Hooks ---
 
 Step: TypeAlias = Literal["pre_reasoning", "post_reasoning", "pre_acting", "post_acting"]
-Hook: TypeAlias = Callable[[Any], Any]
+Hook: TypeAlias = Callable[[Any], object]
 # The type of a replacement that a hook may return; None if it may not return one.
 _REPLACEMENT_TYPES: dict[Step, type | None] = {
     "pre_reasoning": ChatRequest,
@@ -517,7 +517,7 @@ class Hooks:
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         return map_effects(proceed(invocation), self._perform)
 
-    def _perform(self, effect: Effect) -> Flow[Any]:
+    def _perform(self, effect: Effect) -> Flow[object]:
         """Execute a step of the agent, running the user's hooks around model requests and tool calls."""
         if isinstance(effect, CallModel):
             request = yield from self._call_hooks("pre_reasoning", effect.request)
@@ -531,7 +531,7 @@ class Hooks:
             return (yield from self._call_hooks("post_acting", outcome))
         return outcome
 
-    def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
+    def _call_hooks(self, step: Step, value: object) -> Flow[object]:
         """Call an agent's hook functions for one step in order; each receives the previous hook's changes."""
         for hook in tuple(self._by_step[step]):  # a copy, because a hook may remove itself
             replacement = yield Run(_call_of(hook, value))
@@ -541,7 +541,7 @@ class Hooks:
         return value
 
 
-def _call_of(hook: Hook, value: object) -> Callable[[], Any]:
+def _call_of(hook: Hook, value: object) -> Callable[[], object]:
     return wraps(unwrapped(hook))(lambda: hook(value))  # with the name of the hook, for errors
 
 
@@ -573,7 +573,7 @@ class GeneratedResponse(NamedTuple):
     """
 
     response: str
-    metadata: Any
+    metadata: object
 
 
 def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
@@ -611,15 +611,15 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
 
     kind = f"an object with {_RESPONSE!r}"
 
-    def __init__(self, record: Node[Any]) -> None:
+    def __init__(self, record: Node[object]) -> None:
         self._record = record
         self._text: Node[str] = parser_for(str).node
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return (self._text, self._record)
 
-    def parts_of(self, data: Json) -> dict[Any, Node[Any]]:
+    def parts_of(self, data: Json) -> dict[object, Node[object]]:
         record = self._record
         while isinstance(record, WrapperNode):
             record = record.inner
@@ -680,14 +680,14 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
 class _MetadataNode(WrapperNode[Any]):
     """A parser that unwraps JSON such as ``{"metadata": 5}`` for output types such as int."""
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         return self.inner.read(data, cursor)["metadata"]
 
     def write(self, value: object) -> Json:
         return self.inner.write({"metadata": value})
 
 
-def _find_response_key(fields: dict[str, Any]) -> str | None:
+def _find_response_key(fields: dict[str, object]) -> str | None:
     """Find the key "response" in a dict, or a variant such as "Response"; return None if it is missing."""
     if _RESPONSE in fields:
         return _RESPONSE

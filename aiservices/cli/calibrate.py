@@ -30,7 +30,7 @@ _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 _NO_ANSWER = "it does not return a Decision, bool, Enum or Literal, so there is nothing to calibrate"
 
 # The possible answers: the JSON value of each, and the value.
-Options: TypeAlias = tuple[tuple[Any, object], ...]
+Options: TypeAlias = tuple[tuple[object, object], ...]
 
 
 def calibrate(
@@ -161,7 +161,7 @@ def _read_cases(path: Path, method: Method, labels: Mapping[str, _Label]) -> lis
     if problems:
         raise UsageError("\n  - ".join([f"{path}: the columns are {', '.join(columns)}", *problems]))
     label_columns = [name for name in columns if name in labels]
-    cases: list[Case[Any]] = []
+    cases: list[Case[object]] = []
     for number, row in rows:
         if len(row) != len(columns):
             problems.append(f"row {number}: it has {count_text(len(row), 'cell')}, not {len(columns)}")

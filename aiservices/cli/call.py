@@ -298,13 +298,13 @@ class _CallDetails:
     """
 
     def __init__(self) -> None:
-        self.result: Result[Any] | None = None
+        self.result: Result[object] | None = None
 
     def __call__(self, event: object) -> None:
         if isinstance(event, CallCompleted):
             self.result = result_of(event.answer, event.invocation)
 
-    def as_json(self) -> dict[str, Any] | None:
+    def as_json(self) -> dict[str, object] | None:
         return None if self.result is None else _details_json(self.result)
 
 

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..atomic_file import write_atomically
 from ..documents.document import Document
@@ -51,7 +50,7 @@ def extract(
             documents[file] = Document.open(file, name=file)
         except (DocumentError, OSError) as error:
             errors[file] = str(error)
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     rows = [{**arguments, parameter: document} for document in documents.values()]
     line = ProgressLine()
     try:
@@ -87,7 +86,7 @@ def _document_parameter(method: object) -> str:
 
 
 def _write(
-    path: Path, files: Sequence[str], values: dict[str, Any], errors: dict[str, str], method: Method
+    path: Path, files: Sequence[str], values: dict[str, object], errors: dict[str, str], method: Method
 ) -> None:
     """Write a line for each file: its name with the value or the error, as JSON."""
     lines = []

@@ -200,7 +200,7 @@ def serve_mcp(settings: McpSettings) -> None:
     asyncio.run(_run(server))
 
 
-async def _run(server: Server[Any]) -> None:
+async def _run(server: Server[object]) -> None:
     from mcp.server.stdio import stdio_server
 
     from ..integrations.mcp.json_rpc import MessageStream
@@ -210,7 +210,7 @@ async def _run(server: Server[Any]) -> None:
         await server.run(messages, write_stream, server.create_initialization_options())
 
 
-def server_of(settings: McpSettings) -> Server[Any]:
+def server_of(settings: McpSettings) -> Server[object]:
     """Return an MCP server for a service whose only client is another program of the same user.
 
     Because the client is trusted, it sees prompts and may approve tool calls.

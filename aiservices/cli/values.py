@@ -56,7 +56,7 @@ class _RawValue(NamedTuple):
 
 def read_arguments(
     argument_texts: Sequence[str], method: Method, *, allow_missing: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Parse command-line arguments as the types of a method's parameters; return a dict of the values.
 
     Text is used unchanged if the type accepts it, and is read as JSON otherwise. After ``:=`` it is always
@@ -86,7 +86,7 @@ def read_arguments(
     return values
 
 
-def read_cells(cells: Mapping[str, str], method: Method) -> tuple[dict[str, Any], list[str]]:
+def read_cells(cells: Mapping[str, str], method: Method) -> tuple[dict[str, object], list[str]]:
     """Parse a table row's cells as the types of a method's parameters; return values and problems.
 
     A cell is read like ``NAME=CELL`` on the command line, but only an image, sound or file is read from
@@ -250,7 +250,7 @@ def _value_syntax(argument: Argument) -> str:
 # --- Displaying values ---
 
 
-def display_text(value: object, codec: JsonCodec[Any], *, indent: int | None = 2) -> str:
+def display_text(value: object, codec: JsonCodec[object], *, indent: int | None = 2) -> str:
     """Convert a value to readable text: records and lists as JSON, other values as they appear in prompts.
 
     ``indent=None`` puts the JSON on one line. Raises ValueError if the value cannot be written.
@@ -341,21 +341,21 @@ _ImagePlaceholder.__name__, _AudioPlaceholder.__name__, _FilePlaceholder.__name_
 
 def placeholder_arguments(
     plan: MethodPlan, supplied: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+) -> tuple[tuple[object, ...], dict[str, object], bool]:
     """Return arguments for previewing a prompt, and True if any of them are placeholders.
 
     ``supplied`` maps argument names to values. Every other parameter gets its default, or a placeholder if it
     has no default.
     """
     parameters = {parameter.name: parameter for parameter in plan.prompt.parameters}
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    args: list[object] = []
+    kwargs: dict[str, object] = {}
     has_placeholders = False
     for name, parameter in plan.prompt.signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:  # no template can name its values
             continue
         if name in supplied:
-            value = supplied[name]
+            value: Any = supplied[name]
         elif parameter.default is not inspect.Parameter.empty:
             value = parameter.default
         else:
@@ -371,7 +371,7 @@ def placeholder_arguments(
     return tuple(args), kwargs, has_placeholders
 
 
-def _placeholder_for(parameter: Parameter) -> Any:
+def _placeholder_for(parameter: Parameter) -> object:
     name, text = parameter.name, f"{{{{{parameter.name}}}}}"
     match parameter.role:
         case Role.HISTORY:

@@ -38,7 +38,7 @@ class Leaf:
     """
 
     path: str
-    options: tuple[tuple[Any, object], ...]
+    options: tuple[tuple[object, object], ...]
     start: int
     end: int
     answer: int
@@ -158,7 +158,7 @@ class PossibleAnswers(NamedTuple):
         member: This member.
     """
 
-    options: tuple[tuple[Any, object], ...]
+    options: tuple[tuple[object, object], ...]
     is_decision: bool
     list_path: str | None = None
     member: object = None

@@ -40,14 +40,14 @@ _MISSING = object()
 class _Called(NamedTuple):
     """A method's answer to a labelled example, or the error if the call failed."""
 
-    case: Case[Any]
+    case: Case[object]
     answer: Answer | None
     error: AiServiceError | None
 
 
 def calibrate(
     method: Callable[..., object],
-    cases: Sequence[Case[Any]],
+    cases: Sequence[Case[object]],
     *,
     error: float = 0.05,
     confidence: float = 0.95,
@@ -99,14 +99,16 @@ def _calibration_problems(
             yield f"{name} is {value!r}; it must be between 0 and 1"
 
 
-def _call_all(bound: ServiceMethod, cases: Sequence[Case[Any]], max_concurrency: int) -> Flow[list[_Called]]:
+def _call_all(
+    bound: ServiceMethod, cases: Sequence[Case[object]], max_concurrency: int
+) -> Flow[list[_Called]]:
     drive = arun if bound.plan.returns.is_async else run
     runs = tuple([Run(partial(drive, _call(bound, case))) for case in cases])
     called: list[_Called] = yield Gather(runs, max_concurrency)
     return called
 
 
-def _call(bound: ServiceMethod, case: Case[Any]) -> Flow[_Called]:
+def _call(bound: ServiceMethod, case: Case[object]) -> Flow[_Called]:
     """Call a service method without its calibration, and return the answer with its probabilities."""
     invocation = bound.plan.invocation((), case.arguments, bound.budget)
     plan = invocation.plan

@@ -38,7 +38,7 @@ class Probabilities(NamedTuple):
     seen: float
     source: str
 
-    def by_value(self) -> dict[Any, float]:
+    def by_value(self) -> dict[object, float]:
         """Return the probability of each possible answer."""
         return {value: share for (_, value), share in zip(self.leaf.options, self.shares, strict=True)}
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
@@ -39,11 +39,11 @@ class ProbableReading(NamedTuple):
     """
 
     reading: Reading[object]
-    probabilities: dict[str, dict[Any, float]]
+    probabilities: dict[str, dict[object, float]]
     certainty: tuple[float, str] | None
     notes: tuple[str, ...] = ()
     source: str = ""
-    decisions: tuple[Decision[Any], ...] = ()
+    decisions: tuple[Decision[object], ...] = ()
     doubt: tuple[float, str, float] | None = None
 
 
@@ -182,7 +182,9 @@ def _by_decision(answers: Mapping[str, _Answer]) -> dict[str, list[_Answer]]:
     return groups
 
 
-def _complete(decision: Decision[Any], answers: Sequence[_Answer], threshold: float | None) -> float | None:
+def _complete(
+    decision: Decision[object], answers: Sequence[_Answer], threshold: float | None
+) -> float | None:
     """Give a decision the probabilities of its answers, and return the probability that accepts it."""
     promised = [answer.promised for answer in answers]
     if threshold is None and None not in promised:

@@ -569,7 +569,7 @@ class _RemoteMethod(NamedTuple):
         approvals: Approvals,
         tool_context: Mapping[str, object],
         results: Mapping[str, object],
-    ) -> Any:
+    ) -> object:
         return self.function(state, approvals, results)
 
 
@@ -711,12 +711,12 @@ def _decisions_by_call(
 # --- Decisions ---
 
 
-def decisions_to_json(decisions: Mapping[str, Any], *, own_only: bool = False) -> dict[str, Any]:
+def decisions_to_json(decisions: Mapping[str, object], *, own_only: bool = False) -> dict[str, object]:
     """Return decisions about tool calls as JSON data.
 
     Those about inner calls have a prefix; with ``own_only`` they are left out.
     """
-    data: dict[str, Any] = {}
+    data: dict[str, object] = {}
     for call_id, one in decisions.items():
         if isinstance(one, InnerDecisions):
             if own_only:
@@ -739,7 +739,7 @@ class Decisions(NamedTuple):
     results: dict[str, object]
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Decisions:
+    def of(cls, data: Mapping[str, object]) -> Decisions:
         """Restore decisions from the data of ``decisions_to_json``."""
         approvals: dict[str, bool | Denied] = {}
         results: dict[str, object] = {}

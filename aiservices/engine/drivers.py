@@ -221,7 +221,7 @@ def _not_an_effect(value: object) -> TypeError:
     )
 
 
-def _last_value(events: Generator[Any, None, T]) -> T:
+def _last_value(events: Generator[object, None, T]) -> T:
     """Run a generator to its end, discard what it yields, and return its return value."""
     try:
         while True:

@@ -312,7 +312,7 @@ def _start_text(invocation: Invocation, digests: dict[int, tuple[object, str]]) 
     return f'{fixed}, "messages": {messages.replace(_OWN_MARK, _MARK)}, "memory_id": {own}}}'
 
 
-def messages_of_start(start: Mapping[str, Any]) -> tuple[Message, ...]:
+def messages_of_start(start: Mapping[str, object]) -> tuple[Message, ...]:
     """Return the messages with which a stored call began."""
     text = to_text(start["messages"]).replace(_MARK, _OWN_MARK)
     return tuple([message_from_dict(message) for message in json.loads(text)])
@@ -383,7 +383,7 @@ def _decided_keys(keys: Iterable[str]) -> list[str]:
 
 def _check_decisions(
     invocation: Invocation, entries: Mapping[str, Any], *, is_new: bool = False
-) -> tuple[str, Any]:
+) -> tuple[str, object]:
     """Return the key and the data of decisions.
 
     Raises AlreadyResumedError if others were recorded before, or if the call has started over since then. Of
@@ -731,7 +731,7 @@ class DurableCall(RequestRecorder[str]):
 
     # --- Other work that must be done once ---
 
-    def begin(self, name: str, data: Any) -> Flow[Any]:
+    def begin(self, name: str, data: object) -> Flow[object]:
         """Record that work begins, with JSON data about it.
 
         Returns the data of an earlier run that began the work and was killed, or None.
@@ -745,7 +745,7 @@ class DurableCall(RequestRecorder[str]):
 
     # --- Writing ---
 
-    def _add(self, key: str, data: Any) -> None:
+    def _add(self, key: str, data: object) -> None:
         self._entries[key] = data
         self._unstored.append(Entry(key, to_text(data), time.time()))
 

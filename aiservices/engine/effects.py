@@ -184,7 +184,7 @@ class EarlyFlows(NamedTuple):
     start: Callable[[ReplyDelta], list[Flow[Any]]]
     running: RunningFlows
 
-    def after(self, item: Any, perform: Callable[[Effect], Any]) -> Iterator[Any]:
+    def after(self, item: object, perform: Callable[[Effect], object]) -> Iterator[object]:
         """Start flows after a delta, or continue one whose effect is done; yield their events."""
         if not isinstance(item, ReplyDelta):
             yield from self.running.proceed(item, perform)
@@ -205,17 +205,17 @@ class RunningFlows:
         is_closed: True once the flows have been closed. Then no other flow starts.
     """
 
-    UNFINISHED: Any = object()
+    UNFINISHED: object = object()
 
     def __init__(self) -> None:
-        self.flows: list[Flow[Any]] = []
+        self.flows: list[Flow[object]] = []
         self.outcomes: list[Outcome] = []
         self.effects: dict[Any, int] = {}
         self.is_early = False
         self.error: BaseException | None = None
         self.is_closed = False
 
-    def start(self, flow: Flow[Any], perform: Callable[[Effect], Any]) -> Iterator[Any]:
+    def start(self, flow: Flow[object], perform: Callable[[Effect], object]) -> Iterator[object]:
         """Start a flow and yield its events, up to its first effect.
 
         ``perform`` returns a future for the effect.
@@ -224,7 +224,7 @@ class RunningFlows:
         self.outcomes.append(self.UNFINISHED)
         return self._advance(len(self.flows) - 1, flow.send, None, perform)
 
-    def proceed(self, done: Any, perform: Callable[[Effect], Any]) -> Iterator[Any]:
+    def proceed(self, done: Any, perform: Callable[[Effect], object]) -> Iterator[object]:
         """Continue a flow whose effect has finished, and yield the flow's events."""
         index = self.effects.pop(done)
         flow = self.flows[index]
@@ -239,7 +239,7 @@ class RunningFlows:
         index: int,
         step: Callable[[Outcome], Effect],
         outcome: Outcome,
-        perform: Callable[[Effect], Any],
+        perform: Callable[[Effect], object],
     ) -> Iterator[object]:
         while True:
             try:

@@ -62,7 +62,7 @@ def _with_mapped_flows(effect: Effect, perform: Callable[[Effect], Flow[Outcome]
 
 
 def _mapped_starts(
-    start: Callable[[ReplyDelta], list[Flow[Any]]],
+    start: Callable[[ReplyDelta], list[Flow[object]]],
     perform: Callable[[Effect], Flow[Outcome]],
     delta: ReplyDelta,
 ) -> list[Flow[object]]:

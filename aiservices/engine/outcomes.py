@@ -42,10 +42,10 @@ _MODEL_ERROR_FIELDS = ("status", "request_id", "retryable", "retry_after", "body
 # --- Errors of requests and of tools ---
 
 
-def error_to_json(error: Exception) -> dict[str, Any]:
+def error_to_json(error: Exception) -> dict[str, object]:
     """Return JSON data from which an error can be restored, as far as the engine distinguishes errors."""
     name = next((one.__name__ for one in type(error).__mro__ if one.__name__ in _MODEL_ERRORS), None)
-    data: dict[str, Any] = {"type": name or type(error).__name__, "text": str(error)}
+    data: dict[str, object] = {"type": name or type(error).__name__, "text": str(error)}
     if isinstance(error, ModelError):
         data |= {field: getattr(error, field) for field in _MODEL_ERROR_FIELDS if getattr(error, field)}
         if error.refused_options:
@@ -77,7 +77,7 @@ def error_from_json(data: Mapping[str, Any]) -> Exception:
     return Exception(f"{name}: {text}")
 
 
-def failed_request_to_json(error: Exception) -> dict[str, Any]:
+def failed_request_to_json(error: Exception) -> dict[str, object]:
     """Return what is recorded of a request without a reply that can be used.
 
     A reply that a check or the reader of a stream refused is recorded as a reply: it is refused again.
@@ -102,9 +102,9 @@ def reply_of(data: Mapping[str, Any]) -> ChatReply:
 # --- Tool runs ---
 
 
-def tool_run_to_json(run: ToolRun, tool: Tool | None) -> dict[str, Any]:
+def tool_run_to_json(run: ToolRun, tool: Tool | None) -> dict[str, object]:
     """Return JSON data of a tool run. A result without a JSON form is left out."""
-    data: dict[str, Any] = {"message": message_to_dict(run.message), "seconds": run.seconds}
+    data: dict[str, object] = {"message": message_to_dict(run.message), "seconds": run.seconds}
     if run.cut:
         data["cut"] = run.cut
     if run.error is not None:
@@ -172,7 +172,7 @@ def _result_of(data: Mapping[str, Any], message: ToolMessage, tool: Tool | None)
 # --- Answers ---
 
 
-def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, Any]:
+def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, object]:
     """Return JSON data of the answer of a call.
 
     Raises TypeError if the value has no JSON form from which it can be read again.
@@ -201,7 +201,7 @@ def _tools_of(invocation: Invocation) -> Mapping[str, Tool]:
     return {} if toolbox is None else toolbox.tools
 
 
-def _written_value(answer: Answer, invocation: Invocation) -> Any:
+def _written_value(answer: Answer, invocation: Invocation) -> object:
     value, parser = answer.value, invocation.plan.output_format.parser
     if value is None or type(value) in (str, int, bool):
         return {"plain": value}

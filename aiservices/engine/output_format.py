@@ -87,7 +87,7 @@ class ObjectSchema(NamedTuple):
         strict: True to have the provider enforce the schema.
     """
 
-    parser: TypeParser[Any]
+    parser: TypeParser[object]
     schema: Mapping[str, Any]
     strict: bool
 

@@ -70,7 +70,7 @@ class InnerCalls:
 GLOBAL_INTERCEPTORS: list[Interceptor] = []
 
 
-_NO_PROBABILITIES: Mapping[str, Mapping[Any, float]] = MappingProxyType({})
+_NO_PROBABILITIES: Mapping[str, Mapping[object, float]] = MappingProxyType({})
 
 
 class Pipeline:

@@ -137,7 +137,7 @@ class CallPlan(NamedTuple):
     options: ChatOptions = ChatOptions()
     toolbox: Toolbox | None = None
     tool_errors: ToolErrors = ToolErrors()
-    tool_interceptors: tuple[Any, ...] = ()
+    tool_interceptors: tuple[object, ...] = ()
     transform: RequestHook | Transform | None = None
     role_names: Mapping[type, str] = {}
     decisions: DecisionPlan = DecisionPlan()

@@ -80,7 +80,7 @@ class RequestRecorder(ABC, Generic[K]):
         self.record(key, effect, received)
         return received
 
-    def gather(self, effect: Gather) -> Flow[list[Any]]:
+    def gather(self, effect: Gather) -> Flow[list[object]]:
         """Perform several effects at the same time; only the requests without a recorded reply are sent."""
         requests = {
             place: (self.identify(one), one)
@@ -102,14 +102,14 @@ class RequestRecorder(ABC, Generic[K]):
 
     def _send_missing(
         self, effect: Gather, missing: Sequence[int], unanswered: Mapping[K, CallModel]
-    ) -> Flow[list[Any]]:
+    ) -> Flow[list[object]]:
         """Perform those effects of a Gather that have no recorded outcome."""
         if unanswered:
             self.before_sending(unanswered)
         effects = [effect.effects[place] for place in missing]
         sent = tuple([self.to_send(one) if isinstance(one, CallModel) else one for one in effects])
         try:
-            received: list[Any] = yield effect._replace(effects=sent)
+            received: list[object] = yield effect._replace(effects=sent)
         except Exception as error:
             if unanswered:
                 self.record_error(next(iter(unanswered)), error)

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Perform: TypeAlias = Callable[[Effect], Outcome]
 AsyncPerform: TypeAlias = Callable[[Effect], Coroutine[Any, Any, Outcome]]
-_END: Any = object()
+_END: object = object()
 # How much of an abandoned stream is read for its usage: characters, and those that a piece counts at least.
 _MAX_DISCARDED = 64_000
 _MIN_PER_PIECE = 4
 
 
-def streamed_reply(effect: CallModel, perform: Perform) -> Generator[Any, None, ChatReply]:
+def streamed_reply(effect: CallModel, perform: Perform) -> Generator[object, None, ChatReply]:
     """Yield what a stream shows of a reply, and return the complete reply."""
     policy = effect.policy
     is_plain = not policy.checks and policy.early is None
@@ -60,7 +60,7 @@ def streamed_reply(effect: CallModel, perform: Perform) -> Generator[Any, None, 
     return _filtered(deltas, effect, perform) if policy.filters else deltas
 
 
-def astreamed_reply(effect: CallModel, perform: AsyncPerform) -> AsyncGenerator[Any, None]:
+def astreamed_reply(effect: CallModel, perform: AsyncPerform) -> AsyncGenerator[object, None]:
     """Yield what a stream shows of a reply; after filters, the complete reply comes last."""
     policy = effect.policy
     is_plain = not policy.checks and policy.early is None
@@ -154,7 +154,7 @@ def parallel_deltas(effect: CallModel, perform: Perform) -> Generator[Any, None,
 
     deltas, policy = _deltas(effect), effect.policy
     early = policy.early
-    arrived: SimpleQueue[Any] = SimpleQueue()  # deltas, and the effects of early flows that are done
+    arrived: SimpleQueue[object] = SimpleQueue()  # deltas, and the effects of early flows that are done
     has_ended = threading.Event()
 
     def read() -> ChatReply | None:
@@ -207,7 +207,7 @@ async def aparallel_deltas(effect: CallModel, perform: AsyncPerform) -> AsyncGen
 
     deltas, policy = _adeltas(effect), effect.policy
     early = policy.early
-    arrived: asyncio.Queue[Any] = asyncio.Queue()
+    arrived: asyncio.Queue[object] = asyncio.Queue()
 
     # One task reads the whole stream, because some streams must be read and closed by the same task.
     async def read() -> ChatReply | None:

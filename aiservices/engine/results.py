@@ -228,10 +228,10 @@ def _to_jsonable(value: object) -> object:
     return value.to_dict() if isinstance(value, (Decision, Cited)) else str(value)
 
 
-def conflicts_to_json(conflicts: Iterable[Any]) -> list[dict[str, Any]]:
+def conflicts_to_json(conflicts: Iterable[Any]) -> list[dict[str, object]]:
     """Return the conflicts of a document that was split as JSON data."""
     data = [one if isinstance(one, dict) else one._asdict() for one in conflicts]
-    plain: list[dict[str, Any]] = to_jsonable_python(data, fallback=_to_jsonable)
+    plain: list[dict[str, object]] = to_jsonable_python(data, fallback=_to_jsonable)
     return plain
 
 

@@ -197,13 +197,13 @@ class FieldRepair:
     """
 
     def __init__(
-        self, patch: Patch[Any], error: ServiceOutputError, invocation: Invocation, proceed: Proceed
+        self, patch: Patch[object], error: ServiceOutputError, invocation: Invocation, proceed: Proceed
     ) -> None:
         self._patch = patch
         self._error = error
         self._proceed = proceed
         self.invocation = invocation
-        self.parser: TypeParser[Any] = patch.whole
+        self.parser: TypeParser[object] = patch.whole
 
     def request_fields(self, invocation: Invocation) -> Flow[Answer]:
         """Request new values for the invalid fields of an answer, and return the corrected answer.

@@ -283,7 +283,7 @@ class StreamState(Generic[T]):
         self._text_of: Callable[[ReplyDelta], str] = str
         self._reported_fields: set[str] = set()
         self._reported_items = 0
-        self._last_value: Any = _NOTHING
+        self._last_value: object = _NOTHING
         self._is_completed_later = False  # True if the result has probabilities that no snapshot has
         self.is_over = False
         self.error: BaseException | None = None

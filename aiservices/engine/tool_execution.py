@@ -68,7 +68,9 @@ _LOGGER = logging.getLogger("aiservices")
 FINAL_ERRORS = (AuthenticationError, DefinitionError, JournalError)
 
 
-def _with_arguments(function: Callable[..., Any], call: ToolInvocation, **more: Any) -> Callable[[], Any]:
+def _with_arguments(
+    function: Callable[..., object], call: ToolInvocation, **more: object
+) -> Callable[[], object]:
     """Return a function without parameters that gets those arguments of a tool call that it names."""
     defaults = {
         parameter.name: parameter.default
@@ -93,9 +95,9 @@ class UndoableCall:
     """
 
     call: ToolInvocation
-    result: Any
+    result: object
 
-    def function(self) -> Callable[[], Any]:
+    def function(self) -> Callable[[], object]:
         """Return a function that undoes the tool call."""
         tool = self.call.tool
         assert tool.compensate is not None
@@ -139,11 +141,11 @@ class ToolInvocation:
             message = f"the arguments of {self.name} were changed, and they do not fit: {error}"
             raise ToolError(f"{self.invocation.plan.qualname}: {message}", call=self.call) from error
 
-    def with_arguments(self, **changes: Any) -> ToolInvocation:
+    def with_arguments(self, **changes: object) -> ToolInvocation:
         """Return a copy of the tool call in which some arguments are changed or added."""
         return replace(self, arguments={**self.arguments, **changes})
 
-    def answer(self, result: Any) -> ToolRun:
+    def answer(self, result: object) -> ToolRun:
         """Return a successful ToolRun with the given result, without calling the tool."""
         return _succeeded(self, result, 0.0)
 
@@ -412,7 +414,7 @@ def _from_cancellation(error: BaseException) -> Exception:
     return failure
 
 
-def _call_with_timeout(timeout: float, function: Callable[[], object], call: ToolInvocation) -> Any:
+def _call_with_timeout(timeout: float, function: Callable[[], object], call: ToolInvocation) -> object:
     """Call a function in a thread, or raise TimeoutError if it takes more than ``timeout`` seconds.
 
     Python cannot stop a thread, so the function then continues to run. If the tool call succeeds later and

@@ -94,9 +94,9 @@ class TemplateSource(NamedTuple):
 class ExampleSource(NamedTuple):
     """A few-shot example from the decorator ``@example``: method arguments with the expected result."""
 
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    value: Any
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+    value: object
 
 
 SystemSource: TypeAlias = TemplateSource | Callable[..., str | Awaitable[str | None] | None]
@@ -125,9 +125,9 @@ class Declaration:
     model: ChatModel | str | None = None
     strategy: Strategy | str | None = None
     leniency: Leniency | None = None
-    namespace: Mapping[str, Any] = field(default_factory=dict)
+    namespace: Mapping[str, object] = field(default_factory=dict)
     examples: tuple[ExampleSource, ...] = ()
-    tools: tuple[Any, ...] | None = None
+    tools: tuple[object, ...] | None = None
     call_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -383,7 +383,7 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
     return frozenset(codes)
 
 
-def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]:
+def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, object]:
     """Return the local variables of enclosing functions to which quoted type hints may refer.
 
     A frame only counts if its code contains one of the functions, because variables of other callers must
@@ -406,7 +406,7 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]
     return names
 
 
-def names_in_hints(interface: object) -> dict[str, Any]:
+def names_in_hints(interface: object) -> dict[str, object]:
     """Return the objects that an interface's type hints refer to, if the interface is pickled by value.
 
     Interfaces of the main module, and interfaces inside functions, are pickled by value: another process

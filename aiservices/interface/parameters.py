@@ -104,7 +104,7 @@ def memory_id_text(memory_id: object) -> str:
     return _to_json(text) if text.startswith(("{", '"', _INT_KEY)) else text
 
 
-def memory_id_data(memory_id: object) -> Any:
+def memory_id_data(memory_id: object) -> object:
     """Convert a memory id to JSON data, for example a UUID to a string or a record to a dict."""
     if isinstance(memory_id, UUID):
         return str(memory_id)
@@ -114,7 +114,7 @@ def memory_id_data(memory_id: object) -> Any:
     return {name: str(value) if isinstance(value, UUID) else value for name, value in fields.items()}
 
 
-def memory_id_from_data(data: object, hint: object) -> Any:
+def memory_id_from_data(data: object, hint: object) -> object:
     """Convert JSON data to a memory id of a given type, or raise MemoryIdError."""
     classes = list(_classes(hint))
     if isinstance(data, str) and UUID in classes and not any(issubclass(cls, str) for cls in classes):
@@ -212,7 +212,7 @@ class Role(Enum):
     MEDIA = "media"
 
 
-_MARKERS: dict[Any, Role] = {
+_MARKERS: dict[object, Role] = {
     MemoryId: Role.MEMORY_ID,
     UserName: Role.USER_NAME,
     CallId: Role.CALL_ID,
@@ -248,7 +248,7 @@ class Parameter(NamedTuple):
     role: Role | None
     types: tuple[Any, ...]
     parts: tuple[Any, ...]
-    hint: Any = None
+    hint: object = None
 
 
 def method_parameters(
@@ -426,13 +426,13 @@ def by_name(function: Callable[..., T]) -> Callable[..., T]:
     ]
     named = signature.replace(parameters=changed)
 
-    def call(**arguments: Any) -> T:
+    def call(**arguments: object) -> T:
         bound = named.bind(**arguments)
         bound.apply_defaults()
         positional = [bound.arguments.pop(name) for name in names]
         return function(*positional, **{k: v for k, v in arguments.items() if k not in names})
 
-    async def acall(**arguments: Any) -> Any:
+    async def acall(**arguments: object) -> object:
         return await cast("Callable[..., Awaitable[Any]]", call)(**arguments)
 
     wrapper: Any = wraps(function)(acall if is_async(function) else call)

@@ -138,10 +138,10 @@ def _environment() -> SandboxedEnvironment:
     class Environment(SandboxedEnvironment):
         """Gives the sets inside of values a fixed order, too."""
 
-        def getattr(self, obj: Any, attribute: str) -> Any:
+        def getattr(self, obj: object, attribute: str) -> object:
             return _with_fixed_order(super().getattr(obj, attribute))
 
-        def getitem(self, obj: Any, argument: Any) -> Any:
+        def getitem(self, obj: object, argument: object) -> object:
             return _with_fixed_order(super().getitem(obj, argument))
 
         def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -184,11 +184,11 @@ def _compile_with_files(text: str, folder: Path) -> Prompt:
 class _SortedSet(frozenset[Any]):
     """A set whose loops have the same order in each process."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(sorted(super().__iter__(), key=render_value))
 
 
-def _with_fixed_order(value: Any) -> object:
+def _with_fixed_order(value: object) -> object:
     return _SortedSet(value) if isinstance(value, (set, frozenset)) else value
 
 
@@ -371,7 +371,7 @@ def record_fields(value: Any) -> Mapping[Any, Any] | None:
     if isinstance(value, BaseModel):
         return value.model_dump()
     if hasattr(value, "_asdict"):
-        fields: Mapping[str, Any] = value._asdict()
+        fields: Mapping[str, object] = value._asdict()
         return fields
     if isinstance(value, Media):
         name = type(value).__name__
@@ -437,7 +437,7 @@ class _Mark(str):
 
     media: Media
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.media, name)
 
 
@@ -463,7 +463,7 @@ class MediaMarks:
     def __init__(self) -> None:
         self.media: list[Media] = []
 
-    def mark(self, value: object, location: str) -> Any:
+    def mark(self, value: object, location: str) -> object:
         """Return a placeholder string for an image, sound or file while a prompt is rendered.
 
         Raises TypeError for other values.

@@ -118,7 +118,7 @@ class PickledByArguments:
 
     _constructor_arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         made = super().__new__(cls)
         made._constructor_arguments = args, kwargs
         return made

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import blake2b
 from operator import is_
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -88,7 +88,7 @@ def _checksum(text: str) -> str:
     return f"{crc32(text.encode(errors='surrogatepass')):08x}"
 
 
-def arguments_object(arguments: str) -> dict[str, Any]:
+def arguments_object(arguments: str) -> dict[str, object]:
     """Parse the arguments of a tool call as a JSON object.
 
     Other text, which a model may write, is put into an object.

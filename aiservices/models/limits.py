@@ -493,7 +493,7 @@ def _characters(message: Any) -> int:
 
 
 _by_address: dict[tuple[str, str], Limiter] = {}
-_by_model: WeakKeyDictionary[Any, Limiter] = WeakKeyDictionary()
+_by_model: WeakKeyDictionary[object, Limiter] = WeakKeyDictionary()
 _registry_lock = threading.Lock()
 
 

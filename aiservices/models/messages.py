@@ -15,7 +15,7 @@ from .media import Audio, File, Image, Media, interleave
 
 # Members of a stored message that this version does not know. They are stored again, so that a program with
 # an older version loses nothing of what a newer one has stored.
-OtherMembers: TypeAlias = tuple[tuple[str, Any], ...]
+OtherMembers: TypeAlias = tuple[tuple[str, object], ...]
 
 
 class EncodedOnce:
@@ -153,7 +153,7 @@ class AiMessage(EncodedOnce):
         """The images that the model made."""
         return tuple([part for part in self.contents if isinstance(part, Image)])
 
-    def with_state(self, provider: str, model: str, parts: Sequence[Any]) -> AiMessage:
+    def with_state(self, provider: str, model: str, parts: Sequence[object]) -> AiMessage:
         """Return a copy of the message with ``state`` set to the provider's original message parts."""
         return replace(self, state=ProviderState(provider, model, tuple(parts), _checksum(self)))
 
@@ -292,7 +292,7 @@ class ServerToolRun:
 
 
 # The possible answers to a question as JSON values, each with its probability.
-Distribution: TypeAlias = tuple[tuple[Any, float], ...]
+Distribution: TypeAlias = tuple[tuple[object, float], ...]
 
 
 class TokenLogprob(NamedTuple):
@@ -563,7 +563,7 @@ def _media_from_dict(data: object) -> Media:
 _USAGE_FIELDS = tuple(one.name for one in dataclass_fields(Usage))
 
 
-def reply_to_json(reply: ChatReply) -> dict[str, Any]:
+def reply_to_json(reply: ChatReply) -> dict[str, object]:
     """Convert a model reply to JSON data, without the provider's raw response."""
     data: dict[str, object] = {
         "message": message_to_dict(reply.message),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from ..messages import AiMessage, FinishReason, Usage
 
@@ -62,7 +61,7 @@ def read_usage(usage: object, fields: UsageFields) -> Usage | None:
     return Usage(*counts)
 
 
-def counts_of(usage: object) -> dict[str, Any]:
+def counts_of(usage: object) -> dict[str, object]:
     """Return a copy of the token counts in an event of a stream; empty for anything but an object."""
     return dict(usage) if isinstance(usage, Mapping) else {}
 
