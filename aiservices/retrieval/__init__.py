@@ -27,6 +27,7 @@ from .augmentor import (
 )
 from .content import Content, DocumentLike, Query, Retriever, contents_of, split
 from .pgvector import PgVectorStore
+from .qdrant import QdrantStore
 from .retrievers import (
     ChromaStore,
     EmbeddingModel,
@@ -55,6 +56,7 @@ __all__ = [
     "KeywordRetriever",
     "OpenAiEmbeddingModel",
     "PgVectorStore",
+    "QdrantStore",
     "Query",
     "QueryRouter",
     "QueryTransformer",

@@ -128,7 +128,7 @@ class PgVectorStore:
                 zeros = f"{query}{' AND' if condition else ' WHERE'} vector_norm(embedding) = 0"
                 limited = self._query(zeros + " ORDER BY key LIMIT %s")
                 without_angle = cursor.execute(limited, (nearest, *values, max_results)).fetchall()
-                found = [*(one for one in found if not math.isnan(one[-1])), *without_angle]
+                found = list({one[0]: one for one in (*found, *without_angle)}.values())
         contents = [
             stored_content(key, text, metadata, 0.0 if math.isnan(score) else score)
             for key, text, metadata, score in found

@@ -19,6 +19,7 @@ from aiservices.retrieval import (
     EmbeddingRetriever,
     EmbeddingStore,
     PgVectorStore,
+    QdrantStore,
     Query,
     VectorStore,
 )
@@ -71,18 +72,30 @@ def pgvector(table: str = "") -> PgVectorStore:
     return PgVectorStore(postgres().get_uri(), table or f"table {next(NUMBERS)}")
 
 
+def qdrant(path: Path | None = None) -> QdrantStore:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: install the extra qdrant")
+    return QdrantStore(path)
+
+
 def found(contents: Sequence[Content]) -> list[tuple[str, float]]:
     return [(content.id, round(content.score or 0.0, 4)) for content in contents]
 
 
-@pytest.fixture(params=[EmbeddingStore, chroma, pytest.param(pgvector, marks=pytest.mark.peers)])
+WITH_SERVER = pytest.param(pgvector, marks=pytest.mark.peers)
+
+
+@pytest.fixture(params=[EmbeddingStore, chroma, qdrant, WITH_SERVER])
 def store(request: pytest.FixtureRequest) -> Iterator[Any]:
     made: Callable[[], VectorStore] = request.param
     remaining = made()
     remaining.add([EAST, NORTH, WEST], vectors("east", "north", "west"))
     yield remaining
-    if isinstance(remaining, PgVectorStore):
-        remaining.close()
+    close(remaining)
+
+
+def close(store: object) -> None:
+    if isinstance(store, (PgVectorStore, QdrantStore)):
+        store.close()
 
 
 def test_the_nearest_come_first_with_their_cosines(store: Any) -> None:
@@ -312,9 +325,21 @@ def test_postgres_keeps_contents_that_other_connections_see() -> None:
     again.close()
 
 
-@pytest.mark.peers
-def test_metadata_in_postgres_are_compared_as_whole_values() -> None:
-    store = pgvector()
+def test_qdrant_keeps_contents_in_a_folder(tmp_path: Path) -> None:
+    with qdrant(tmp_path) as store:
+        assert (len(store), store.search([1, 0])) == (0, [])
+        store.remove(["e"])
+        store.add([EAST, Content("no id")], vectors("east", "north"))
+    with qdrant(tmp_path) as again:
+        assert len(again) == 2
+        assert again.search(vectors("north")[0], 1) == [Content("no id", "", {}, pytest.approx(1.0))]
+        with pytest.raises(ValueError, match="have 3 numbers, the stored ones 2"):
+            again.add([EAST], numpy.ones((1, 3)))
+
+
+@pytest.mark.parametrize("made", [EmbeddingStore, qdrant, WITH_SERVER])
+def test_metadata_are_compared_as_whole_values(made: Callable[[], Any]) -> None:
+    store = made()
     contents = [
         Content("east", "list", {"tags": ["a", "b"]}),
         Content("east", "flag", {"n": True}),
@@ -332,4 +357,6 @@ def test_metadata_in_postgres_are_compared_as_whole_values() -> None:
         ({"'; --": 1}, ["'; DROP TABLE t0; --"]),
     ):
         assert [content.id for content in store.search(vector, 9, filter=filter)] == ids, filter
-    store.close()
+    store.remove(metadata={"n": True})
+    assert len(store) == 3
+    close(store)
