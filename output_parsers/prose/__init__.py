@@ -117,6 +117,4 @@ NUMBER_WORDS = word_set(
 )
 
 # These words do not change a number or a duration.
-NEUTRAL = word_set(
-    "yes confidence about around approximately approx roughly circa only just exactly the a an"
-)
+NEUTRAL = word_set("yes confidence about around approximately approx roughly circa only just exactly")

@@ -18,7 +18,7 @@ _LEAD_IN = (
     r" lo tanto|quindi|portanto|dus|итак|поэтому|所以|因此|よって),? ?)?"
 )
 _WHOSE = (
-    r"(?:(?:the|my|our|its|die|das|der|meine|la|le|ma|el|mi|il|lo|a|o|minha|het|de|mijn|mitt|det|mój|moja|мой|моя|mia|minha|meu|mio) )?"
+    r"(?:(?:the|my|our|its|die|das|der|meine|la|le|ma|el|mi|il|lo|a|o|minha|het|de|mijn|mitt|det|mój|moja|мой|моя|mia|minha|meu|mio) ){0,2}"
     r"(?:(?:final|correct|right|best|overall|predicted|most likely|richtige|korrekte|endgültige|bonne|correcte"
     r"|respuesta|juiste|rätta|rigtige|riktige|poprawna|prawidłowa|ostateczna|správná|правильный|окончательный|итоговый|doğru|최종|最終的な) ?){0,2}"
 )

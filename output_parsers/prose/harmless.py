@@ -34,7 +34,8 @@ def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
     The words of ``known``, in lower case, are harmless too, such as the units that a declaration names.
     """
     words_of, languages = _languages_by_word(), _ALL
-    for match in _TOKEN.finditer(_IGNORED.sub("", text).casefold().replace("’", "'")):
+    folded = _IGNORED.sub("", text).casefold().replace("’", "'")
+    for match in _TOKEN.finditer(_harmless_phrases().sub(" ", folded)):
         token = match[0]
         if token in known or (len(token) == 1 and (token in _PUNCTUATION or token in _MARKS)):
             continue
@@ -49,7 +50,7 @@ def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
 _ASKING = frozenset("is was are were would has have am ist war sind würde sont était zou är var".split())
 _RELATING = frozenset(
     """
-    of for in to with as on under after very there comme como come zu sehr für mit als très dans pour muy para por molto per muito em zeer
+    of for from in to with as on under after very there comme como come zu sehr für mit als très dans pour muy para por molto per muito em zeer
     heel voor met zou mycket till för meget til veldig bardzo velmi очень дуже çok sangat
     """.split()
 )
@@ -88,7 +89,7 @@ _NUMBERED = frozenset(
 _OTHER_MARKUP = lazy_regex(r"(?<!\\boxed)[{\[]|<[/\w]")
 # Signs that may stand directly before and after a value.
 _BEFORE_VALUE = " \t\r\n*_`\"'“„‘«([$\\"
-_SIGNS_BEFORE = ".:：=→,，。、!；;{"
+_SIGNS_BEFORE = ".:：=→,，。、!；;{—"
 _SIGNS_AFTER = "*_`\"'”’»)]}$\\.!,;:。！，、；：(（"
 
 
@@ -103,8 +104,8 @@ def find_objection(
     """Return the word or sign around a number, date or time that may change it, or None.
 
     All words must be known to be harmless: those of ``known``, and after the value those of ``known_after``, too.
-    What is directly before the value must not tie it to something else, as in "after 5", "section 5" and "- 5",
-    except the words of ``leading``.
+    A word directly before the value must be one that leads to it, as in "it is 5", also those of ``leading``: other
+    words tie it to something else, as in "after 5" and "section 5".
     """
     unknown = find_unknown_word(before, known) or find_unknown_word(
         f"{before} {after}", {*known, *known_after}
@@ -114,18 +115,32 @@ def find_objection(
     markup = _OTHER_MARKUP.search(f"{before} {after}")
     if markup is not None:
         return markup[0]
+    return _sign_beside(before, after) or _word_before(before, leading)
+
+
+def _sign_beside(before: str, after: str) -> str | None:
+    """Return the sign directly beside a value that may change it, as in "- 5", or None."""
     bare, following = (_IGNORED.sub("", part) for part in (before, after))
-    bare, following = bare.rstrip(_BEFORE_VALUE), following.lstrip()[:1]
-    for sign, allowed in ((bare[-1:], _SIGNS_BEFORE), (following, _SIGNS_AFTER)):
+    bare, following = bare.rstrip(_BEFORE_VALUE), following.strip(_BEFORE_VALUE)
+    if following in (":", "："):  # of the label "Answer 5:"
+        return following
+    for sign, allowed in ((bare[-1:], _SIGNS_BEFORE), (following[:1], _SIGNS_AFTER)):
         if sign and not (sign.isalnum() or sign in allowed or sign in _MARKS or bare.endswith("##")):
             return sign
+    return None
+
+
+def _word_before(before: str, leading: frozenset[str]) -> str | None:
+    """Return the word directly before a value that ties it to something else, or None."""
     words = list(_words(before))
-    if words and bare[-1].isalnum() and words[-1] in words_in("ties").difference(leading):
-        return words[-1]
-    if words[-1:] == ["of"] and words[-2:-1] and words[-2] in words_in("ties"):  # "the class of 2024"
-        return words[-2]
+    if not words:
+        return None
     if len(words) == 1 and words[0] in _NUMBERED.difference(leading):
         return words[0]
+    if _IGNORED.sub("", before).rstrip(_BEFORE_VALUE)[-1:].isalnum():
+        bare = next((word for word in reversed(words) if word not in words_in("articles")), None)
+        if bare is not None and bare not in words_in("leads") and bare not in leading:
+            return bare
     return before.strip() if asks_or_relates(before) and leading.isdisjoint(words) else None
 
 
@@ -143,6 +158,12 @@ def _languages_by_word() -> dict[str, int]:
 
 
 @cache
+def _harmless_phrases() -> re.Pattern[str]:
+    phrases = sorted(words_in("phrases"), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(phrases).replace('_', ' ')})(?!\w)")
+
+
+@cache
 def _harmless_runs() -> re.Pattern[str]:
     words = sorted(words_in("runs"), key=len, reverse=True)
     return re.compile(f"(?>{'|'.join(words)})++")
@@ -156,7 +177,7 @@ _EDGE_OF_RUN = lazy_regex(
 )
 
 
-_CORNER_BRACKETS = dict.fromkeys(map(ord, "「」『』"), " ")
+_CORNER_BRACKETS = dict.fromkeys(map(ord, "「」『』"), " ") | {ord("。"): ". "}
 
 
 def separate_runs(text: str) -> str:
@@ -225,7 +246,7 @@ _RETRACTION = lazy_regex(
     r"|different person|with caution|my bad|you should (?:verify|check)|replace the|fill in|adjust the|was the input"
     r"|answer is unknown|impossible to (?:say|tell|know)|in (?:reality|fact),? it|the text (?:(?:was|is) missing|is too short)"
     r"|it should be|\A\W*but (?:the|it|in)\b|to be \w+ed\b|part \d+ of \d|and \d+ (?:more|others)|contradict\w*|\A\W*(?:score\b|/s\W*\Z)"
-    r"|[:：]\W*\Z"
+    r"|[:：]\W*\Z|(?<!\w)(?:only|nur|seulement|sólo|solo|solamente|soltanto|apenas|somente|alleen|slechts|tylko|только|лишь)\W*\Z"
 )
 _NEGATION = lazy_regex(
     rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無違]|않|아니|틀렸|ません|ない"

@@ -300,6 +300,8 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
         raise TextParseError(f"{len(positions)} numbers")
     readings = [_number_at(words, position, rules) for position in positions]
     value = _only_value([reading.value for reading in readings])
+    if words[-1].rstrip("*_`\"'").endswith((":", "：")):
+        raise TextParseError(f"{shorten(words[-1], 40)} ends a heading")
     if len({sentence_of[position] for position in positions}) < len(positions):
         numbers = _list_some(words[position] for position in positions)
         raise TextParseError(f"several numbers in a sentence: {numbers}")
@@ -371,11 +373,10 @@ def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, val
         " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
         for words in ([word for word in before if bare_word(word) not in NEUTRAL], after)
     )
-    words_before = _NUMBER_OF.sub(" ", words_before)
+    words_before = _NUMBER_OF.sub("number", words_before)
     named = frozenset(word for word in rules.words if takes_back(word) is None)
-    known = words_in("measures") | named | {"yes"}
     counted = words_in("counted") | words_in("nouns")
-    objection = find_objection(words_before, words_after, known, known_after=counted)
+    objection = find_objection(words_before, words_after, words_in("measures") | named, known_after=counted)
     if objection:
         raise TextParseError(f'"{shorten(objection, 40)}" in the text may change the value')
     _refuse_label(" ".join(before), rules, value)
@@ -452,14 +453,19 @@ _POWER_OF_TEN = lazy_regex(
     r"([+-]?[0-9]+(?:\.[0-9]+)?) ?(?:[×x*·]|\\times) ?10 ?(?:\^|\*\*) ?"
     r"(?:\{([+-]?[0-9]+)\}|\(?([+-]?[0-9]+)\)?)"
 )
-_MONEY = r"(?:(?:US|CA|AU|R)?[$€£¥₹]|USD|EUR|GBP|JPY|CNY|CHF|INR|CAD|AUD)"
+_MONEY = (
+    r"(?:(?:US|CA|AU|R)?[$€£¥₹₽₩₺₴]|USD|EUR|GBP|JPY|CNY|CHF|INR|CAD|AUD|PLN|CZK|SEK|NOK|DKK|zł|kr|Kč|Ft|руб)"
+)
 _MONEY_FIRST = lazy_regex(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
 _MONEY_LAST = lazy_regex(
     rf"(?:(?<=[0-9])|(?<=[0-9][MKk])|(?<=Mio)|(?<=Mio\.)|(?<=Mrd)|(?<=Mrd\.)|(?<=illion))[ \u00a0]?{_MONEY}\Z"
 )
 
+# Spaces inside of an amount: "1 234,56 €" and "€ 1.234,56".
 _SPACE_OF_MONEY = lazy_regex(
-    r"(?<=[0-9])[ \u00a0](?=[€$£¥₹](?!\w))|(?:(?<=\bUSD)|(?<=\bEUR)|(?<=\bGBP)|(?<=\bCHF)|(?<=\bR\$))[ \u00a0](?=[0-9])"
+    rf"(?<=[0-9])[ \u00a0\u202f](?={_MONEY}(?!\w))|(?:(?<=[€$£¥₹])|(?<=\bUSD)|(?<=\bEUR)|(?<=\bGBP)|(?<=\bCHF))[ \u00a0\u202f](?=[0-9])"
+    r"|(?<=[0-9])[\u00a0\u202f](?=[0-9]{3}(?![0-9]))"
+    rf"|(?<![0-9.,])(?<![0-9] )(?<=[0-9]) (?=[0-9]{{3}},[0-9]{{2}}(?![0-9]))|(?<=[0-9]) (?=[0-9]{{3}}(?:,[0-9]{{2}})? ?{_MONEY}(?!\w))"
 )
 _COMMA = lazy_regex(r"[+-]?[0-9]+,[0-9]+")
 _SPACED = lazy_regex(r"[+-]?[0-9]+(?: [0-9]+)+")

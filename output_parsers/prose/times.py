@@ -65,7 +65,7 @@ def _answer(text: str) -> tuple[str, str | None]:
 
 # A time as it is written in German, French, Chinese, Japanese and Korean: 14.30 Uhr, 14h30, 下午2:30, 14時30分.
 _FOREIGN_TIME = lazy_regex(
-    r"(?<![\d:.,])(?P<uhr>[0-2][0-9][:.][0-5][0-9])\s?Uhr\b(?!\s\w)"
+    r"(?<![\d:.,])(?P<uhr>[0-2][0-9][:.][0-5][0-9])\s?(?:Uhr|uur)\b(?!\s\w)"
     r"|(?<![\w:.,])(?P<h>[0-2][0-9]\s?h\s?[0-5][0-9])(?!\w)"
     r"|(?P<half>上午|午前|오전|下午|午後|오후)\s?(?P<clock>[01]?[0-9]\s?[:：時时點点시]\s?[0-5][0-9])\s?[分분]?(?!\s?[\d:])"
     r"|(?<![\d:.,])(?P<cjk>[0-2][0-9]\s?[時时點点시]\s?[0-5][0-9])\s?[分분](?!\s?\d)"
@@ -278,7 +278,7 @@ def _refuse_other_numbers(before: list[str], after: list[str], kind: str) -> Non
             raise TextParseError(f"the text contains a number besides the {kind}: {word[:40]!r}")
 
 
-_OF_A_DURATION = word_set("runtime running video movie long length lasts lasted")
+_OF_A_DURATION = word_set("runtime running video movie long length lasts lasted for")
 _ZONE_NAME = lazy_regex(r"\s*\(?([A-Z]{2,5})\b")
 _SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
 
@@ -287,7 +287,9 @@ def _refuse_unknown(parts: list[str], kind: str) -> None:
     """Raise TextParseError if a word around a value is not known to be harmless, such as another calendar."""
     of_a_date = words_in("of a date")
     known = (of_a_date | _OF_A_DURATION | NEUTRAL) - {"day"} if kind == "duration" else of_a_date
-    objection = find_objection(_SCHEDULED.sub("", parts[0]), " ".join(parts[1:]), known, leading=of_a_date)
+    objection = find_objection(
+        _SCHEDULED.sub("", parts[0]), " ".join(parts[1:]), known, known_after=("statt",), leading=known
+    )
     if objection:
         raise TextParseError(f'"{objection[:40]}" in the text may change the {kind}')
 
@@ -322,7 +324,7 @@ _BASIC_PATTERN = (
 _TIME = lazy_regex(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK_PATTERN}", re.IGNORECASE)
 _TIME_IN_DATETIME = lazy_regex(rf"(?<=[0-9])(?=T[0-9]){_CLOCK_PATTERN}", re.IGNORECASE)
 _TIME_AFTER_DATE = lazy_regex(
-    rf"(?:\s{{0,2}}(?=T[0-9])|(?:\sг\.)?[\s,]{{1,3}}(?:(?:at|um|à|в|às|alle|om|kl\.?|a las)\s{{1,2}})?)(?:{_CLOCK_PATTERN}|{_BASIC_PATTERN})",
+    rf"(?:\s{{0,2}}(?=T[0-9])|(?:\s(?:г\.|года|року|roku|r\.))?[\s,]{{1,3}}(?:(?:at|um|à|в|às|alle|om|kl\.?|a las)\s{{1,2}})?)(?:{_CLOCK_PATTERN}|{_BASIC_PATTERN})",
     re.IGNORECASE,
 )
 _ZONE = lazy_regex(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNORECASE)
@@ -436,7 +438,7 @@ _WEEKDAY = (
     r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?"
     r"|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
 )
-_DAY = r"[0-9]{1,2}(?:st|nd|rd|th|er|\.(?=\s))?"
+_DAY = r"[0-9]{1,2}(?:st|nd|rd|th|er|[º°ª]|\.(?=\s))?"
 _YEAR = r"[0-9]{4}"
 _GAP = r"[\s,.-]{1,3}"
 _DATE_IN_WORDS = "|".join(
@@ -587,7 +589,7 @@ _AMBIGUOUS_MINUTES = frozenset("m分분")
 _PART_PATTERN = rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])"
 _PART = lazy_regex(_PART_PATTERN, re.IGNORECASE)
 # A sign belongs to the duration only if nothing is right before it.
-_FIRST_PART = lazy_regex(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART_PATTERN}", re.IGNORECASE)
+_FIRST_PART = lazy_regex(rf"(?<![\w.,/'])(?<!\d:)(?<![\w)][+-]){_PART_PATTERN}", re.IGNORECASE)
 _PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:(?:and|und|et|y|e|en|i|и)\s{1,2})?")
 # Before "2 heures" or "14 uur" these make a time of day of it.
 _AT = lazy_regex(
