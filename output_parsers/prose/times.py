@@ -593,7 +593,7 @@ _FIRST_PART = lazy_regex(rf"(?<![\w.,/'])(?<!\d:)(?<![\w)][+-]){_PART_PATTERN}",
 _PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:(?:and|und|et|y|e|en|i|и)\s{1,2})?")
 # Before "2 heures" or "14 uur" these make a time of day of it.
 _AT = lazy_regex(
-    r"(?:\b(?:à|a las|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest)|vers|verso)\s+\Z",
+    r"(?:\b(?:à|a las|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest|il y a)|vers|verso)\s+\Z",
     re.IGNORECASE,
 )
 _SIGN_BEFORE = lazy_regex(r"(?<!\S)[+-]\Z")

@@ -367,7 +367,7 @@ def test_a_scale_is_read_for_counts_and_money_only(text: str) -> None:
         ("1 234", "1234"),
         ("minus 5", "-5"),
         ("€ 12,50", "12.50"),
-        ("Il y a 5 personnes", None),
+        ("Il y a 5 personnes", "5"),
         ("5 militants", None),
         ("Es sind 5 Hunde.", None),
         ("a loss of 5", None),
