@@ -22,7 +22,7 @@ from ..result.reading import Cursor
 from ..types.containers import DictNode, ListNode, UnionNode
 from ..types.node import Node, walk
 from ..types.records import ObjectNode, has_own_schema
-from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode
+from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode, text_beside_formats
 from ..types.validation import (
     ValidationContext,
     contains_type_name,
@@ -243,8 +243,25 @@ def _strict_schema(schema: object) -> object:
     copy = {key: value if key == "default" else _strict_schema(value) for key, value in schema.items()}
     if kind == "float":
         copy["allow_inf_nan"] = False
+    if kind == "union":
+        return {**copy, **_with_text_last(schema["choices"], copy["choices"])}
     copy["strict"] = True  # in each part, because the setting of the whole does not reach all of them
     return copy
 
 
+def _with_text_last(choices: Any, strict_choices: Any) -> dict[str, Any]:
+    """Return the members of a union, in which text comes after other types that are written as text.
+
+    pydantic-core would choose text rather than an enum, and text or a date by their order.
+    """
+    kinds = [choice["type"] if isinstance(choice, dict) else "" for choice in choices]
+    if "str" not in kinds or _NOT_TEXT.issuperset(kinds):
+        return {"choices": strict_choices}
+    formats = [choice for kind, choice in zip(kinds, strict_choices, strict=True) if kind != "str"]
+    return text_beside_formats(
+        formats, [_TEMPORAL_FORMATS[kind] for kind in kinds if kind in _TEMPORAL_FORMATS]
+    )
+
+
+_NOT_TEXT = frozenset(("str", "int", "float", "bool", "list", "set", "tuple", "dict", "model", "typed-dict"))
 _TEMPORAL_FORMATS = {"date": "date", "time": "time", "datetime": "date-time"}  # by pydantic-core's names

@@ -63,7 +63,7 @@ _STRAY_CLOSINGS = (
 _STRAY_CLOSING = lazy_regex(
     "|".join(map(re.escape, sorted({*_STRAY_CLOSINGS}, key=len)[::-1])), re.IGNORECASE
 )
-_SIGNS = ("<", "◁", "[/", "[T", "[t", "assistantfinal", "analysis", "[[ ## ")
+_SIGNS = ("<", "◁", "[/", "[T", "[th", "[to", "assistantfinal", "analysis", "[[ ## ")
 # The headings of DSPy: [[ ## answer ## ]]
 _HEADING = lazy_regex(r"(?:\A|\n)[ \t]*\[\[ ## (\w{1,60}) ## \]\][ \t]*(?=\n|\Z)")
 _REASONING_HEADINGS = frozenset({*_TAGS, "completed"})

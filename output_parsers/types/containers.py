@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain, combinations, starmap
+from itertools import chain, combinations, permutations, starmap
 from typing import Any, NamedTuple, Union
 
 from typing_extensions import is_typeddict
@@ -53,7 +53,7 @@ from .node import (
     walk,
 )
 from .records import ObjectNode, RootModelNode
-from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TextNode
+from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode, text_beside_formats
 from .target import Target, type_name
 from .validation import JsonReader, json_validator, readable_by_pydantic, runs_validators
 
@@ -759,6 +759,10 @@ class UnionNode(Node[object]):
     def core_schema(self) -> CoreSchema:
         schemas = [option.core_schema() for option in self._not_null]
         schema = schemas[0] if len(schemas) == 1 else {"type": "union", "choices": schemas}
+        if any(starmap(_is_text_beside_format, permutations(self._not_null, 2))):
+            formats = [option for option in self._not_null if not isinstance(option, TextNode)]
+            kinds = [option.format for option in formats if isinstance(option, TemporalNode)]
+            schema = text_beside_formats([option.core_schema() for option in formats], kinds)
         return schema if len(schemas) == len(self.options) else {"type": "nullable", "schema": schema}
 
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
@@ -839,12 +843,23 @@ def _is_choice_certain(one: Node[object], other: Node[object]) -> bool:
     # of int and float, pydantic-core chooses the int for a number without a fraction, as _choose does
     if {type(one), type(other)} == {IntNode, FloatNode}:
         return True
+    if _is_text_beside_format(one, other) or _is_text_beside_format(other, one):
+        return True
     if not _are_disjoint(one, other):
         return False
     if not (_is_counted_once(one) and _is_counted_once(other)):
         return False
     same_class = _value_class(one) is _value_class(other) is not object
     return not same_class or one.fixed_keys() == other.fixed_keys() is not None or _are_flat_dicts(one, other)
+
+
+def _is_text_beside_format(one: Node[object], other: Node[object]) -> bool:
+    """Return True for text and a type that is written as text, which reads its exact format only."""
+    return (
+        type(one) is TextNode
+        and isinstance(other, (TemporalNode, ChoiceNode))
+        and str in (other.json_types or ())
+    )
 
 
 def _are_disjoint(one: Node[object], other: Node[object]) -> bool:
@@ -866,6 +881,8 @@ def _read_other_values(one: Node[object], other: Any) -> bool:
     match one:
         case ChoiceNode():
             return one.texts.isdisjoint(other.texts)
+        case TemporalNode():
+            return bool(one.format != other.format)
         case ListNode():
             return one.make is other.make and _are_disjoint(one.item, other.item)
         case DictNode():

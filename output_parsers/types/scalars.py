@@ -10,18 +10,18 @@ import re
 from abc import abstractmethod
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import hexlify, unhexlify
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import JsonValue
-from pydantic_core import SchemaValidator, to_jsonable_python
+from pydantic_core import SchemaValidator, to_json, to_jsonable_python
 
 from ..lazy_regex import lazy_regex
 from ..prose import TextParseError, TextReading, strip_wrapping
@@ -529,6 +529,15 @@ class AnyNode(Node[object]):
         return None
 
     def count_keys(self, value: object) -> int:
+        if type(value) not in _COUNTED:
+            return 0
+        try:  # pydantic-core writes JSON faster than Python walks through it
+            text = to_json(value, inf_nan_mode="constants")
+        except ValueError:
+            text = b"\\"
+        # A backslash may hide a quote in a text, and "Infinity" and "NaN" may be numbers.
+        if b"\\" not in text and b"Inf" not in text and b"NaN" not in text:
+            return text.count(b'":')
         keys, waiting = 0, [value]
         for part in waiting:  # grows while its items are read
             if type(part) is dict:
@@ -546,7 +555,29 @@ _COUNTED = frozenset((dict, list, tuple, float))
 _NEEDS_NO_READING = frozenset((str, int, bool, type(None)))
 
 
+_DATE_PATTERN = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DIGITS = lazy_regex(r"[-+]?[\d.]+")
+# How times may be written besides their exact formats. Other texts that contain a date or time are not read
+# as one if they may also be text (``date | str``).
+_NEARLY_EXACT = {"time": r"[0-9]{1,2}:[0-9:.,Z+ \-]+", "date-time": rf"{_DATE_PATTERN}[T ][0-9:.,Z+ \-]+"}
+
+
+def text_beside_formats(formats: list[Any], kinds: Iterable[str]) -> CoreSchema:
+    """Return the pydantic-core schema of a union of text and other types that are written as text.
+
+    ``formats`` are the schemas of the other types, such as dates and enums, which come first. Those of dates
+    and times have the ``kinds``. Validating raises LookupError for texts that only the nodes read.
+    """
+    others = formats[0] if len(formats) == 1 else {"type": "union", "choices": formats}
+    patterns = "|".join(_NEARLY_EXACT[kind] for kind in kinds if kind in _NEARLY_EXACT)
+    text = {"type": "str", "strict": True}
+    nearly = {"type": "function-after", "function": {"type": "no-info", "function": _leave_to_nodes}}
+    inexact = [{**nearly, "schema": {**text, "pattern": f"^(?:{patterns})$"}}] if patterns else []
+    return {"type": "union", "mode": "left_to_right", "choices": [others, *inexact, text]}
+
+
+def _leave_to_nodes(text: str) -> NoReturn:
+    raise LookupError(text)
 
 
 class TemporalNode(Node[T]):
@@ -584,7 +615,12 @@ class TemporalNode(Node[T]):
                 return value
             except ValueError:  # the reader below explains what is wrong
                 pass
-        return self._read_with(self._reader, data, cursor)
+        before = len(cursor.coercions)
+        read = self._read_with(self._reader, data, cursor)
+        pattern = _NEARLY_EXACT.get(self.format, "")
+        if exact is not None and len(cursor.coercions) == before and not re.fullmatch(pattern, data):
+            cursor.record("text around the value left out", data, read)
+        return read
 
     def _read_with(self, reader: Callable[[str], TextReading[T]], text: str, cursor: Cursor) -> T:
         try:
@@ -667,7 +703,6 @@ class ExactFormat(NamedTuple):
         return {"type": "function-after", "function": parse, "schema": text, "metadata": OWN_FUNCTION}
 
 
-_DATE_PATTERN = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 # not 24:00:00, which fromisoformat accepts in some versions of Python
 _TIME_PATTERN = r"(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
 EXACT_FORMATS: dict[str, ExactFormat] = {

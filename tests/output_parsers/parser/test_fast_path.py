@@ -6,15 +6,16 @@ import enum
 import json
 import random
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import combinations
 from typing import Annotated, Any, Literal, NotRequired
 
 import pydantic
 import pytest
+from growth import process_time
 from hypothesis import given, settings, strategies as st
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from typing_extensions import TypeAliasType, TypedDict
 
 from output_parsers import Leniency, ParserRegistry, TypeParser, ValidatorError, parser_for
@@ -135,7 +136,8 @@ def read_slowly(tp: Any, text: str) -> Any:
         (int | str, True),
         (list[int | float | str | bool | dict[str, int] | list[int] | None], True),
         (list[Item | Order], True),
-        (date | str, False),
+        (date | str, True),
+        (timedelta | str, False),
         (list[int] | list[str], True),
         (list[int] | list[float], False),
         (list[int] | set[str], False),  # both read an empty list, as different values
@@ -325,9 +327,17 @@ def test_a_union_or_any_json_is_read_as_by_the_nodes(tp: Any, text: str) -> None
     assert repr(value) == repr(read_slowly(tp, text))
 
 
+_TIMES = ["2024-05-01", "10:30:00", "2024-05-01T10:30:00Z"]
+_NEARLY_TIMES = [
+    "", "RED", "Red", "red.", "2024-02-30", " 2024-05-01", "2024-05-01\n", "- 2024-05-01",
+    "Answer: 2024-05-01", "2024-05-01.",
+    "2024-05-01 10:30", "2024-05-01T10:30", "10:30", "T10:30", "14h30", "5 May 2024",
+    "\uff12\uff10\uff12\uff14-05-01", "2024", "20240501", "room 12-3", "12-3", "+1 555:00", "a: b",
+]  # fmt: skip
 _MEMBERS: list[Any] = [
     Cat, Dog, Bird, UserMessage, ToolMessage, Color, Literal["cat", "a"],
-    int, float, str, bool, list[int], list[str], list[Cat], set[int], tuple[str, ...], tuple[int, int],
+    int, float, str, bool, date, datetime, time, date | datetime, Color | time,
+    list[int], list[str], list[Cat], set[int], tuple[str, ...], tuple[int, int],
     dict[str, int], dict[str, str], dict[str, list[int]], dict[str, Cat],
 ]  # fmt: skip
 
@@ -338,7 +348,7 @@ def test_each_pair_of_types_is_read_as_by_the_nodes() -> None:
     def value(depth: int = 0) -> object:
         kind = generator.randrange(5 if depth < 3 else 3)
         if kind < 3:
-            return generator.choice([1, 0, 2.5, "a", "red", "cat", True, None])
+            return generator.choice([1, 0, 2.5, "a", "red", "cat", True, None, *_TIMES, *_NEARLY_TIMES])
         if kind == 3:
             return [value(depth + 1) for _ in range(generator.randrange(3))]
         names = generator.sample(["lives", "friend", "eggs", "text", "calls", "a"], generator.randrange(3))
@@ -348,13 +358,13 @@ def test_each_pair_of_types_is_read_as_by_the_nodes() -> None:
     read = 0
     for one, other in combinations(_MEMBERS, 2):
         parser = parser_for(list[one | other])  # type: ignore[valid-type]
-        for _ in range(40 if parser.fast_reader else 0):
+        for _ in range(60 if parser.fast_reader else 0):
             text = json.dumps([value() for _ in range(generator.randrange(3))])
             fast = read_fast(parser.target.annotated, text)
             if fast is not NOT_EXACT:
-                read += 1
+                read += text != "[]"
                 assert repr(fast) == repr(read_slowly(parser.target.annotated, text)), (one, other, text)
-    assert read > 1_000
+    assert read > 600
 
 
 @pytest.mark.parametrize(
@@ -372,3 +382,39 @@ def test_each_pair_of_types_is_read_as_by_the_nodes() -> None:
 )
 def test_a_union_or_any_json_that_is_not_exact_is_left_to_the_nodes(tp: Any, text: str) -> None:
     assert read_fast(tp, text) is NOT_EXACT
+
+
+class Message(BaseModel):
+    role: Literal["user", "assistant"]
+    content: str | list[dict[str, Any]] | None = None
+    data: dict[str, Any] = {}
+
+
+def _ratio_to_pydantic(tp: Any, data: object) -> float:
+    """Return how many times as long as pydantic a parser takes to read exact JSON."""
+    text, validate, parser = json.dumps(data), TypeAdapter(tp).validate_json, parser_for(tp)
+    parser.parse("{}" if text[0] == "{" else "[]")
+    return min(process_time(parser.parse, text) / process_time(validate, text) for _ in range(4))
+
+
+def test_unions_and_any_json_take_little_longer_than_with_pydantic() -> None:
+    texts = [*_TIMES, "word", "10 words", "room 12b"] * 1_000
+    for tp in (list[date | str], list[str | datetime | None], list[time | date | str], list[Color | str]):
+        assert _ratio_to_pydantic(tp, texts) <= 8, tp
+    numbers = [1, "a", None, 2.5, True] * 4_000
+    for tp in (list[int | str | float | bool | None], list[int | list[int] | str | float | bool | None]):
+        assert _ratio_to_pydantic(tp, numbers) <= 8, tp
+    assert _ratio_to_pydantic(dict[str, Any], {f"key {i}": {"a": [i, None, "a"]} for i in range(4_000)}) <= 3
+    message = {"role": "user", "content": [{"type": "text", "text": "hello"}], "data": {"a": {"b": [1.5]}}}
+    assert _ratio_to_pydantic(list[Message], [message] * 2_000) <= 4
+
+
+def test_keys_that_are_repeated_in_any_json_are_counted_whatever_its_texts_are() -> None:
+    for data in (
+        '{"a": "\\":", "b": 1, "b": 1}',
+        '{"\\\\": 1, "\\\\": 1}',
+        '{"a": "Inf NaN", "a": "Inf NaN"}',
+    ):
+        assert read_fast(dict[str, Any], data) is NOT_EXACT
+    for value in ({"a:": "b: c", "\\": {"NaN": "Infinity"}}, {"": {"": [{}, {"a:": '"'}]}}):
+        assert read_fast(dict[str, Any], json.dumps(value)) == value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, product
 from typing import Any, Literal
 
@@ -215,14 +216,16 @@ def test_items_keep_their_order_and_their_numbers_around_one_that_is_not_exact(f
 
 
 def test_reading_items_takes_at_most_eight_times_as_long_as_reading_the_list() -> None:
-    for item in (Skill(name="a" * 20, years=1), 12345, 1.5, "a" * 10):
+    for item in (Skill(name="a" * 20, years=1), 12345, 1.5, "a" * 10, True):
         form: Any = type(item)
         text = to_json([item] * 5_000).decode()
         read = parser_for(list[form])
         read.parse(text)
         assert all_items(ItemReader(form), text) == [item] * 5_000
-        readers = [ItemReader[Any](form) for _ in range(8)]
-        ratio = min(process_time(reader.feed, text) / process_time(read.parse, text) for reader in readers)
+        ratio = min(
+            process_time(partial(all_items, ItemReader(form)), text) / process_time(read.parse, text)
+            for _ in range(8)
+        )
         assert ratio <= 8, form
 
 
