@@ -19,7 +19,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from output_parsers.prose.mentions import NUMBER_WORDS
+from output_parsers.number_words import NUMBER_WORDS
 from output_parsers.quotes import QuoteIndex
 from output_parsers.types.evidence import Evidence
 

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from .lazy_regex import lazy_regex
-from .prose.mentions import NUMBER_WORDS
+from .number_words import NUMBER_WORDS
 
 MatchKind: TypeAlias = Literal["exact", "normalized", "aligned"]
 Span: TypeAlias = tuple[int, int]

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # From low to high: folders, and modules that are a layer of their own. Others belong to their folder.
-PARSERS = """lazy_regex backslashes result json prose quotes types parser json_schema profiles strict lint
-streaming text tool_calls"""
+PARSERS = """lazy_regex backslashes result json prose number_words mentions quotes types parser json_schema
+profiles strict lint streaming text tool_calls"""
 SERVICES = """atomic_file guesses spaceless_scripts models models/http models/openai models/providers
 models/local models/registry models/fallback models/limits lazy_names documents/pages documents/files
 documents/document interface tools decisions/calibration journal engine decisions documents/splitting

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from output_parsers.mentions import dates_in, durations_in, numbers_in, times_in
 from output_parsers.parser.type_parser import TypeParser
-from output_parsers.prose.mentions import dates_in, durations_in, numbers_in, times_in
 from output_parsers.result.reading import Cursor, Json, Leniency, ValidationFailure
 from output_parsers.types.cited import Cited, cited_from
 from output_parsers.types.evidence import Sources

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from ..lazy_regex import lazy_regex
-from ..prose.mentions import Mention, dates_in, durations_in, numbers_in, times_in
+from ..mentions import Mention, dates_in, durations_in, numbers_in, style_of, times_in
+from ..prose.numbers import NumberStyle
 from ..quotes import MatchKind, QuoteMatch, contains_words, count_words, find_quote
 from ..result.reading import Cursor
 from .choices import BoolNode, ChoiceNode
@@ -20,8 +21,9 @@ from .constraints import unwrapped
 from .containers import DictNode, UnionNode
 from .node import Node, RecursiveNode
 from .records import ObjectNode
-from .scalars import NoneNode
+from .scalars import NoneNode, NumberNode
 
+V = TypeVar("V")
 Check: TypeAlias = Literal["value", "quote", "off"]
 Cite: TypeAlias = Literal["quotes", "lines"]
 
@@ -149,8 +151,8 @@ class Sources:
         document, start, end = self._in_document(place)
         evidence = Evidence(document.text, start, end)
         results = []
-        for part, options in _parts(unwrapped(node), value):
-            result = evidence.proves(part, options)
+        for part, options, style in _parts(unwrapped(node), value):
+            result = evidence.proves(part, options, style)
             if result is False:
                 message = "the quote does not contain the value; correct one of them"
                 raise cursor.failure(message, part if part is value else str(part))
@@ -241,23 +243,30 @@ class Evidence:
         self._window = text[offset : end + _WINDOW]
         self._start, self._end = start - offset, end - offset
         self._quote = text[start:end]
+        self._text = text
 
-    def _mentioned(self, mentions: Iterable[Mention[Any]]) -> Iterator[Any]:
-        # a number that goes on outside of the quote is not what the quote says
+    def _inside(self, mentions: Iterable[Mention[V]]) -> Iterator[Mention[V]]:
+        """Yield the mentions in the quote; a number that goes on outside of it is not what it says."""
         for mention in mentions:
             end = mention.end - (self._window[mention.end - 1] == ".")  # of an abbreviation, or the sentence
             if mention.start >= self._start and end <= self._end:
-                yield from mention.values
+                yield mention
 
-    def proves(self, value: object, options: Sequence[object] = ()) -> bool | None:
+    def _mentioned(self, mentions: Iterable[Mention[V]]) -> Iterator[V]:
+        for mention in self._inside(mentions):
+            yield from mention.values
+
+    def proves(
+        self, value: object, options: Sequence[object] = (), style: NumberStyle | None = None
+    ) -> bool | None:
         """Return True if the quote contains a value, False if it does not, None if this cannot be checked.
 
-        ``options`` are all values that are possible.
+        ``options`` are all values that are possible, and ``style`` is the declared form of numbers.
         """
         if options:
             return self._names(value, options)
         if isinstance(value, (int, float, Decimal, Fraction)):
-            return any(_equal(value, number) for number in self._mentioned(numbers_in(self._window)))
+            return self._has_number(value, style)
         if isinstance(value, (date, time)):
             return self._has_time(value)
         if isinstance(value, timedelta):
@@ -265,8 +274,29 @@ class Evidence:
         if isinstance(value, str):
             if value.strip() and not any(character.isalnum() for character in value):
                 return value.strip() in self._quote  # such as a check mark
-            return contains_words(self._quote, value) or self._has_same(value)
+            return self._has_text(value)
         return None
+
+    def _has_text(self, value: str) -> bool:
+        """Return True if a text stands in the quote, and a number at its end does not go on there."""
+        if not contains_words(self._quote, value):
+            return self._has_same(value)
+        text, changed = self._quote, [one for one in self._inside(numbers_in(self._window)) if one.is_changed]
+        for mention in changed:
+            start, end = mention.start - self._start, mention.end - self._start
+            text = f"{text[:start]}{'|' * (end - start)}{text[end:]}"
+        if contains_words(text, value):
+            return True
+        last = [one for one in numbers_in(value) if one.end == len(value.rstrip(" ."))]
+        return not last or any(last[-1].values & one.values for one in changed)
+
+    def _has_number(self, value: float | Decimal | Fraction, style: NumberStyle | None) -> bool | None:
+        style = style or style_of(self._text)
+        mentions = list(self._inside(numbers_in(self._window, style, whole=isinstance(value, int))))
+        if any(_equal(value, number) for mention in mentions for number in mention.values):
+            return True
+        is_possible = any(_equal(value, number) for mention in mentions for number in mention.possible)
+        return None if is_possible else False
 
     def _has_time(self, value: date | time) -> bool | None:
         if isinstance(value, datetime):
@@ -281,13 +311,16 @@ class Evidence:
 
     def _has_same(self, text: str) -> bool:
         """Return True if a text is a number or a date, and the quote has it in another form."""
-        for mentions in (dates_in, _amounts_in):
-            for mention in mentions(text):
-                if text[: mention.start].strip() or text[mention.end :].strip():
-                    continue
-                if not mention.values.isdisjoint(self._mentioned(mentions(self._window))):
-                    return True
-        return False
+        by_date = self._same_mention(text, dates_in)
+        return bool(self._same_mention(text, _amounts_in) if by_date is None else by_date)
+
+    def _same_mention(self, text: str, mentions: Callable[[str], Iterator[Mention[V]]]) -> bool | None:
+        """Return True if the quote has what a text mentions, None if the text is not only a mention."""
+        for mention in mentions(text):
+            if not text[: mention.start].strip() and not text[mention.end :].strip():
+                in_quote = [value for one in self._inside(mentions(self._window)) for value in one.values]
+                return not mention.values.isdisjoint(in_quote)
+        return None
 
     def _names(self, value: object, options: Sequence[object]) -> bool | None:
         """Return True if the quote names an option, False if it names only others, None if it names none."""
@@ -348,25 +381,28 @@ def _choices_of(node: Node[Any], value: object) -> Sequence[object] | None:
     return list(type(value)) if isinstance(value, Enum) else None
 
 
-def _parts(node: Node[Any], value: Any) -> Iterator[tuple[object, Sequence[object]]]:
-    """Yield the parts of a value that a quote must contain, each with its options if it is a choice."""
+_Part: TypeAlias = tuple[object, Sequence[object], NumberStyle | None]
+
+
+def _parts(node: Node[Any], value: Any) -> Iterator[_Part]:
+    """Yield the parts that a quote must contain, with the options of choices and the style of numbers."""
     node = unwrapped(node.target if isinstance(node, RecursiveNode) else node)
     if value is None or isinstance(value, Cited):
         return
     choices = _choices_of(node, value)
     children = None if choices is not None else _children(node, value)
     if children is None:
-        yield value, choices or ()
+        yield value, choices or (), node.rules.style if isinstance(node, NumberNode) else None
     if isinstance(node, DictNode) and isinstance(value, Mapping):
         yield from _keys(node, value)
     for part, one in children or ():
         yield from _parts(part, one)
 
 
-def _keys(node: DictNode, value: Mapping[Any, Any]) -> Iterator[tuple[object, Sequence[object]]]:
+def _keys(node: DictNode, value: Mapping[Any, Any]) -> Iterator[_Part]:
     """Yield the keys of a dict; a text may be a name that the model gave, so the quote need not have it."""
     for key in value:
-        yield key, _choices_of(unwrapped(node.key), key) or ((key,) if isinstance(key, str) else ())
+        yield key, _choices_of(unwrapped(node.key), key) or ((key,) if isinstance(key, str) else ()), None
 
 
 def _children(node: Node[Any], value: Any) -> Iterable[tuple[Node[Any], object]] | None:

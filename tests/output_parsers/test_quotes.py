@@ -10,7 +10,7 @@ import unicodedata
 
 import pytest
 
-from output_parsers.prose.mentions import dates_in, durations_in, numbers_in, times_in
+from output_parsers.mentions import dates_in, durations_in, numbers_in, times_in
 from output_parsers.quotes import QuoteIndex, QuoteMatch, contains_words, find_quote
 
 TEXT = "\n\n".join(pydoc_data.topics.topics[name] for name in sorted(pydoc_data.topics.topics))[:300_000]

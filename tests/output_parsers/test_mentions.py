@@ -7,26 +7,26 @@ from decimal import Decimal
 
 import pytest
 
-from output_parsers.prose.mentions import dates_in, durations_in, numbers_in, times_in
+from output_parsers.mentions import dates_in, durations_in, numbers_in, times_in
 
 
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [
         ("The fee is $1,234.50", ["1234.5"]),
-        ("EUR 1.500,00 or 1.500", ["1500", "1.5"]),
+        ("EUR 1.500,00 or 1.500", ["1500"]),
         ("-5 °C, −6 °C and minus 7", ["-5", "-6", "-7"]),
         ("pages 5-7", ["5", "7"]),
         ("5 % and 12.5 per cent", ["5", "0.05", "12.5", "0.125"]),
         ("2.5 million and 3 Mrd.", ["2500000", "3000000000"]),
-        ("$5k and 5 m", ["5", "5000", "5000000"]),
+        ("$5k and 5 m", ["5", "5000"]),
         ("twenty-five days, two hundred and fifty men", ["25", "250"]),
         ("fünf Tage, douze jours, двадцать дней", ["5", "12", "20"]),
         ("one hundred and five thousand two hundred", ["105200"]),
-        ("2½ cups, 1/2 cup", ["2", "2.5", "1", "0.5"]),
-        ("6.02×10^23", ["6.02", "10", "23", "602000000000000000000000"]),
-        ("a loss of (1,200)", ["1200", "-1200", "1.2", "-1.2"]),
-        ("10 000 people", ["10000", "10", "0"]),
+        ("2½ cups, 1/2 cup", ["2.5", "0.5"]),
+        ("6.02×10^23", ["602000000000000000000000"]),
+        ("a loss of (1,200)", []),
+        ("10 000 people", ["10000"]),
         ("١٢٣ and １２", ["123", "12"]),
         ("A4, x2, version 1.2.3", []),
         ("one two three", []),
@@ -36,7 +36,7 @@ from output_parsers.prose.mentions import dates_in, durations_in, numbers_in, ti
         ("売上は1億2000万円、3千円", ["120000000", "3000"]),
         ("가격은 5만원", ["50000"]),
         ("重5千克", ["5"]),
-        ("rent – 500 EUR", ["500", "-500"]),
+        ("rent – 500 EUR", ["500"]),
         ("a loss of -€ 500", ["-500"]),
         ("CHF 1'200'000.-", ["1200000"]),
     ],
