@@ -49,9 +49,7 @@ class KillableStore:
     def load(self, call: str, /) -> Loaded | None:
         return self._store.load(call)
 
-    def lease(
-        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str], takes: Any, /
-    ) -> Loaded:
+    def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: Any, /) -> Loaded:
         loaded: Loaded = self._machine.do(
             # the process that was killed does not exist any more
             lambda: self._store.lease(new, start, statuses, lambda _: True)
@@ -66,10 +64,10 @@ class KillableStore:
         /,
         *,
         status: Status | None = None,
-        leased_until: float | None = None,
+        leased_for: float | None = None,
     ) -> bool:
         done: bool = self._machine.do(
-            lambda: self._store.append(call, fence, entries, status=status, leased_until=leased_until)
+            lambda: self._store.append(call, fence, entries, status=status, leased_for=leased_for)
         )
         return done
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ..engine.durable import suspension_of
-from ..journal import Journal, Loaded, Status, StoredCall
+from ..journal import Journal, Loaded, StoredCall
 from ..service.recovery import decide
 from .errors import UsageError
 
@@ -20,20 +21,20 @@ def open_journal(store: str) -> Journal:
     return Journal(store)
 
 
-def list_calls(store: str, statuses: Sequence[Status], *, as_json: bool) -> None:
+def list_calls(store: str, statuses: Sequence[str], *, as_json: bool) -> None:
     """Print the calls of a journal, the oldest first."""
     with open_journal(store) as journal:
-        for call in journal.list(*statuses):
-            if as_json:
-                print(json.dumps(call._asdict(), ensure_ascii=False))
-            else:
-                print(_line(call))
+        for stored in journal.list():
+            call = _shown(journal, stored)
+            if not statuses or call.status in statuses:
+                print(json.dumps(call._asdict(), ensure_ascii=False) if as_json else _line(call))
 
 
 def show_call(store: str, call_id: str, *, as_json: bool) -> None:
     """Print what a call has recorded, and what it waits for."""
     with open_journal(store) as journal:
         loaded = _loaded(journal, call_id)
+        loaded = loaded._replace(call=_shown(journal, loaded.call))
     if as_json:
         entries = [{**entry._asdict(), "data": json.loads(entry.data)} for entry in loaded.entries]
         print(json.dumps({**loaded.call._asdict(), "entries": entries}, ensure_ascii=False, indent=2))
@@ -97,6 +98,12 @@ def _loaded(journal: Journal, call_id: str) -> Loaded:
     if loaded is None:
         raise UsageError(f"the journal has no call {call_id}")
     return loaded
+
+
+def _shown(journal: Journal, call: StoredCall) -> StoredCall:
+    """Return a call as it is shown: with the status "interrupted" if it runs and no process works on it."""
+    interrupted: Any = "interrupted"
+    return call._replace(status=interrupted) if journal.is_interrupted(call) else call
 
 
 def _line(call: StoredCall) -> str:

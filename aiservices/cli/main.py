@@ -648,6 +648,7 @@ class CallStatus(StrEnum):
     """The states of durable calls."""
 
     RUNNING = "running"
+    INTERRUPTED = "interrupted"
     SUSPENDED = "suspended"
     COMPLETED = "completed"
     FAILED = "failed"

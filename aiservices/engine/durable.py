@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +33,7 @@ from ..journal import (
     Status,
     StoredCall,
 )
+from ..journal.store import ANSWER, START
 from ..models.base import PickledByArguments
 from ..models.errors import DefinitionProblem, check_settings, is_positive
 from ..models.messages import (
@@ -85,7 +85,7 @@ T = TypeVar("T")
 # The first stands for the mark of the instructions, which each process chooses; both as they are in JSON.
 _MARK, _OWN_MARK = json.dumps("\ue000\ue001")[1:-1], json.dumps(INSTRUCTIONS_MARK)[1:-1]
 _MAX_ID = 256  # characters
-_START, _ANSWER, _LEFT = "start", "answer", "left"
+_LEFT = "left"
 
 
 @explains_keywords
@@ -154,8 +154,9 @@ class Durable(PickledByArguments, BaseInterceptor):
         user = user.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         new = StoredCall(call_id, "running", invocation.qualname, user, now, now)
         statuses = ("suspended", *CONTINUABLE) if invocation.is_resumed else CONTINUABLE
-        entries = (Entry(_START, start, now),)
-        loaded: Loaded = yield from self._do(partial(self.journal.lease, new, entries, statuses))
+        loaded: Loaded = yield from self._do(partial(self.journal.lease, new, start, statuses))
+        if loaded.entries[0].data is start and not invocation.is_resumed:  # it was just created
+            return (yield from self._run(DurableCall(self.journal, loaded.call, {}, invocation), proceed))
         try:
             self._check(loaded, new, start, invocation)
             answer = self._stored_answer(loaded, invocation)
@@ -175,7 +176,7 @@ class Durable(PickledByArguments, BaseInterceptor):
             yield from _show(answer, invocation)
             return answer
         assert call is not None
-        return (yield from self._run(call, call.invocation, proceed))
+        return (yield from self._run(call, proceed))
 
     def _do(self, function: Any) -> Flow[Any]:
         """Call the journal, in a thread if it may take long."""
@@ -183,7 +184,9 @@ class Durable(PickledByArguments, BaseInterceptor):
             return function()
         return (yield Run(function, in_thread=True, deadline=math.inf))
 
-    def _run(self, call: DurableCall, invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+    def _run(self, call: DurableCall, proceed: Proceed) -> Flow[Answer]:
+        invocation, data = call.invocation, {"call": call.stored.id, "segment": call.segment}
+        invocation.state.interceptor_data[DURABLE_KEY] = data
         invocation.state.recording = call
         try:
             yield from call.flush()
@@ -228,7 +231,7 @@ class Durable(PickledByArguments, BaseInterceptor):
             )
         if self.on_change == "continue" or invocation.is_resumed:
             return
-        stored = next(one.data for one in loaded.entries if one.key == _START)
+        stored = next(one.data for one in loaded.entries if one.key == START)
         if stored == start:
             return
         changes = list(_changes(json.loads(stored), json.loads(start)))
@@ -248,7 +251,7 @@ class Durable(PickledByArguments, BaseInterceptor):
         if invocation.is_resumed:
             entries = {one.key: json.loads(one.data) for one in loaded.entries}
             _check_decisions(invocation, entries)
-        data = next(json.loads(one.data) for one in loaded.entries if one.key == _ANSWER)
+        data = next(json.loads(one.data) for one in loaded.entries if one.key == ANSWER)
         name = f"{invocation.qualname}: the answer of the call {call.id!r}"
         if "problem" in data:
             raise JournalError(f"{name} was returned before and is not stored: {data['problem']}")
@@ -436,10 +439,11 @@ class DurableCall(RequestRecorder[str]):
         self._prefix = path and f"{path}/"
         self._unstored: list[Entry] = []
         self._replies: list[tuple[str, ChatReply]] = []
-        self._requests: Counter[str] = Counter()
+        self._requests: dict[str, int] = {}
         self._calls: dict[str, count[int]] = {}
         self._nested = 0  # effects during which the order of requests is not fixed
         self._is_announced = False  # by an AttemptStarted
+        self._is_new = not entries  # nothing was recorded by an earlier run
         # True until an effect is performed that was not recorded; then events are new
         self._is_replaying = len(entries) > 1
 
@@ -457,8 +461,6 @@ class DurableCall(RequestRecorder[str]):
             call._take_decisions(data.get("segment", 0), decided)
         elif decided:
             call._continue_resumed(decided)
-        state = call.invocation.state
-        state.interceptor_data[DURABLE_KEY] = {"call": loaded.call.id, "segment": call.segment}
         return call
 
     def _check_left(self) -> None:
@@ -484,7 +486,7 @@ class DurableCall(RequestRecorder[str]):
         if left:
             self._add(f"{self._prefix}{_LEFT}", left)
         else:
-            self._forget(key for key in list(self._entries) if key.startswith(self._prefix) and key != _START)
+            self._forget(key for key in list(self._entries) if key.startswith(self._prefix) and key != START)
 
     def _tools_left(self) -> set[str]:
         """Return the names of tools that may have run, must not run again, and were not undone."""
@@ -564,7 +566,8 @@ class DurableCall(RequestRecorder[str]):
         state.interceptor_data[DURABLE_KEY] = {"path": path, "segment": segment}
         inner = DurableCall(self._journal, self.stored, self._entries, invocation, path, segment)
         recorded = list(self._entries)  # because other threads add to it
-        inner._is_replaying = any(key.startswith(inner._prefix) for key in recorded)
+        inner._is_new = self._is_new
+        inner._is_replaying = not self._is_new and any(key.startswith(inner._prefix) for key in recorded)
         return inner
 
     def run(self, flow: Flow[T]) -> Flow[T]:
@@ -609,7 +612,15 @@ class DurableCall(RequestRecorder[str]):
     def perform(self, effect: Effect) -> Flow[Outcome]:
         """Perform one step of the call, or take its outcome from the journal."""
         if isinstance(effect, Emit):
-            return (yield self._event(effect))
+            if isinstance(effect.event, AttemptStarted):
+                self._is_announced = True
+            return (yield effect if self._is_new else self._event(effect))
+        if isinstance(effect, CallModel):
+            yield from self.flush()
+            try:
+                return (yield from self.request(effect))
+            finally:
+                self._nested -= bool(effect.policy.filters)
         if isinstance(effect, GatherFlows):  # its effects write first
             self._nested += 1
             try:
@@ -619,11 +630,6 @@ class DurableCall(RequestRecorder[str]):
         if isinstance(effect, Run) and effect.tool is not None:
             return (yield from self._run_tool(effect))
         yield from self.flush()
-        if isinstance(effect, CallModel):
-            try:
-                return (yield from self.request(effect))
-            finally:
-                self._nested -= bool(effect.policy.filters)
         if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
             return (yield from self.gather(effect))
         return (yield effect)
@@ -632,9 +638,8 @@ class DurableCall(RequestRecorder[str]):
         """Mark an event that listeners have received from the run that recorded it."""
         event = effect.event
         if isinstance(event, AttemptStarted):
-            self._is_announced = True
             qualname = "" if event.request is None else event.request.qualname
-            key = self._request_key(qualname, self._requests[qualname])
+            key = self._request_key(qualname, self._requests.get(qualname, 0))
             replayed = key in self._entries and not self._nested
         elif isinstance(event, ToolStarted):
             replayed = self._tool_key(event.call.id) in self._entries
@@ -658,8 +663,8 @@ class DurableCall(RequestRecorder[str]):
         elif not self._is_announced:  # a side question
             kind += "?"
         self._is_announced = False
-        number = self._requests[kind]
-        self._requests[kind] += 1
+        number = self._requests.get(kind, 0)
+        self._requests[kind] = number + 1
         self._nested += bool(effect.policy.filters)  # which may send requests, until the reply is complete
         return self._request_key(kind, number)
 
@@ -788,7 +793,7 @@ class DurableCall(RequestRecorder[str]):
             data = answer_to_json(answer, self.invocation)
         except Exception as error:  # the writer of a type may raise anything, and the caller gets the answer
             data = {"problem": str(error)}
-        self._add(_ANSWER, data)
+        self._add(ANSWER, data)
         yield from self._write("completed")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from output_parsers.parser.type_parser import parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
+from output_parsers.result.reading import strict_equal
 from output_parsers.types.decisions import values_with_details
 
 from ..models import errors as _errors
@@ -177,23 +178,29 @@ def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, object]:
 
     Raises TypeError if the value has no JSON form from which it can be read again.
     """
-    tools = _tools_of(invocation)
-    return {
+    reply = answer.reply
+    data: dict[str, Any] = {
         "value": _written_value(answer, invocation),
-        "reply": reply_to_json(answer.reply),
-        "strategy": str(answer.strategy),
-        "reasons": list(answer.reasons),
-        "messages": [message_to_dict(message) for message in answer.messages],
-        "tools": [
+        "reply": reply_to_json(reply),
+        "strategy": answer.strategy,
+        # null stands for the message of the reply
+        "messages": [None if one is reply.message else message_to_dict(one) for one in answer.messages],
+    }
+    if answer.reasons:
+        data["reasons"] = answer.reasons
+    if answer.tool_runs:
+        tools = _tools_of(invocation)
+        data["tools"] = [
             {
                 "call": [run.call.id, run.call.name, run.call.arguments],
                 **tool_run_to_json(run, tools.get(run.name)),
             }
             for run in answer.tool_runs
-        ],
-        "by_tool": answer.tool_run is not None,
-        "conflicts": conflicts_to_json(answer.conflicts),
-    }
+        ]
+        data["by_tool"] = answer.tool_run is not None
+    if answer.conflicts:
+        data["conflicts"] = conflicts_to_json(answer.conflicts)
+    return data
 
 
 def _tools_of(invocation: Invocation) -> Mapping[str, Tool]:
@@ -201,14 +208,24 @@ def _tools_of(invocation: Invocation) -> Mapping[str, Tool]:
     return {} if toolbox is None else toolbox.tools
 
 
+_READ = {"read": True}  # a value that the text of the reply gives
+
+
 def _written_value(answer: Answer, invocation: Invocation) -> object:
     value, parser = answer.value, invocation.plan.output_format.parser
+    for name, part in (("reply", answer.reply), ("message", answer.reply.message)):
+        if value is part:
+            return {"part": name}
+    text = answer.reply.text
+    if type(value) is str and value == text:
+        return {"part": "text"}
     if value is None or type(value) in (str, int, bool):
         return {"plain": value}
-    if value is answer.reply or value is answer.reply.message:
-        return {"part": "reply" if value is answer.reply else "message"}
     if parser is None:
         raise TypeError(f"a value of the type {type(value).__name__} cannot be stored")
+    read = None if parser.has_details or not parser.is_pure else parser.fast_reader
+    if read is not None and strict_equal(read(text), value):
+        return _READ
     with _details(parser):  # such as the places of quotes
         return {"text": parser.write(value)}  # which also checks that it is read as the same value
 
@@ -224,23 +241,26 @@ def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
     if "plain" in value:
         value = value["plain"]
     elif "part" in value:
-        value = reply if value["part"] == "reply" else reply.message
+        value = {"reply": reply, "message": reply.message, "text": reply.text}[value["part"]]
+    elif value == _READ and parser is not None:
+        value = parser.parse(reply.text)
     elif parser is None:
         raise TypeError("the stored answer is a value, and the method returns the reply of the model")
     else:
         with _details(parser):
             value = parser.parse(value["text"])
     tools = _tools_of(invocation)
-    runs = [_answered_run(one, ToolCall(*one["call"]), tools) for one in data["tools"]]
+    runs = [_answered_run(one, ToolCall(*one["call"]), tools) for one in data.get("tools", ())]
+    messages = data["messages"]
     return Answer(
         value,
         reply,
         (),
         Strategy(data["strategy"]),
-        tuple(data["reasons"]),
-        tuple([message_from_dict(message) for message in data["messages"]]),
+        tuple(data.get("reasons", ())),
+        tuple([reply.message if one is None else message_from_dict(one) for one in messages]),
         tuple(runs),
-        tool_run=runs[-1] if data["by_tool"] and runs else None,
+        tool_run=runs[-1] if runs and data["by_tool"] else None,
         conflicts=tuple(data.get("conflicts", ())),
     )
 

@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Literal
-from uuid import uuid4
 from weakref import ref
 
 from ..guesses import explains_keywords
 from ..models.base import PickledByArguments
 from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_positive
+from .owner import is_dead, process_name
 from .store import (
     CONTINUABLE,
     FORMAT,
@@ -108,19 +108,20 @@ class Journal(PickledByArguments):
         if loaded is None or loaded.call.status == "completed":
             problem = "is completed" if loaded else "does not exist"
             raise JournalError(f"the call {call!r} {problem}, so it cannot be cancelled")
-        self.store.append(call, None, (), status="cancelled", leased_until=0.0)
+        self.store.append(call, None, (), status="cancelled", leased_for=0.0)
 
-    def lease(
-        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str] = CONTINUABLE
-    ) -> Loaded:
+    def is_interrupted(self, call: StoredCall) -> bool:
+        """Return True if a call is not finished, does not wait for an answer, and no process works on it."""
+        return call.status == "running" and _is_free(call)
+
+    def lease(self, new: StoredCall, start: str, statuses: Collection[str] = CONTINUABLE) -> Loaded:
         """Become the owner of a call, which is created if it does not exist; see ``JournalStore.lease``.
 
         Raises CallInProgressError if another process or thread owns it.
         """
-        owner = f"{_process_name()}#{next(_numbers)}"
-        until = time.time() + self.lease_seconds
-        new = new._replace(owner=owner, leased_until=until)
-        loaded = self.store.lease(new, start, statuses, self._takes)
+        owner = f"{process_name()}#{next(_numbers)}"
+        new = StoredCall(*new[:6], owner, self.lease_seconds)
+        loaded = self.store.lease(new, start, statuses, _is_free)
         call = loaded.call
         if call.owner == owner:
             self._keep(call.id, call.fence)
@@ -135,10 +136,10 @@ class Journal(PickledByArguments):
 
         Raises JournalError if another process has taken the call, and CallCancelledError if it was cancelled.
         """
-        until = None if status in (None, "running") else 0.0
-        if until is not None:
+        lease = None if status in (None, "running") else 0.0
+        if lease is not None:
             self._forget(call)
-        if not self.store.append(call.id, call.fence, entries, status=status, leased_until=until):
+        if not self.store.append(call.id, call.fence, entries, status=status, leased_for=lease):
             self._forget(call)
             loaded = self.store.load(call.id)
             if loaded is not None and loaded.call.status == "cancelled":
@@ -151,7 +152,7 @@ class Journal(PickledByArguments):
     def release(self, call: StoredCall) -> None:
         """Give up a call that is not finished, so that another process or thread can continue it."""
         self._forget(call)
-        self.store.append(call.id, call.fence, (), leased_until=0.0)
+        self.store.append(call.id, call.fence, (), leased_for=0.0)
 
     def close(self) -> None:
         """Close the connections; the next access opens new ones."""
@@ -165,16 +166,12 @@ class Journal(PickledByArguments):
 
     # --- Leases ---
 
-    def _takes(self, call: StoredCall) -> bool:
-        """Return True if a call has no owner, or one that no longer works on it."""
-        return not call.owner or call.leased_until < time.time() or _is_dead(call.owner)
-
     def _keep(self, call: str, fence: int) -> None:
         """Renew a lease until it is given up."""
         with self._lock:
             if self._process != os.getpid():  # after a fork
                 self._leases, self._renewer, self._process = {}, None, os.getpid()
-            self._leases[call, fence] = time.time()
+            self._leases[call, fence] = time.monotonic()
             if self._renewer is None:
                 # with a weak reference, so that the thread ends with the journal
                 self._renewer = threading.Thread(
@@ -188,14 +185,14 @@ class Journal(PickledByArguments):
 
     def _renew(self) -> bool:
         """Renew the leases that were taken some time ago; return False if there are none at all."""
-        now = time.time()
+        now = time.monotonic()
         with self._lock:
             if not self._leases:
                 self._renewer = None
                 return False
-            old = [one for one, at in self._leases.items() if abs(now - at) > self.lease_seconds / 4]
+            old = [one for one, at in self._leases.items() if now - at > self.lease_seconds / 4]
         for call, fence in old:
-            kept = self.store.append(call, fence, (), leased_until=now + self.lease_seconds)
+            kept = self.store.append(call, fence, (), leased_for=self.lease_seconds)
             with self._lock:
                 if not kept:
                     self._leases.pop((call, fence), None)
@@ -218,44 +215,12 @@ def _renew_leases(journal: ref[Journal], interval: float) -> None:
         del present
 
 
-_PROCESS = uuid4().hex[:8]
 _numbers = count(1)
 
 
-def _machine() -> str:
-    try:
-        namespace = os.stat("/proc/self/ns/pid").st_ino  # containers may have the same name
-    except OSError:
-        namespace = 0
-    if hasattr(os, "uname"):
-        return f"{os.uname().nodename}/{namespace}"
-    import platform  # Windows
-
-    return platform.node()
-
-
-_MACHINE = _machine()
-
-
-def _process_name() -> str:
-    return f"{_MACHINE}/{os.getpid()}/{_PROCESS}"
-
-
-def _is_dead(owner: str) -> bool:
-    """Return True if the process of an owner was on this machine and no longer exists."""
-    machine, _, rest = owner.partition("#")[0].rpartition("/")[0].rpartition("/")
-    if machine != _MACHINE or not rest.isdigit():
-        return False
-    process = int(rest)
-    if process == os.getpid():
-        return owner.partition("#")[0].rpartition("/")[2] != _PROCESS  # an earlier process had the number
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+def _is_free(call: StoredCall) -> bool:
+    """Return True if a call has no owner, or one that no longer works on it."""
+    return not call.owner or call.leased_for < 0 or is_dead(call.owner)
 
 
 def _store(store: str | Path | JournalStore, synchronous: str) -> JournalStore:

@@ -9,20 +9,26 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..models.errors import import_extra
-from .store import Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest
+from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest
 
 _PREFIX = "aiservices:durable:"
 _INDEX = f"{_PREFIX}calls"  # the ids of all calls, by the time of their beginning
 # A call is a list, so that it is one key: its first element is the call, and the others are its entries. The
 # scripts get the fence that the call must have, or "" for none, and what becomes of the call and its entries.
-_WRITE = """
+# In the server, the lease is a time of its clock.
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] .. '.' .. string.rep('0', 6 - #time[2]) .. time[2]
+"""
+_READ = f"{_NOW}return {{now, redis.call('LRANGE', KEYS[1], 0, -1)}}"
+_WRITE = f"""{_NOW}
 local text = redis.call('LINDEX', KEYS[1], 0)
 if not text then return 0 end
 local stored = cjson.decode(text)
 if ARGV[1] ~= '' and tostring(stored[9]) ~= ARGV[1] then return 0 end
 if ARGV[1] == '' then stored[9] = stored[9] + 1 end
 if ARGV[2] ~= '' then stored[2] = ARGV[2] end
-if ARGV[3] ~= '' then stored[8] = tonumber(ARGV[3]) end
+if ARGV[3] ~= '' then stored[8] = tonumber(now) + tonumber(ARGV[3]) end
 if ARGV[3] ~= '' and tonumber(ARGV[3]) == 0 then stored[7] = '' end
 stored[6] = tonumber(ARGV[4])
 redis.call('LSET', KEYS[1], 0, cjson.encode(stored))
@@ -56,40 +62,42 @@ class RedisJournalStore:
     def __init__(self, url: str) -> None:
         self._redis: Any = import_extra("redis", "redis", "Journal")
         self._client: Any = self._redis.Redis.from_url(url, decode_responses=True)
+        self._read = self._client.register_script(_READ)
         self._write = self._client.register_script(_WRITE)
         self._create = self._client.register_script(_CREATE)
         self._replace = self._client.register_script(_TAKE)
 
     def load(self, call: str, /) -> Loaded | None:
         with self._errors("read"):
-            rows = self._client.lrange(_PREFIX + call, 0, -1)
-        return _loaded(rows) if rows else None
+            now, rows = self._read(keys=[_PREFIX + call])
+        return _loaded(rows, float(now)) if rows else None
 
-    def lease(
-        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str], takes: TakesLease, /
-    ) -> Loaded:
+    def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: TakesLease, /) -> Loaded:
         key = _PREFIX + new.id
         with self._errors("written"):
             while True:
-                rows = self._client.lrange(key, 0, -1)
+                now, rows = self._read(keys=[key])
+                until = float(now) + new.leased_for
                 if not rows:
+                    first = Entry(START, start, new.created_at)
+                    call = new._replace(leased_for=until)
                     # first, so that a call that is created can always be listed
                     self._client.zadd(_INDEX, {new.id: new.created_at})
-                    if self._create(keys=[key], args=[json.dumps(new), *map(json.dumps, start)]):
-                        return Loaded(new, list(start))
+                    if self._create(keys=[key], args=[json.dumps(call), json.dumps(first)]):
+                        return Loaded(new, [first])
                     continue
-                loaded = _loaded(rows)
+                loaded = _loaded(rows, float(now))
                 if loaded.call.status not in statuses or not takes(loaded.call):
                     return loaded
                 taken = loaded.call._replace(
                     owner=new.owner,
-                    leased_until=new.leased_until,
+                    leased_for=until,
                     fence=loaded.call.fence + 1,
                     status="running",
                     updated_at=time.time(),
                 )
                 if self._replace(keys=[key], args=[rows[0], json.dumps(taken)]):
-                    return Loaded(taken, loaded.entries)
+                    return Loaded(taken._replace(leased_for=new.leased_for), loaded.entries)
 
     def append(
         self,
@@ -99,9 +107,9 @@ class RedisJournalStore:
         /,
         *,
         status: Status | None = None,
-        leased_until: float | None = None,
+        leased_for: float | None = None,
     ) -> bool:
-        values = ["" if fence is None else fence, status or "", "" if leased_until is None else leased_until]
+        values = ["" if fence is None else fence, status or "", "" if leased_for is None else leased_for]
         args = [*values, time.time(), *map(json.dumps, entries)]
         with self._errors("written"):
             return bool(self._write(keys=[_PREFIX + call], args=args))
@@ -110,10 +118,11 @@ class RedisJournalStore:
         with self._errors("read"):
             ids = self._client.zrange(_INDEX, 0, -1)
             with self._client.pipeline(transaction=False) as pipeline:
+                pipeline.time()
                 for call in ids:
                     pipeline.lindex(_PREFIX + call, 0)
-                rows = pipeline.execute()
-        calls = [StoredCall(*json.loads(row)) for row in rows if row]
+                (seconds, microseconds), *rows = pipeline.execute()
+        calls = [_stored(json.loads(row), seconds + microseconds / 1e6) for row in rows if row]
         return [call for call in calls if call.status in statuses]
 
     def delete(self, call: str, /) -> None:
@@ -133,6 +142,10 @@ class RedisJournalStore:
             raise JournalError(f"the journal cannot be {done}: {type(error).__name__}: {error}") from error
 
 
-def _loaded(rows: Sequence[str]) -> Loaded:
+def _loaded(rows: Sequence[str], now: float) -> Loaded:
     call, *entries = map(json.loads, rows)
-    return Loaded(StoredCall(*call), latest(entries))
+    return Loaded(_stored(call, now), latest(entries))
+
+
+def _stored(row: Sequence[Any], now: float) -> StoredCall:
+    return StoredCall._make((*row[:7], row[7] - now, *row[8:]))

@@ -8,10 +8,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import DefinitionError, DefinitionProblem, MissingExtraError, import_extra
-from .store import Entry, JournalError, Loaded, Status, StoredCall, TakesLease
+from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
+
+
+_CLOCKS = {
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) AS double precision)",
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+    "mysql": "unix_timestamp(now(6))",
+    "mariadb": "unix_timestamp(now(6))",
+}
 
 
 class SqlAlchemyJournalStore:
@@ -29,6 +37,7 @@ class SqlAlchemyJournalStore:
     def __init__(self, url: str | Engine) -> None:
         self._sql: Any = import_extra("sqlalchemy", "sqlalchemy", "Journal")
         self._engine: Engine = self._create_engine(url) if isinstance(url, str) else url
+        self._now = self._clock()
         tables = self._sql.MetaData()
         self._calls, self._entries = _tables(self._sql, tables)
         with self._errors("opened"):
@@ -47,23 +56,29 @@ class SqlAlchemyJournalStore:
             message = f"Journal needs the package {package} for {scheme} URLs: pip install {package}"
             raise MissingExtraError(message, name=package) from None
 
+    def _clock(self) -> Any:
+        """Return an SQL expression of the seconds of the clock of the database, or else of this machine."""
+        text = _CLOCKS.get(self._engine.dialect.name)
+        if text is None:
+            return self._sql.bindparam(None, callable_=time.time, type_=self._sql.Float(53))
+        return self._sql.literal_column(text, self._sql.Float(53))
+
     def load(self, call: str, /) -> Loaded | None:
         # with a lock, so that the entries are those of the same moment as the call
         with self._errors("read"), self._engine.begin() as connection:
             return self._load(connection, call)
 
-    def lease(
-        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str], takes: TakesLease, /
-    ) -> Loaded:
+    def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: TakesLease, /) -> Loaded:
         calls = self._calls
         with self._errors("written"):
             try:
                 with self._engine.begin() as connection:
                     loaded = self._load(connection, new.id)
                     if loaded is None:
-                        connection.execute(calls.insert().values(**new._asdict()))
-                        self._add(connection, new.id, start)
-                        return Loaded(new, list(start))
+                        first = Entry(START, start, new.created_at)
+                        connection.execute(calls.insert().values(**self._row(new)))
+                        self._add(connection, new.id, [first])
+                        return Loaded(new, [first])
                     return self._take(connection, loaded, new, statuses, takes)
             except self._sql.exc.IntegrityError:  # another process has created it meanwhile
                 with self._engine.begin() as connection:
@@ -84,13 +99,13 @@ class SqlAlchemyJournalStore:
             return loaded
         taken = loaded.call._replace(
             owner=new.owner,
-            leased_until=new.leased_until,
+            leased_for=new.leased_for,
             fence=loaded.call.fence + 1,
             status="running",
             updated_at=time.time(),
         )
         calls = self._calls
-        connection.execute(calls.update().where(calls.c.id == new.id).values(**taken._asdict()))
+        connection.execute(calls.update().where(calls.c.id == new.id).values(**self._row(taken)))
         return Loaded(taken, loaded.entries)
 
     def append(
@@ -101,15 +116,15 @@ class SqlAlchemyJournalStore:
         /,
         *,
         status: Status | None = None,
-        leased_until: float | None = None,
+        leased_for: float | None = None,
     ) -> bool:
         calls = self._calls
         values: dict[str, Any] = {"updated_at": time.time()}
         if status is not None:
             values["status"] = status
-        if leased_until is not None:
-            values["leased_until"] = leased_until
-        if leased_until == 0:
+        if leased_for is not None:
+            values["leased_until"] = self._now + leased_for
+        if leased_for == 0:
             values["owner"] = ""
         update = calls.update().where(calls.c.id == call)
         if fence is None:
@@ -124,10 +139,10 @@ class SqlAlchemyJournalStore:
 
     def list(self, statuses: Collection[str], /) -> Sequence[StoredCall]:
         calls = self._calls
-        query = self._sql.select(calls).where(calls.c.status.in_(list(statuses)))
+        query = self._sql.select(calls, self._now).where(calls.c.status.in_(list(statuses)))
         with self._errors("read"), self._engine.begin() as connection:
             rows = connection.execute(query.order_by(calls.c.created_at, calls.c.id)).all()
-        return [StoredCall(*row) for row in rows]
+        return [_stored(row) for row in rows]
 
     def delete(self, call: str, /) -> None:
         with self._errors("written"), self._engine.begin() as connection:
@@ -141,13 +156,18 @@ class SqlAlchemyJournalStore:
     def _load(self, connection: Connection, call: str) -> Loaded | None:
         """Return a call, which no other transaction can change until this one ends."""
         calls, entries = self._calls.c, self._entries.c
-        query = self._sql.select(self._calls).where(calls.id == call).with_for_update()
+        query = self._sql.select(self._calls, self._now).where(calls.id == call).with_for_update()
         row = connection.execute(query).first()
         if row is None:
             return None
         rows = self._sql.select(entries.key, entries.data, entries.at).where(entries.call == call)
         found = connection.execute(rows.order_by(entries.number)).all()
-        return Loaded(StoredCall(*row), [Entry(*one) for one in found])
+        return Loaded(_stored(row), [Entry(*one) for one in found])
+
+    def _row(self, call: StoredCall) -> dict[str, Any]:
+        row = call._asdict()
+        row["leased_until"] = self._now + row.pop("leased_for")
+        return row
 
     def _add(self, connection: Connection, call: str, entries: Sequence[Entry]) -> None:
         """Add entries in place of those with the same keys. The row of the call is locked."""
@@ -164,6 +184,10 @@ class SqlAlchemyJournalStore:
             yield
         except self._sql.exc.SQLAlchemyError as error:
             raise JournalError(f"the journal cannot be {done}: {type(error).__name__}: {error}") from error
+
+
+def _stored(row: Sequence[Any]) -> StoredCall:
+    return StoredCall._make((*row[:7], row[7] - row[10], *row[8:10]))
 
 
 def _tables(sql: Any, tables: Any) -> tuple[Table, Table]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.sqlite_file import SqliteFile
-from .store import Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest
+from .owner import BOOT, is_of_other_boot
+from .store import ANSWER, START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest
 
+# The first and the last entry are in the row of the call, so that a short call writes few pages.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS durable_call (
-    id TEXT PRIMARY KEY, status TEXT NOT NULL, method TEXT NOT NULL, user TEXT NOT NULL,
+    id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, method TEXT NOT NULL, user TEXT NOT NULL,
     created_at REAL NOT NULL, updated_at REAL NOT NULL, owner TEXT NOT NULL, leased_until REAL NOT NULL,
-    fence INTEGER NOT NULL, format INTEGER NOT NULL
-) WITHOUT ROWID;
+    fence INTEGER NOT NULL, format INTEGER NOT NULL, start TEXT NOT NULL, answer TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS durable_entry (
     call TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, data TEXT NOT NULL, at REAL NOT NULL,
     PRIMARY KEY (call, number)
@@ -29,17 +33,23 @@ _ADD = """
 INSERT INTO durable_entry
 SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM durable_entry WHERE call = ?1
 """
-_CREATE = "INSERT INTO durable_call VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_CREATE = """
+INSERT INTO durable_call VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '') ON CONFLICT (id) DO NOTHING
+"""
 _TAKE = """
 UPDATE durable_call SET owner = ?, leased_until = ?, fence = fence + 1, status = 'running', updated_at = ?
 WHERE id = ?
 """
-# a status or lease that is NULL stays as it is
+# a status, lease or answer that is NULL stays as it is
 _UPDATE = """
 UPDATE durable_call SET status = coalesce(?1, status), leased_until = coalesce(?2, leased_until),
-    owner = CASE WHEN ?2 = 0 THEN '' ELSE owner END, updated_at = ?3, fence = fence + (?5 IS NULL)
-WHERE id = ?4 AND (?5 IS NULL OR fence = ?5)
+    owner = CASE WHEN ?2 = 0 THEN '' ELSE owner END, updated_at = ?3, answer = coalesce(?4, answer),
+    fence = fence + (?6 IS NULL)
+WHERE id = ?5 AND (?6 IS NULL OR fence = ?6)
 """
+# All processes are on one machine. Nobody sets the monotonic clock, but it starts over with the machine, so
+# it is used where one can tell that the machine was started meanwhile.
+_now = time.monotonic if BOOT else time.time
 
 
 class SqliteJournalStore:
@@ -69,19 +79,22 @@ class SqliteJournalStore:
             finally:
                 connection.execute("COMMIT")
 
-    def lease(
-        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str], takes: TakesLease, /
-    ) -> Loaded:
-        with self._errors("write"), self._file.writing() as connection:
-            loaded = self._load(connection, new.id)
-            if loaded is None:
-                connection.execute(_CREATE, new)
-                self._add(connection, new.id, start)
-                return Loaded(new, list(start))
-            if loaded.call.status not in statuses or not takes(loaded.call):
-                return loaded
-            connection.execute(_TAKE, (new.owner, new.leased_until, time.time(), new.id))
-            return Loaded(StoredCall(*connection.execute(_CALL, (new.id,)).fetchone()), loaded.entries)
+    def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: TakesLease, /) -> Loaded:
+        until = _now() + new.leased_for
+        try:
+            if self._file.execute(_CREATE, (*new[:7], until, new.fence, new.format, start)).rowcount:
+                return Loaded(new, [Entry(START, start, new.created_at)])
+            with self._file.writing() as connection:
+                loaded = self._load(connection, new.id)
+                if loaded is None:  # it was deleted meanwhile
+                    connection.execute(_CREATE, (*new[:7], until, new.fence, new.format, start))
+                    return Loaded(new, [Entry(START, start, new.created_at)])
+                if loaded.call.status not in statuses or not takes(loaded.call):
+                    return loaded
+                connection.execute(_TAKE, (new.owner, until, time.time(), new.id))
+                return Loaded(_stored(connection.execute(_CALL, (new.id,)).fetchone()), loaded.entries)
+        except (sqlite3.Error, OSError) as error:
+            raise self._error("written", error) from error
 
     def append(
         self,
@@ -91,23 +104,32 @@ class SqliteJournalStore:
         /,
         *,
         status: Status | None = None,
-        leased_until: float | None = None,
+        leased_for: float | None = None,
     ) -> bool:
-        with self._errors("write"), self._file.writing() as connection:
-            values = (status, leased_until, time.time(), call, fence)
-            if connection.execute(_UPDATE, values).rowcount == 0:
-                return False
-            self._add(connection, call, entries)
-        return True
+        answer = next((one.data for one in entries if one.key == ANSWER), None)
+        until = _now() + leased_for if leased_for else leased_for
+        values = (status, until, time.time(), answer, call, fence)
+        try:
+            if len(entries) == (answer is not None):
+                return self._file.execute(_UPDATE, values).rowcount > 0
+            with self._file.writing() as connection:
+                if connection.execute(_UPDATE, values).rowcount == 0:
+                    return False
+                for entry in entries:
+                    if entry.key != ANSWER:
+                        connection.execute(_ADD, (call, *entry))
+                return True
+        except (sqlite3.Error, OSError) as error:
+            raise self._error("written", error) from error
 
     def list(self, statuses: Collection[str], /) -> Sequence[StoredCall]:
         marks = ", ".join("?" * len(statuses))
         query = f"SELECT * FROM durable_call WHERE status IN ({marks}) ORDER BY created_at, id"
         with self._errors("read"), self._file.reading() as connection:
-            return [StoredCall(*row) for row in connection.execute(query, tuple(statuses))]
+            return [_stored(row) for row in connection.execute(query, tuple(statuses))]
 
     def delete(self, call: str, /) -> None:
-        with self._errors("write"), self._file.writing(erases=True) as connection:
+        with self._errors("written"), self._file.writing(erases=True) as connection:
             connection.execute("DELETE FROM durable_entry WHERE call = ?", (call,))
             connection.execute("DELETE FROM durable_call WHERE id = ?", (call,))
 
@@ -118,18 +140,22 @@ class SqliteJournalStore:
         row = connection.execute(_CALL, (call,)).fetchone()
         if row is None:
             return None
-        return Loaded(StoredCall(*row), latest(connection.execute(_ENTRIES, (call,))))
-
-    def _add(self, connection: sqlite3.Connection, call: str, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            connection.execute(_ADD, (call, *entry))
+        stored, (start, answer) = _stored(row), row[10:]
+        entries = [(START, start, stored.created_at), *connection.execute(_ENTRIES, (call,))]
+        return Loaded(stored, latest([*entries, (ANSWER, answer, stored.updated_at)]))
 
     @contextmanager
-    def _errors(self, action: str) -> Iterator[None]:
+    def _errors(self, done: str) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(f"the journal {self._path} cannot be {_DONE[action]}: {error}") from error
+            raise self._error(done, error) from error
+
+    def _error(self, done: str, error: Exception) -> JournalError:
+        return JournalError(f"the journal {self._path} cannot be {done}: {error}")
 
 
-_DONE = {"read": "read", "write": "written"}
+def _stored(row: Sequence[Any]) -> StoredCall:
+    """Return the call of a row. Owners from before the machine was started are gone."""
+    left = -math.inf if BOOT and is_of_other_boot(row[6]) else row[7] - _now()
+    return StoredCall._make((*row[:7], left, *row[8:10]))

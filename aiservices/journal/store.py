@@ -12,6 +12,7 @@ Status: TypeAlias = Literal["running", "suspended", "completed", "failed", "canc
 STATUSES: tuple[Status, ...] = ("running", "suspended", "completed", "failed", "cancelled")
 # A call with one of these can be continued without anything else.
 CONTINUABLE: tuple[Status, ...] = ("running", "failed")
+START, ANSWER = "start", "answer"  # the keys of the entries that each completed call has
 
 
 class JournalError(AiServiceError):
@@ -54,7 +55,8 @@ class StoredCall(NamedTuple):
         created_at: When it was begun, in seconds since 1970.
         updated_at: When something was last recorded.
         owner: The process that works on it; "" if there is none.
-        leased_until: The time after which other processes may continue it.
+        leased_for: The seconds for which other processes leave it to its owner, by the clock of the store;
+            negative once they have passed.
         fence: A number that each new owner increments. An owner with an old number cannot write.
         format: The version of the format of its entries.
     """
@@ -66,7 +68,7 @@ class StoredCall(NamedTuple):
     created_at: float
     updated_at: float
     owner: str = ""
-    leased_until: float = 0.0
+    leased_for: float = 0.0
     fence: int = 0
     format: int = FORMAT
 
@@ -106,6 +108,8 @@ def latest(rows: Iterable[Sequence[Any]]) -> list[Entry]:
 class JournalStore(Protocol):
     """The interface of stores for journals. The methods must be safe to call from several threads.
 
+    Leases are measured by the clock of the store, because those of machines differ, and may be set.
+
     Attributes:
         blocks: True if an access may take long, so that an event loop must not wait for it.
     """
@@ -116,14 +120,13 @@ class JournalStore(Protocol):
         """Return a call with its entries; None if there is no such call."""
         ...
 
-    def lease(
-        self, new: StoredCall, start: Sequence[Entry], statuses: Collection[str], takes: TakesLease, /
-    ) -> Loaded:
+    def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: TakesLease, /) -> Loaded:
         """Make an owner the only one that may work on a call, and return the call, in one transaction.
 
-        If there is no call with the id of ``new``, it is created with the entries ``start``. Otherwise, if
-        its status is in ``statuses`` and ``takes(call)`` is True, it gets the owner and ``leased_until`` of
-        ``new``, and its fence is incremented. Otherwise it is returned unchanged.
+        If there is no call with the id of ``new``, it is created with the data ``start`` of its first entry,
+        whose key is "start", and returned as it is passed. Otherwise, if its status is in ``statuses`` and
+        ``takes(call)`` is True, it gets the owner and ``leased_for`` of ``new``, and its fence is
+        incremented. Otherwise it is returned unchanged.
         """
         ...
 
@@ -135,12 +138,12 @@ class JournalStore(Protocol):
         /,
         *,
         status: Status | None = None,
-        leased_until: float | None = None,
+        leased_for: float | None = None,
     ) -> bool:
         """Store entries and the status of a call in one transaction; return False if the fence has changed.
 
         With the fence None, the fence is not checked but incremented, so that the present owner loses the
-        call. ``leased_until`` 0.0 also removes the owner. None leaves the status and the lease as they are.
+        call. ``leased_for`` 0.0 also removes the owner. None leaves the status and the lease as they are.
         """
         ...
 

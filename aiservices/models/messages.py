@@ -417,6 +417,7 @@ _MESSAGE_TYPES: dict[str, type[Message]] = {
     "ai": AiMessage,
     "tool": ToolMessage,
 }
+_EMPTY = (None, (), False)
 _TYPE_NAMES = {cls: name for name, cls in _MESSAGE_TYPES.items()}
 _MEDIA_TYPES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
@@ -441,9 +442,10 @@ def messages_from_json(text: str) -> list[Message]:
 def message_to_dict(message: Message) -> dict[str, Any]:
     """Convert a chat message to a dict with its ``type`` and its non-empty fields."""
     # Not asdict, which would also convert images and files to dictionaries, with bytes as values.
-    data = {name: getattr(message, name) for name in message.__dataclass_fields__ if name != "other"}
-    data = {name: value for name, value in data.items() if value not in (None, (), False)}
-    if not isinstance(message, SystemMessage) and message.contents:
+    fields = message.__dataclass_fields__
+    data = {name: value for name in fields if (value := getattr(message, name)) not in _EMPTY}
+    data.pop("other", None)
+    if "contents" in data and not isinstance(message, SystemMessage):
         data["contents"] = [
             part if isinstance(part, str) else _media_to_dict(part) for part in message.contents
         ]

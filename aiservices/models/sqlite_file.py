@@ -8,9 +8,10 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 
 class SqliteFile:
@@ -44,6 +45,14 @@ class SqliteFile:
         """Context manager that lends the SQLite connection to one thread at a time for reading."""
         with self._own_lock():
             yield self._connected()
+
+    def execute(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        """Run one SQL statement, which is a transaction of its own."""
+        if self._must_erase:
+            with self.writing() as connection:
+                return connection.execute(statement, values)
+        with self._own_lock():
+            return self._connected().execute(statement, values)
 
     @contextmanager
     def writing(self, *, erases: bool = False) -> Iterator[sqlite3.Connection]:

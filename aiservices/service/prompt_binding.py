@@ -114,8 +114,12 @@ class PromptPlan(NamedTuple):
         if names is not None:
             if not kwargs and len(args) == len(names):
                 return dict(zip(names, args, strict=True))
-            if not args and len(kwargs) == len(names) and all(name in kwargs for name in names):
-                return {name: kwargs[name] for name in names}
+            named = names[len(args) :]
+            if len(kwargs) == len(named) and all(name in kwargs for name in named):
+                arguments = dict(zip(names, args, strict=False))
+                for name in named:
+                    arguments[name] = kwargs[name]
+                return arguments
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.arguments

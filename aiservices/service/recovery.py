@@ -188,7 +188,7 @@ def decide(
     segment = sum(entry.key.startswith("decided:") for entry in loaded.entries)
     entry = Entry(f"decided:{segment}", json.dumps(decisions_to_json(decisions)))
     fence = loaded.call.fence  # fails if somebody else has answered, and the call continues
-    if not journal.store.append(call_id, fence, [entry], status="running", leased_until=0.0):
+    if not journal.store.append(call_id, fence, [entry], status="running", leased_for=0.0):
         raise JournalError(
             f"the call {call_id!r} was continued meanwhile, so it does not wait for a decision"
         )

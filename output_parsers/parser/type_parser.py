@@ -45,6 +45,7 @@ from ..types.node import (
 )
 from ..types.records import (
     EnvelopeNode,
+    ObjectNode,
     object_node,
 )
 from ..types.scalars import TextNode, scalar_node
@@ -199,6 +200,17 @@ class TypeParser(Generic[T]):
         return compile_fast_reader(self.target.annotated, self._value_node, field=self._field)
 
     @cached_property
+    def is_pure(self) -> bool:
+        """True if the fast reader always gives the same value for a text.
+
+        Then it runs no code of the user, and no field has a default value.
+        """
+        records = [part.spec for part in walk(self.node) if isinstance(part, ObjectNode)]
+        is_made = any(one.created_by_make for one in records)
+        is_whole = all(field.required for one in records for field in one.fields)
+        return bool(self.fast_reader) and is_whole and not is_made and not runs_validators(self.node)
+
+    @cached_property
     def fast_list_reader(self) -> FastReader | None:
         """A ``fast_reader`` of a list of such values; None if the type has none, or runs validators."""
         if self._field is not None or runs_validators(self.node):
@@ -255,7 +267,7 @@ def _checked_text(parser: TypeParser[T], value: T, data: Json) -> str:
     if not parser.plain_text:
         texts.append(dump_json(data))
     # Validators, custom parsers and similar choices may turn the text into another value, so it is read.
-    message = f"expected {parser.node.kind}, found {value!r}"
+    message = ""
     for text in texts:
         try:
             again = parser.parse(text, Leniency.SAFE)
@@ -265,7 +277,7 @@ def _checked_text(parser: TypeParser[T], value: T, data: Json) -> str:
             if strict_equal(again, value):
                 return text
             message = _difference_message(value, again)
-    raise ValueError(message)
+    raise ValueError(message or f"expected {parser.node.kind}, found {value!r}")
 
 
 def _difference_message(value: object, again: object) -> str:

@@ -52,6 +52,9 @@ def test_a_suspended_call_is_listed_shown_answered_and_deleted(tmp_path: Path, r
     assert "request:0:Desk.refund:0" in shown
     assert run("calls", "resume", str(path), "a").code == 2
     assert run("calls", "resume", str(path), "a", "--approve").code == 0
+    listed = run("calls", "list", str(path), "--status", "interrupted", "--json").out
+    assert (json.loads(listed)["id"], json.loads(listed)["status"]) == ("a", "interrupted")
+    assert run("calls", "list", str(path), "--status", "running").out == ""
     assert [one.value for one in recover(journal, [desk])] == ["done"]
     assert run("calls", "cancel", str(path), "a").code == 1
     assert run("calls", "forget", str(path), "a").code == 0

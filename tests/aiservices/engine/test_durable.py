@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Annotated, Any, Protocol, cast
 
 import pytest
+from pydantic import BaseModel, Field
 
 from aiservices import (
     AiMessage,
@@ -45,6 +46,10 @@ from aiservices import (
     user_message,
 )
 from aiservices.agents import ReActAgent
+from aiservices.engine.effects import Flow
+from aiservices.engine.interceptor import Proceed
+from aiservices.engine.plan import Invocation
+from aiservices.engine.results import Answer
 from aiservices.journal.sqlite import SqliteJournalStore
 from aiservices.memory import ChatMemory
 from aiservices.structured_model import structured
@@ -891,3 +896,57 @@ def test_the_state_of_a_call_that_was_deleted_from_the_journal_is_resumed_as_a_n
     for _ in range(2):
         assert resume(desk.refund, waiting.value.state, True).value == "done"
     assert len(model.requests) == 2
+
+
+class Visit(BaseModel):
+    name: str
+    day: date = Field(default_factory=date.today)
+
+
+class Mutable(BaseModel):
+    name: str
+    age: int
+
+
+class VisitDesk(Protocol):
+    @user_message("Who comes at {{hour}}?")
+    def visit(self, hour: int, call_id: Annotated[str, CallId]) -> Visit: ...
+
+    @user_message("Who is at {{hour}}?")
+    def person(self, hour: int, call_id: Annotated[str, CallId]) -> Mutable: ...
+
+    @user_message("Who calls at {{hour}}?")
+    def name(self, hour: int, call_id: Annotated[str, CallId]) -> str: ...
+
+
+def test_a_stored_value_is_not_read_again_if_it_does_not_depend_on_the_reply_alone(journal: Journal) -> None:
+    def older(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(invocation)
+        if isinstance(answer.value, Visit):
+            answer.value.day = date(2001, 2, 3)  # a day after the call, the default would be another one
+        elif isinstance(answer.value, Mutable):
+            answer.value.age += 1
+        else:
+            answer = replace(answer, value=f"{answer.value}!")
+        return answer
+
+    model = ScriptedChatModel(['{"name": "Ann"}', '{"name": "Bob", "age": 3}', "Cleo"])
+    desk = create(VisitDesk, model, interceptors=[Durable(journal), older])
+    for _ in range(2):
+        assert desk.visit(1, call_id="v") == Visit(name="Ann", day=date(2001, 2, 3))
+        assert desk.person(2, call_id="p") == Mutable(name="Bob", age=4)
+        assert desk.name(3, call_id="n") == "Cleo!"
+    assert len(model.requests) == 3
+
+
+def test_a_value_that_the_reply_gives_is_stored_once(journal: Journal) -> None:
+    desk = create(
+        VisitDesk, ScriptedChatModel(['{"name": "Bob", "age": 3}', "Cleo"]), interceptors=[Durable(journal)]
+    )
+    for _ in range(2):
+        assert desk.person(2, call_id="p") == Mutable(name="Bob", age=3)
+        assert desk.name(3, call_id="n") == "Cleo"
+    for call, part in (("p", "Bob"), ("n", "Cleo")):
+        loaded = journal.load(call)
+        assert loaded is not None
+        assert sum(entry.data.count(part) for entry in loaded.entries) == 1

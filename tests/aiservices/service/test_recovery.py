@@ -97,9 +97,9 @@ def test_async_methods_are_recovered(store: JournalStore) -> None:
         kill(store, make, lambda desk, call=call: asyncio.run(desk.refund("17", call_id=call)))
     journal = journal_of(store, Machine())
     desk = make(ScriptedChatModel(["1"]), Durable(journal))
-    store.append("b", None, (), status="suspended", leased_until=0.0)
+    store.append("b", None, (), status="suspended", leased_for=0.0)
     assert [one.value for one in recover(journal, [desk])] == ["1"]
-    store.append("b", None, (), status="running", leased_until=0.0)
+    store.append("b", None, (), status="running", leased_for=0.0)
     desk = make(ScriptedChatModel(["2"]), Durable(journal))
     assert [one.value for one in asyncio.run(arecover(journal, [desk]))] == ["2"]
 
