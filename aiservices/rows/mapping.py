@@ -777,7 +777,7 @@ def _choose(job: Job, size: int, chance: random.Random) -> tuple[int, int, list[
                 continue
             is_reviewed = content in job.reviewed or content in journal.people
             is_stored = is_reviewed or journal.find(content) is not None
-            if job.settings.dedupe and (is_stored or journal.count_content(content)):
+            if job.settings.dedupe and (is_stored or journal.seen.count_content(content)):
                 continue
             to_ask += 1
             if len(chosen) < size:

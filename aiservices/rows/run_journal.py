@@ -38,14 +38,13 @@ _MAX_FIRST_LINE = 10_000_000
 # What the answers of people belong to: another model does not change them.
 _QUESTION = ("method", "prompt", "system message", "type", "schema", "parameters")
 _CHECKSUM_LENGTH = 8  # hexadecimal digits, followed by a space
-_TABLES = """
+_PRAGMAS = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8000; PRAGMA temp_store = FILE;
+"""
+_TABLES = """
 CREATE TABLE done (id TEXT PRIMARY KEY, offset INTEGER) WITHOUT ROWID;
 CREATE TABLE reply (id TEXT, call INTEGER, offset INTEGER, PRIMARY KEY (id, call)) WITHOUT ROWID;
 CREATE TABLE known_key (key TEXT PRIMARY KEY, id TEXT) WITHOUT ROWID;
-CREATE TABLE seen_key (key TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
-CREATE TABLE seen_content (id TEXT PRIMARY KEY, count INTEGER) WITHOUT ROWID;
-BEGIN;
 """
 
 
@@ -61,6 +60,105 @@ class StoredEntry(NamedTuple):
     entry: Mapping[str, Any]
 
 
+class _JournalFile:
+    """The file of a journal, which only one process writes at a time.
+
+    Attributes:
+        path: The path of the file.
+        end: The length of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.end = 0
+        self._reader: BinaryIO | None = None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._open()
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def check_and_lock(self) -> None:
+        """Raise RowsError if the file is not a journal, so that it is not overwritten, or is in use."""
+        self._lock()
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            raise RowsError(f"{self.path} is not a file; choose another place for the journal")
+        with self.path.open("rb") as file:
+            first = file.readline(_MAX_FIRST_LINE)
+        is_cut = bool(first) and not first.endswith(b"\n") and _is_beginning(first)
+        entry = decode_line(first)
+        if first and not is_cut and not (entry is not None and isinstance(entry.get("work"), dict)):
+            raise RowsError(f"{self.path} is not a journal of map_rows; choose another output")
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RowsError(
+                f"another run uses the journal {self.path}; wait until it ends, or choose another output"
+            ) from error
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the file; the last one may be incomplete."""
+        with self.path.open("rb") as lines:
+            yield from lines
+
+    def keep(self, end: int) -> None:
+        """Remove the bytes after a place; entries can be read by their places from now on."""
+        os.ftruncate(self._file, end)
+        self.end = end
+        self._reader = self.path.open("rb")
+
+    def clear(self) -> None:
+        """Remove all lines."""
+        os.ftruncate(self._file, 0)
+
+    def start_over(self) -> None:
+        """Rename the file, and continue with a new one."""
+        try:
+            os.rename(self.path, _free_path(self.path))
+            old, self._file = self._file, self._open()
+            os.close(old)
+        except OSError as error:
+            raise RowsError(f"the journal {self.path} cannot be renamed: {error.strerror}") from error
+        self._lock()
+
+    def append(self, entry: Mapping[str, object]) -> int:
+        """Append a line, and return its place."""
+        line = encode_line(entry)
+        offset, written = self.end, 0
+        try:
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+        except OSError as error:
+            if written:
+                os.ftruncate(self._file, offset)
+            raise RowsError(
+                f"the journal {self.path} cannot be written: {error.strerror}; all rows before this "
+                "one are stored; make the same call again to continue"
+            ) from error
+        self.end = offset + len(line)
+        return offset
+
+    def entry_at(self, offset: int) -> dict[str, Any]:
+        """Return the entry of the line at a place."""
+        assert self._reader is not None
+        return _entry_at(self._reader, offset)
+
+    def close(self) -> None:
+        """Flush the file to disk, and close it."""
+        try:
+            os.fsync(self._file)
+        except OSError:  # a pipe or a device has nothing to flush
+            pass
+        if self._reader is not None:
+            self._reader.close()
+        file, self._file = self._file, -1  # the system may give the number to another file
+        os.close(file)
+
+
 class RunJournal:
     """The file that stores a run's replies and finished rows, with a temporary index for fast lookups.
 
@@ -74,129 +172,84 @@ class RunJournal:
     Attributes:
         damaged_lines: The number of lines of the file that could not be read. Their rows are processed again.
         people: The JSON of the answers that people gave, by the ids of the rows' contents.
+        seen: The keys and contents of the rows of this run.
     """
 
     def __init__(self, path: Path, work: Mapping[str, object], *, restart: bool = False) -> None:
-        self._path = path
-        self._end = 0
-        self._reader: BinaryIO | None = None
         self.damaged_lines = 0
         self.people: dict[str, str] = {}
+        self.seen = SeenRows()
         self._has_replies = self._has_keys = False  # so that a new journal needs fewer look-ups
-        # a database without a name is in a file that SQLite deletes by itself
-        self._index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._index.executescript(_TABLES)
+        self._is_reading = True  # until the lines of earlier runs are in the index
+        self._index = _temporary_database(_TABLES)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._open()
+            self._file = _JournalFile(path)
         except OSError as error:
             self._index.close()
             raise RowsError(f"the journal {path} cannot be opened: {error.strerror}") from error
         try:
-            self._lock()
-            self._check_kind()
+            self._file.check_and_lock()
             people = self._put_aside(work) if restart else {}
-            self._end = self._read(work)
-            self._reader = path.open("rb")  # only now, because what it has read must not change
-            if self._end == 0:
-                self._append({"work": {"format": FORMAT, **work}})
+            self._file.keep(self._read(work))
+            self._is_reading = False
+            if self._file.end == 0:
+                self._file.append({"work": {"format": FORMAT, **work}})
             for row, value in people.items():
                 self.add_person(row, value)
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> int:
-        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-
     def _put_aside(self, work: Mapping[str, object]) -> dict[str, str]:
         """Rename the file, open a new one, and return the answers of people to the same question."""
         people: dict[str, str] = {}
         stored: dict[str, object] | None = None
-        with self._path.open("rb") as lines:
-            for line in lines:
-                entry = decode_line(line) or {}
-                if stored is None:
-                    stored = entry.get("work", {})
-                elif "person" in entry:
-                    people[entry["person"]] = entry["value"]
+        for line in self._file.lines():
+            entry = decode_line(line) or {}
+            if stored is None:
+                stored = entry.get("work", {})
+            elif "person" in entry:
+                people[entry["person"]] = entry["value"]
         if not stored:  # an empty file, or a journal whose first line is not complete
-            os.ftruncate(self._file, 0)
+            self._file.clear()
             return {}
-        try:
-            os.rename(self._path, _free_path(self._path))
-            old, self._file = self._file, self._open()
-            os.close(old)
-        except OSError as error:
-            raise RowsError(f"the journal {self._path} cannot be renamed: {error.strerror}") from error
-        self._lock()
+        self._file.start_over()
         current = json.loads(json.dumps(work))
         is_same = all(stored.get(name) == current.get(name) for name in _QUESTION)
         return people if is_same else {}
 
     def close(self) -> None:
         """Flush the journal to disk, and close its file."""
-        try:
-            os.fsync(self._file)
-        except OSError:  # a pipe or a device has nothing to flush
-            pass
-        if self._reader is not None:
-            self._reader.close()
-        file, self._file = self._file, -1  # the system may give the number to another file
-        os.close(file)
+        self._file.close()
         self._index.close()
-
-    def _check_kind(self) -> None:
-        """Raise RowsError if the file exists but is not a journal, so that it is not overwritten."""
-        if not stat.S_ISREG(os.fstat(self._file).st_mode):
-            raise RowsError(f"{self._path} is not a file; choose another place for the journal")
-        with self._path.open("rb") as file:
-            first = file.readline(_MAX_FIRST_LINE)
-        is_cut = bool(first) and not first.endswith(b"\n") and _is_beginning(first)
-        entry = decode_line(first)
-        if first and not is_cut and not (entry is not None and isinstance(entry.get("work"), dict)):
-            raise RowsError(f"{self._path} is not a journal of map_rows; choose another output")
-
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise RowsError(
-                f"another run uses the journal {self._path}; wait until it ends, or choose another output"
-            ) from error
+        self.seen.close()
 
     @property
     def path(self) -> Path:
         """The path of the journal file."""
-        return self._path
+        return self._file.path
 
     # --- Reading ---
 
     def _read(self, work: Mapping[str, object]) -> int:
-        """Index all lines of the file, remove an incomplete last line, and return the file's length."""
+        """Index all complete lines of the file, and return where they end."""
         end = 0
-        with self._path.open("rb") as lines:
-            for line in lines:
-                if not line.endswith(b"\n"):
-                    break  # the process was killed while it wrote this line
-                entry = decode_line(line)
-                if end == 0:
-                    self._check_work({} if entry is None else entry["work"], work)
-                elif entry is None:
-                    self.damaged_lines += 1
-                else:
-                    self._add_to_index(entry, end)
-                end += len(line)
-        os.ftruncate(self._file, end)
+        for line in self._file.lines():
+            if not line.endswith(b"\n"):
+                break  # the process was killed while it wrote this line
+            entry = decode_line(line)
+            if end == 0:
+                self._check_work({} if entry is None else entry["work"], work)
+            elif entry is None:
+                self.damaged_lines += 1
+            else:
+                self._add_to_index(entry, end)
+            end += len(line)
         return end
 
     def _check_work(self, stored: Mapping[str, object], work: Mapping[str, object]) -> None:
         if stored.get("format") != FORMAT:
-            raise RowsError(
-                f"{self._path} has the format {stored.get('format')}; this version reads {FORMAT}"
-            )
+            raise RowsError(f"{self.path} has the format {stored.get('format')}; this version reads {FORMAT}")
         current = json.loads(json.dumps(work))
         changed = [
             name
@@ -209,7 +262,7 @@ class RunJournal:
                 for name in changed
             )
             raise RowsError(
-                f"{self._path} was written with other settings: {details}. Pass restart=True to ask for all "
+                f"{self.path} was written with other settings: {details}. Pass restart=True to ask for all "
                 "rows again, or choose another output"
             )
 
@@ -231,7 +284,7 @@ class RunJournal:
 
     def _remember_key(self, entry: Mapping[str, object], row: object) -> None:
         # those of this run are not needed, because a run has each key once
-        if self._reader is None and "key" in entry:
+        if self._is_reading and "key" in entry:
             self._has_keys = True
             sql = "INSERT OR REPLACE INTO known_key VALUES (?, ?)"
             self._index.execute(sql, (_text(entry["key"]), row))
@@ -239,14 +292,14 @@ class RunJournal:
     def find(self, row: str) -> StoredEntry | None:
         """Return a finished row's journal entry, or None if the row is not finished."""
         place = self._index.execute("SELECT offset FROM done WHERE id = ?", (row,)).fetchone()
-        return None if place is None else StoredEntry(place[0], self._entry_at(place[0]))
+        return None if place is None else StoredEntry(place[0], self._file.entry_at(place[0]))
 
     def replies_of(self, row: str) -> dict[int, dict[str, Any]]:
         """Return a dict from request numbers to the stored replies for an unfinished row."""
         if not self._has_replies:
             return {}
         entries = self._index.execute("SELECT call, offset FROM reply WHERE id = ?", (row,)).fetchall()
-        return {call: self._entry_at(offset) for call, offset in entries}
+        return {call: self._file.entry_at(offset) for call, offset in entries}
 
     def has_changed(self, key: Any, row: str) -> bool:
         """Return True if the row with this key had different content in an earlier run."""
@@ -258,10 +311,6 @@ class RunJournal:
             return None
         entry = self._index.execute("SELECT id FROM known_key WHERE key = ?", (_text(key),)).fetchone()
         return None if entry is None else str(entry[0])
-
-    def _entry_at(self, offset: int) -> dict[str, object]:
-        assert self._reader is not None
-        return _entry_at(self._reader, offset)
 
     # --- Writing ---
 
@@ -290,27 +339,19 @@ class RunJournal:
 
     def add(self, entry: dict[str, Any]) -> int:
         """Append a line to the journal, for example a line from another process; return its place."""
-        offset = self._append(entry)
+        offset = self._file.append(entry)
         self._add_to_index(entry, offset)
         return offset
 
-    def _append(self, entry: Mapping[str, object]) -> int:
-        line = encode_line(entry)
-        offset, written = self._end, 0
-        try:
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-        except OSError as error:
-            if written:
-                os.ftruncate(self._file, offset)
-            raise RowsError(
-                f"the journal {self._path} cannot be written: {error.strerror}; all rows before this "
-                "one are stored; make the same call again to continue"
-            ) from error
-        self._end = offset + len(line)
-        return offset
 
-    # --- The rows of this run ---
+class SeenRows:
+    """The keys and contents of the rows that a run has seen so far."""
+
+    def __init__(self) -> None:
+        self._index = _temporary_database(
+            "CREATE TABLE seen_key (key TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;"
+            "CREATE TABLE seen_content (id TEXT PRIMARY KEY, count INTEGER) WITHOUT ROWID;"
+        )
 
     def first_with_key(self, key: Any, number: int) -> int:
         """Remember a row's key, and return the number of the first row with this key."""
@@ -330,6 +371,17 @@ class RunJournal:
         run("INSERT INTO seen_content VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET count = count + 1", (row,))
         count: int = run("SELECT count FROM seen_content WHERE id = ?", (row,)).fetchone()[0]
         return count - 1
+
+    def close(self) -> None:
+        """Forget all rows."""
+        self._index.close()
+
+
+def _temporary_database(tables: str) -> sqlite3.Connection:
+    # a database without a name is in a file that SQLite deletes by itself
+    database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    database.executescript(f"{_PRAGMAS} {tables} BEGIN;")
+    return database
 
 
 def _entry_at(file: BinaryIO, offset: int) -> dict[str, object]:

@@ -320,7 +320,7 @@ class Runner:
 
     async def run(self) -> AsyncGenerator[Row[Any], None]:
         """Process the rows and yield each when it is finished; raise an error if the run ends early."""
-        self._journal.forget_counts()
+        self._journal.seen.forget_counts()
         context = nullcontext() if self._trace is None else self._trace.context
         # A call that is suspended runs again later, and must not count twice.
         shared = self._spent if self._settings.collect is None else using_accounts(())
@@ -383,7 +383,7 @@ class Runner:
         while inputs is not None and settings.skip is not None and settings.skip(number):
             if settings.key is None and not settings.dedupe:  # the ids of equal rows depend on those before
                 with suppress(ValueError):
-                    self._journal.count_content(content_id(self._method.arguments(inputs)))
+                    self._journal.seen.count_content(content_id(self._method.arguments(inputs)))
             number, inputs = next(self._rows, (-1, None))
         if inputs is None or self.stopped is not None:
             return None
@@ -450,7 +450,7 @@ class Runner:
         """Return a row's id in the journal; rows with equal contents share it if ``dedupe`` is True."""
         if self._settings.dedupe:
             return content
-        own = repr(item.key) if item.key is not None else str(self._journal.count_content(content))
+        own = repr(item.key) if item.key is not None else str(self._journal.seen.count_content(content))
         return blake2b(f"{content} {own}".encode(), digest_size=16).hexdigest()
 
     async def _ask_once(self, item: RowInput, row_id: str, arguments: Mapping[str, Any]) -> Row[Any] | None:
@@ -908,7 +908,7 @@ class Job:
             value = row.get(key)
             if value is None:
                 raise RowsError(f"row {number} has no value in the key column {key}")
-            first = journal.first_with_key(value, number)
+            first = journal.seen.first_with_key(value, number)
             if first != number:
                 same = f"rows {first} and {number} have the same key {value!r} in column {key}"
                 raise RowsError(f"{same}; each row needs its own")
