@@ -136,6 +136,157 @@ class _Evenly:
         self.free_at = max(self.free_at, now - _SLACK) + amount / self.per_second
 
 
+class _Capacity:
+    """What a server accepts, as far as its answers show: requests in flight, and requests per time.
+
+    Attributes:
+        pace: Spaces the requests at the rate that the server accepted; None before it limits a rate.
+        pause_until: When the server may be asked again.
+    """
+
+    def __init__(self) -> None:
+        # Requests in flight ...
+        self._cap = float(_FIRST_CONCURRENCY)
+        self._cap_was_refused = False
+        self._cap_step, self._cap_changed_at, self._cap_accepted = 1.0, 0.0, 0
+        self._accepted_cap = 0.0  # this concurrency was accepted after a higher one was refused
+        self._reduced_at = self._refused_at = 0.0
+        # ... and requests per time.
+        self.pace: _Evenly | None = None
+        self._hold, self._probe_at = _FIRST_HOLD, 0.0
+        self._growth, self._step, self._held = _FIRST_GROWTH, 0.0, 0.0
+        self._cycle_start, self._accepted, self._calm_since = 0.0, 0, time.monotonic()
+        self.pause_until, self._pause, self._is_probing = 0.0, _FIRST_PAUSE, False
+        # Outages: when the last one was, and the rate before it was lowered in case it is a limit.
+        self._outage_at, self._has_outages = 0.0, False
+        self._lowered_from, self._lowered_at = 0.0, 0.0
+
+    @property
+    def concurrency(self) -> float:
+        """The number of requests that may be in flight."""
+        return 1.0 if self._is_probing else self._cap
+
+    def sent(self, now: float) -> None:
+        """Record that a request was sent."""
+        if self._cycle_start == 0.0:
+            self._cycle_start = now
+
+    def accepted(self, sent_at: float, now: float, in_flight: int) -> None:
+        """Record that the server accepted a request, and raise the concurrency if possible."""
+        self._accepted += 1
+        self._cap_accepted += 1
+        if self._is_probing and sent_at >= self.pause_until:
+            self._end_pause(now)
+        self._grow(now, in_flight)
+
+    def pause(self, until: float) -> None:
+        """Send no requests before a time."""
+        self.pause_until = max(self.pause_until, until)
+
+    def refused(self, sent_at: float, now: float, in_flight: int, retry_after: float | None) -> None:
+        """Record that the server refused a request because of a rate limit, and slow down.
+
+        ``in_flight`` is how many requests were in flight when it was sent, itself included.
+        """
+        if retry_after is not None:
+            self.pause(now + retry_after)
+        if sent_at < self._reduced_at:
+            return  # it was sent before the last refusal was known
+        is_rate = (
+            self._is_probing
+            or self.pace is not None
+            or (self._cap_was_refused and in_flight <= int(self._accepted_cap))
+        )
+        self._reduced_at = now
+        if retry_after is not None and retry_after < _FIRST_PAUSE:
+            retry_after = None  # "at once" would be a loop of requests
+        if not is_rate and in_flight > 1:
+            self._cap = self._accepted_cap = float(in_flight - 1)
+            self._cap_was_refused = True
+            self._cap_step, self._cap_changed_at, self._cap_accepted = 1.0, now, 0
+            return
+        # A limit per time: wait, and measure the accepted rate until requests are accepted again.
+        if not self._is_probing:
+            self._refused_at = now
+            short = _FIRST_PAUSE if self.pace is None else 3 / self.pace.per_second
+            self._pause = max(_SLACK, min(_FIRST_PAUSE, short))
+        self._is_probing = True
+        pause = self._pause if retry_after is None else retry_after
+        self._pause = min(1.5 * self._pause, _LONGEST_PAUSE)
+        self.pause(now + pause)
+
+    def _grow(self, now: float, in_flight: int) -> None:
+        """Raise the concurrency and the rate: quickly until the server refuses a request, then slowly."""
+        if in_flight >= int(self._cap) - 1:  # a limit that is not used up says nothing about the server
+            if not self._cap_was_refused:
+                self._cap = min(self._cap + 1, MAX_CONCURRENCY)
+            elif self._cap_accepted >= _CAP_REQUESTS and now >= self._cap_changed_at + _CAP_HOLD:
+                self._accepted_cap = self._cap
+                self._cap = min(self._cap + self._cap_step, MAX_CONCURRENCY)
+                self._cap_step *= 2
+                self._cap_changed_at, self._cap_accepted = now, 0
+        if self.pace is not None and now >= self._probe_at:
+            self._held = self.pace.per_second  # the rate was not refused
+            self.pace.per_second *= 1 + self._step
+            self._step = min(self._step * 1.5, 1.0)
+            self._probe_at = now + min(self._hold, _STEADY)
+
+    def _end_pause(self, now: float) -> None:
+        """End the pause after a refused request, and choose the request rate to continue with."""
+        self._is_probing = False
+        if self._cap_was_refused and self.pace is None:  # the requests in flight were not the reason
+            self._cap, self._cap_was_refused = float(max(self._cap, _FIRST_CONCURRENCY)), False
+        seconds = now - self._cycle_start
+        measured = self._accepted / seconds if seconds > 0 else self._accepted / _FIRST_PAUSE
+        if self.pace is None:
+            self.pace = _Evenly(measured)
+            if now - self._refused_at > 1 + 5 / measured:
+                self._hold, self._growth = _STEADY, _LAST_GROWTH  # a wrong rate shows late
+            self._probe_at = now + self._hold
+        elif now - self._refused_at > 1 + 5 / self.pace.per_second:
+            # Nothing was accepted for longer than a limit of this rate needs. If much was accepted before, it
+            # may be an outage; else it is a limit for a long time.
+            if self._refused_at - self._calm_since > (now - self._refused_at) / 2:
+                self.pace.per_second = self._rate_after_outage(self.pace.per_second, measured, now)
+            else:
+                self.pace.per_second = measured
+                self._hold, self._growth = _STEADY, _LAST_GROWTH  # a wrong rate shows late
+            self._probe_at, self._calm_since = now + min(self._hold, _STEADY), now
+        else:
+            self.pace.per_second = self._next_rate(self.pace.per_second, measured, seconds)
+            self._hold = min(2 * self._hold, _LONGEST_HOLD)
+            self._growth = max(self._growth / 2, _LAST_GROWTH)
+            self._probe_at = now + self._hold
+        self.pace.free_at = now
+        self._step, self._held = self._growth, 0.0
+        self._cycle_start, self._accepted = now, 0
+
+    def _rate_after_outage(self, refused: float, measured: float, now: float) -> float:
+        """Return the request rate to use after a time in which the server accepted no requests.
+
+        The first time, the rate is kept. The second time, the measured rate is tried, because a server may
+        limit the requests in each 10 seconds, for example. If that does not help, these are outages.
+        """
+        rate = self._held or refused
+        if self._has_outages or not self._outage_at:
+            self._outage_at = now
+            return rate
+        if self._lowered_from and now - self._lowered_at < _LOWERED:
+            self._has_outages = True
+            return self._lowered_from
+        self._lowered_from, self._lowered_at = rate, now
+        self._hold, self._growth = _STEADY, _LAST_GROWTH
+        return 0.98 * measured
+
+    def _next_rate(self, refused: float, measured: float, seconds: float) -> float:
+        """Return a lower request rate to use after the server refused a request."""
+        if self._held:
+            return 0.98 * self._held
+        if seconds > 1:  # long enough at one rate for a reliable measurement
+            return 0.98 * measured
+        return min(0.9 * refused, max(measured, 0.5 * refused))
+
+
 class Limiter:
     """Decides when the next request may be sent to a server; safe for threads and event loops.
 
@@ -154,21 +305,7 @@ class Limiter:
         self._requests: _Evenly | None = None  # the limits that the user set
         self._tokens: _Evenly | None = None
         self._mean_output = 0.0
-        # What the server accepts: requests in flight ...
-        self._cap = float(_FIRST_CONCURRENCY)
-        self._cap_was_refused = False
-        self._cap_step, self._cap_changed_at, self._cap_accepted = 1.0, 0.0, 0
-        self._accepted_cap = 0.0  # this concurrency was accepted after a higher one was refused
-        self._reduced_at = self._refused_at = 0.0
-        # ... and requests per time.
-        self._pace: _Evenly | None = None
-        self._hold, self._probe_at = _FIRST_HOLD, 0.0
-        self._growth, self._step, self._held = _FIRST_GROWTH, 0.0, 0.0
-        self._cycle_start, self._accepted, self._calm_since = 0.0, 0, time.monotonic()
-        self._pause_until, self._pause, self._is_probing = 0.0, _FIRST_PAUSE, False
-        # Outages: when the last one was, and the rate before it was lowered in case it is a limit.
-        self._outage_at, self._has_outages = 0.0, False
-        self._lowered_from, self._lowered_at = 0.0, 0.0
+        self._capacity = _Capacity()
 
     def add_bounds(self, limits: Limits) -> None:
         """Apply the limits that a user set; of several limits, the strictest applies."""
@@ -274,11 +411,11 @@ class Limiter:
     def _try(self, tokens: float) -> float:
         """Return the seconds to wait before a request may be sent; if 0, count the request as sent."""
         now = time.monotonic()
-        cap = 1.0 if self._is_probing else min(self._cap, self._max_concurrency)
-        if self._in_flight >= int(cap):
+        capacity = self._capacity
+        if self._in_flight >= int(min(capacity.concurrency, self._max_concurrency)):
             return 3600.0  # the end of a request wakes the first one in the queue
-        spreads = [one for one in (self._requests, self._pace) if one is not None]
-        wait = max([self._pause_until - now, *(one.wait(now) for one in spreads)])
+        spreads = [one for one in (self._requests, capacity.pace) if one is not None]
+        wait = max([capacity.pause_until - now, *(one.wait(now) for one in spreads)])
         if self._tokens is not None:
             wait = max(wait, self._tokens.wait(now))
         if wait > 0:
@@ -289,8 +426,7 @@ class Limiter:
             one.use(1, now)
         if self._tokens is not None:
             self._tokens.use(tokens, now)
-        if self._cycle_start == 0.0:
-            self._cycle_start = now
+        capacity.sent(now)
         return 0.0
 
     def release(self) -> None:
@@ -320,31 +456,11 @@ class Limiter:
         """Record that the server accepted a request, and raise the concurrency if possible."""
         with self._lock:
             now = time.monotonic()
-            self._accepted += 1
-            self._cap_accepted += 1
             if usage is not None and self._tokens is not None:
                 weight = 0.1 if self._mean_output else 1.0
                 self._mean_output += weight * (usage.output_tokens - self._mean_output)
                 self._tokens.use(usage.total_tokens - estimated, now)
-            if self._is_probing and sent_at >= self._pause_until:
-                self._end_pause(now)
-            self._grow(now)
-
-    def _grow(self, now: float) -> None:
-        """Raise the concurrency and the rate: quickly until the server refuses a request, then slowly."""
-        if self._in_flight >= int(self._cap) - 1:  # a limit that is not used up says nothing about the server
-            if not self._cap_was_refused:
-                self._cap = min(self._cap + 1, MAX_CONCURRENCY)
-            elif self._cap_accepted >= _CAP_REQUESTS and now >= self._cap_changed_at + _CAP_HOLD:
-                self._accepted_cap = self._cap
-                self._cap = min(self._cap + self._cap_step, MAX_CONCURRENCY)
-                self._cap_step *= 2
-                self._cap_changed_at, self._cap_accepted = now, 0
-        if self._pace is not None and now >= self._probe_at:
-            self._held = self._pace.per_second  # the rate was not refused
-            self._pace.per_second *= 1 + self._step
-            self._step = min(self._step * 1.5, 1.0)
-            self._probe_at = now + min(self._hold, _STEADY)
+            self._capacity.accepted(sent_at, now, self._in_flight)
 
     def refuse(self, sent_at: float, in_flight: int, retry_after: float | None) -> None:
         """Record that the server refused a request because of a rate limit, and slow down.
@@ -353,88 +469,7 @@ class Limiter:
         """
         with self._lock:
             self.refused += 1
-            now = time.monotonic()
-            if retry_after is not None:
-                self._pause_until = max(self._pause_until, now + retry_after)
-            if sent_at < self._reduced_at:
-                return  # it was sent before the last refusal was known
-            is_rate = (
-                self._is_probing
-                or self._pace is not None
-                or (self._cap_was_refused and in_flight <= int(self._accepted_cap))
-            )
-            self._reduced_at = now
-            if retry_after is not None and retry_after < _FIRST_PAUSE:
-                retry_after = None  # "at once" would be a loop of requests
-            if not is_rate and in_flight > 1:
-                self._cap = self._accepted_cap = float(in_flight - 1)
-                self._cap_was_refused = True
-                self._cap_step, self._cap_changed_at, self._cap_accepted = 1.0, now, 0
-                return
-            # A limit per time: wait, and measure the accepted rate until requests are accepted again.
-            if not self._is_probing:
-                self._refused_at = now
-                short = _FIRST_PAUSE if self._pace is None else 3 / self._pace.per_second
-                self._pause = max(_SLACK, min(_FIRST_PAUSE, short))
-            self._is_probing = True
-            pause = self._pause if retry_after is None else retry_after
-            self._pause = min(1.5 * self._pause, _LONGEST_PAUSE)
-            self._pause_until = max(self._pause_until, now + pause)
-
-    def _end_pause(self, now: float) -> None:
-        """End the pause after a refused request, and choose the request rate to continue with."""
-        self._is_probing = False
-        if self._cap_was_refused and self._pace is None:  # the requests in flight were not the reason
-            self._cap, self._cap_was_refused = float(max(self._cap, _FIRST_CONCURRENCY)), False
-        seconds = now - self._cycle_start
-        measured = self._accepted / seconds if seconds > 0 else self._accepted / _FIRST_PAUSE
-        if self._pace is None:
-            self._pace = _Evenly(measured)
-            if now - self._refused_at > 1 + 5 / measured:
-                self._hold, self._growth = _STEADY, _LAST_GROWTH  # a wrong rate shows late
-            self._probe_at = now + self._hold
-        elif now - self._refused_at > 1 + 5 / self._pace.per_second:
-            # Nothing was accepted for longer than a limit of this rate needs. If much was accepted before, it
-            # may be an outage; else it is a limit for a long time.
-            if self._refused_at - self._calm_since > (now - self._refused_at) / 2:
-                self._pace.per_second = self._rate_after_outage(self._pace.per_second, measured, now)
-            else:
-                self._pace.per_second = measured
-                self._hold, self._growth = _STEADY, _LAST_GROWTH  # a wrong rate shows late
-            self._probe_at, self._calm_since = now + min(self._hold, _STEADY), now
-        else:
-            self._pace.per_second = self._next_rate(self._pace.per_second, measured, seconds)
-            self._hold = min(2 * self._hold, _LONGEST_HOLD)
-            self._growth = max(self._growth / 2, _LAST_GROWTH)
-            self._probe_at = now + self._hold
-        self._pace.free_at = now
-        self._step, self._held = self._growth, 0.0
-        self._cycle_start, self._accepted = now, 0
-
-    def _rate_after_outage(self, refused: float, measured: float, now: float) -> float:
-        """Return the request rate to use after a time in which the server accepted no requests.
-
-        The first time, the rate is kept. The second time, the measured rate is tried, because a server may
-        limit the requests in each 10 seconds, for example. If that does not help, these are outages.
-        """
-        rate = self._held or refused
-        if self._has_outages or not self._outage_at:
-            self._outage_at = now
-            return rate
-        if self._lowered_from and now - self._lowered_at < _LOWERED:
-            self._has_outages = True
-            return self._lowered_from
-        self._lowered_from, self._lowered_at = rate, now
-        self._hold, self._growth = _STEADY, _LAST_GROWTH
-        return 0.98 * measured
-
-    def _next_rate(self, refused: float, measured: float, seconds: float) -> float:
-        """Return a lower request rate to use after the server refused a request."""
-        if self._held:
-            return 0.98 * self._held
-        if seconds > 1:  # long enough at one rate for a reliable measurement
-            return 0.98 * measured
-        return min(0.9 * refused, max(measured, 0.5 * refused))
+            self._capacity.refused(sent_at, time.monotonic(), in_flight, retry_after)
 
     def read_headers(self, headers: Mapping[str, str]) -> None:
         """If the response headers report an exhausted rate limit, send no requests until it is reset."""
@@ -444,7 +479,7 @@ class Limiter:
             seconds = _seconds_of(headers[reset])
             if seconds is not None:
                 with self._lock:
-                    self._pause_until = max(self._pause_until, time.monotonic() + seconds)
+                    self._capacity.pause(time.monotonic() + seconds)
 
     @property
     def in_flight(self) -> int:

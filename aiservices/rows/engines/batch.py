@@ -129,7 +129,7 @@ class BatchEngine:
         self, job: Job, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
     ) -> AsyncGenerator[Row[Any], None]:
         """Process all rows of a table in batches, and yield each row when it is finished."""
-        batches = BatchFolder(batch_folder(journal.path), self, job, journal, spent, progress)
+        batches = BatchRun(BatchFolder(batch_folder(journal.path)), self, job, journal, spent, progress)
         give_up = time.monotonic() + (self.direct_after or float("inf"))
         finished = _Numbers()
         for _ in range(self.max_waves):
@@ -146,11 +146,11 @@ class BatchEngine:
                 wave.close()
             if batches.stopped is not None:
                 raise batches.stopped
-            if not batches.records or time.monotonic() >= give_up:
+            if not batches.files.records or time.monotonic() >= give_up:
                 break
         else:
             await batches.finish_all(give_up)
-        batches.forget_unsubmitted()
+        batches.files.forget_unsubmitted()
         settings = replace(job.settings, discount=self.discount, skip=finished.has)
         runner = Runner(job, journal, spent, progress, settings, trace)
         async with aclosing(runner.run()) as rows:
@@ -178,9 +178,9 @@ class _Numbers:
 class _Wave:
     """Writes the next request of each row to batch files, which are submitted together."""
 
-    def __init__(self, batches: BatchFolder) -> None:
+    def __init__(self, batches: BatchRun) -> None:
         self._batches = batches
-        self._submitted_ids: set[str] = batches.waiting_ids()
+        self._submitted_ids: set[str] = batches.files.waiting_ids()
         self._open: dict[tuple[str, ...], _OpenFile] = {}
 
     def add(self, row: str, number: int, digest: str, effect: CallModel) -> None:
@@ -216,14 +216,14 @@ class _Wave:
 class _OpenFile:
     """An open file to which a batch's requests are written."""
 
-    def __init__(self, batches: BatchFolder, record: BatchRecord) -> None:
+    def __init__(self, batches: BatchRun, record: BatchRecord) -> None:
         self._batches = batches
         self._record = record
         service = batches.service(record)
         self._max_requests = min(service.max_requests, batches.engine.max_requests or service.max_requests)
         self._max_bytes = service.max_bytes
         self._bytes = 0
-        self._file: TextIO = batches.path(record, "requests").open("w", encoding="utf-8")
+        self._file: TextIO = batches.files.path(record, "requests").open("w", encoding="utf-8")
 
     def is_full(self, request: BatchRequest) -> bool:
         return (
@@ -242,7 +242,7 @@ class _OpenFile:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        self._batches.save(self._record, "written")
+        self._batches.files.save(self._record, "written")
 
 
 @dataclass
@@ -300,39 +300,15 @@ def read_records(folder: Path) -> list[BatchRecord]:
 
 
 class BatchFolder:
-    """A run's unfinished batches: their files, and their progress at the provider.
+    """The files of a run's unfinished batches.
 
     Attributes:
-        engine: The settings.
+        folder: Their folder.
         records: The batches.
-        models: The models by name and URL.
-        stopped: Why no more batches are submitted, for example because the budget is used up.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        engine: BatchEngine,
-        job: Job,
-        journal: RunJournal,
-        spent: SharedBudget,
-        progress: Progress,
-    ) -> None:
-        self.engine = engine
-        self._progress = progress
-        self._budgets = (spent, *active_accounts.get())
-        seconds = spent.limits.seconds
-        self._deadline = None if seconds is None else time.monotonic() + seconds
-        self.stopped: Exception | None = None
-        self._folder = folder
-        self._job = job
-        self._journal = journal
-        self._spent = spent
-        self.models: dict[tuple[str, str], HttpChatModel] = {}
-        for route in job.method.call.routes:
-            model = batch_model(route.model)
-            if model is not None:
-                self.models[model.name, model.endpoint] = model
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.records = read_records(folder)
         names = {record.name for record in self.records}
@@ -342,7 +318,7 @@ class BatchFolder:
 
     def path(self, record: BatchRecord, suffix: Literal["json", "requests", "responses"]) -> Path:
         """Return the path of a batch's file: the one with its state, its requests or its responses."""
-        return self._folder / f"{record.name}.{suffix}"
+        return self.folder / f"{record.name}.{suffix}"
 
     def save(self, record: BatchRecord, state: State) -> None:
         """Set a batch's state, and save it to disk."""
@@ -358,7 +334,7 @@ class BatchFolder:
         """Delete the files of a batch whose responses have been written to the journal."""
         self.path(record, "json").unlink()
         for suffix in ("requests", "responses"):
-            self._folder.joinpath(f"{record.name}.{suffix}").unlink(missing_ok=True)
+            self.folder.joinpath(f"{record.name}.{suffix}").unlink(missing_ok=True)
         self.records.remove(record)
 
     def requests(self, record: BatchRecord) -> list[BatchRequest]:
@@ -370,6 +346,57 @@ class BatchFolder:
         """Return the ids of all requests in unfinished batches."""
         return {request.custom_id for record in self.records for request in self.requests(record)}
 
+    def forget_unsubmitted(self) -> None:
+        """Delete the batches that were not submitted; their requests will be sent individually."""
+        for record in [record for record in self.records if record.state == "written"]:
+            self.remove(record)
+
+    def split(self, record: BatchRecord, count: int) -> None:
+        """Keep the first ``count`` requests in a batch, and move the others to a new batch."""
+        requests = self.requests(record)
+        other = replace(record, name=uuid4().hex, refused=False)
+        for one, part in ((other, requests[count:]), (record, requests[:count])):
+            with _complete_file(self.path(one, "requests")) as file:
+                file.writelines(json.dumps(request, ensure_ascii=False) + "\n" for request in part)
+            one.count, one.bytes = len(part), sum(len(request.body.encode()) + 200 for request in part)
+            self.save(one, "written")
+
+
+class BatchRun:
+    """Submits the batches of a run, waits for them, and writes their responses to the journal.
+
+    Attributes:
+        files: The files of the batches.
+        engine: The settings.
+        models: The models by name and URL.
+        stopped: Why no more batches are submitted, for example because the budget is used up.
+    """
+
+    def __init__(
+        self,
+        files: BatchFolder,
+        engine: BatchEngine,
+        job: Job,
+        journal: RunJournal,
+        spent: SharedBudget,
+        progress: Progress,
+    ) -> None:
+        self.engine = engine
+        self._progress = progress
+        self._budgets = (spent, *active_accounts.get())
+        seconds = spent.limits.seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self.stopped: Exception | None = None
+        self.files = files
+        self._job = job
+        self._journal = journal
+        self._spent = spent
+        self.models: dict[tuple[str, str], HttpChatModel] = {}
+        for route in job.method.call.routes:
+            model = batch_model(route.model)
+            if model is not None:
+                self.models[model.name, model.endpoint] = model
+
     def service(self, record: BatchRecord) -> BatchService:
         """Return a client for the batch service that processes the given batch."""
         model = self.models.get((record.model, record.endpoint))
@@ -377,16 +404,9 @@ class BatchFolder:
             raise RowsError(
                 f"a batch of an earlier run belongs to {record.model} at {record.endpoint}, which the method "
                 "no longer uses; use that model, or delete the folder "
-                f"{self._folder} to forget the batch"
+                f"{self.files.folder} to forget the batch"
             )
         return batch_service(model, record.path, record.headers, self.engine.poll)
-
-    def forget_unsubmitted(self) -> None:
-        """Delete the batches that were not submitted; their requests will be sent individually."""
-        for record in [record for record in self.records if record.state == "written"]:
-            self.remove(record)
-
-    # --- Submitting, checking and finishing a batch ---
 
     async def finish_all(self, give_up: float) -> None:
         """Submit all batches, wait for them, and write their responses to the journal.
@@ -394,41 +414,41 @@ class BatchFolder:
         After the time ``give_up`` it cancels the unfinished batches, and stores the responses that they
         already have.
         """
-        for record in list(self.records):
+        for record in list(self.files.records):
             if record.state == "submitting":
                 await self._find(record)
         cancelled: set[str] = set()
         earlier, started_at = self._progress.seconds, time.monotonic()
-        while self.records:
+        while self.files.records:
             self._progress.seconds = earlier + time.monotonic() - started_at
             await self._submit_all()
             if self._is_time_over():
                 return
             is_late = time.monotonic() >= give_up
-            for record in [record for record in self.records if record.state == "submitted"]:
+            for record in [record for record in self.files.records if record.state == "submitted"]:
                 await self._check_submitted(record)
             if isinstance(self.stopped, ModelError):
                 raise self.stopped
             if is_late:
                 await self._cancel_all(cancelled)
             self._report()
-            if self.stopped is not None and all(one.state == "written" for one in self.records):
+            if self.stopped is not None and all(one.state == "written" for one in self.files.records):
                 return
-            if self.records:
+            if self.files.records:
                 left = give_up - time.monotonic()
                 await asyncio.sleep(self.engine.poll if left <= 0 else min(self.engine.poll, left))
 
     def _report(self) -> None:
-        self._progress.in_batches = sum(one.count for one in self.records if one.state == "submitted")
+        self._progress.in_batches = sum(one.count for one in self.files.records if one.state == "submitted")
         self._progress.requests = self._spent.requests
         if self._job.settings.progress is not None:
             self._job.settings.progress(self._progress)
 
     async def _submit_all(self) -> None:
-        for record in [record for record in self.records if record.state == "written"]:
+        for record in [record for record in self.files.records if record.state == "written"]:
             if self.stopped is not None:
                 return
-            if record.refused and any(one.state == "submitted" for one in self.records):
+            if record.refused and any(one.state == "submitted" for one in self.files.records):
                 continue  # wait until another batch is finished
             if self._exceeds(record):
                 return
@@ -439,7 +459,7 @@ class BatchFolder:
                     self._refuse(record, str(error))
                     continue
                 if not error.retryable:
-                    self.save(record, "written")
+                    self.files.save(record, "written")
                     raise
                 record.failures += 1
                 if record.failures == _MAX_FAILURES:
@@ -464,7 +484,7 @@ class BatchFolder:
         except ModelNotFoundError as error:
             raise RowsError(
                 f"{record.model} no longer knows the batch {record.id} ({error}); delete "
-                f"{self.path(record, 'json')} to send its requests again"
+                f"{self.files.path(record, 'json')} to send its requests again"
             ) from error
         except ModelError as error:  # such as a connection that ends while the responses are read
             record.failures += 1
@@ -484,7 +504,7 @@ class BatchFolder:
             return True
         if (limits.tokens, limits.money, limits.requests) == (None, None, None):
             return False
-        in_work = [one for one in self.records if one.state == "submitted"]
+        in_work = [one for one in self.files.records if one.state == "submitted"]
         expected = [self._expected(one) for one in (*in_work, record)]
         tokens = sum(usage.total_tokens for usage, _ in expected)
         spent = self._spent
@@ -498,7 +518,7 @@ class BatchFolder:
         if in_work:
             return True
         if record.count > 1:
-            self._split(record, record.count // 2)
+            self.files.split(record, record.count // 2)
             return self._exceeds(record)
         self.stopped = BudgetExceededError(
             f"the remaining budget is too small for another request of about {tokens:,} tokens; "
@@ -516,31 +536,21 @@ class BatchFolder:
         price = spent.limits.price_of(record.model) if spent.limits.prices else None
         return usage, 0.0 if price is None else price.of(usage) * self.engine.discount
 
-    def _split(self, record: BatchRecord, count: int) -> None:
-        """Keep the first ``count`` requests in a batch, and move the others to a new batch."""
-        requests = self.requests(record)
-        other = replace(record, name=uuid4().hex, refused=False)
-        for one, part in ((other, requests[count:]), (record, requests[:count])):
-            with _complete_file(self.path(one, "requests")) as file:
-                file.writelines(json.dumps(request, ensure_ascii=False) + "\n" for request in part)
-            one.count, one.bytes = len(part), sum(len(request.body.encode()) + 200 for request in part)
-            self.save(one, "written")
-
     def _refuse(self, record: BatchRecord, message: str) -> None:
         """Postpone a batch that the provider refused; split it if no other batch is running."""
         record.refused, record.id = True, ""
-        self.save(record, "written")
-        if any(one.state == "submitted" for one in self.records):
+        self.files.save(record, "written")
+        if any(one.state == "submitted" for one in self.files.records):
             return
         if record.count == 1:
             raise RowsError(f"{record.model} does not accept a batch with one request: {message}")
-        self._split(record, record.count // 2)
+        self.files.split(record, record.count // 2)
 
     async def _submit(self, record: BatchRecord) -> None:
         record.submitted_at = time.time()
-        self.save(record, "submitting")
-        record.id = await self.service(record).submit(record.name, self.requests(record))
-        self.save(record, "submitted")
+        self.files.save(record, "submitting")
+        record.id = await self.service(record).submit(record.name, self.files.requests(record))
+        self.files.save(record, "submitted")
         self._count_requests(record)
 
     def _count_requests(self, record: BatchRecord) -> None:
@@ -553,19 +563,19 @@ class BatchFolder:
         If there is no such batch, it will be submitted again.
         """
         service = self.service(record)
-        used_ids = {one.id for one in self.records}
+        used_ids = {one.id for one in self.files.records}
         for is_last in (False, False, True):
             for batch_id in await service.find(record.name, record.submitted_at, record.count):
                 if batch_id not in used_ids and await self._is_own(service, record, batch_id):
                     record.id = batch_id
-                    self.save(record, "submitted")
+                    self.files.save(record, "submitted")
                     self._count_requests(record)
                     return
             if time.time() - record.submitted_at > _LISTED_SECONDS:
                 break
             if not is_last:  # a new batch may be missing in the list for a moment
                 await asyncio.sleep(min(self.engine.poll, _MAX_FIND_WAIT))
-        self.save(record, "written")
+        self.files.save(record, "written")
 
     async def _is_own(self, service: BatchService, record: BatchRecord, batch_id: str) -> bool:
         """Return True if a provider's batch contains the requests of the given record.
@@ -576,7 +586,7 @@ class BatchFolder:
             return True
         while (await service.status(batch_id)).state == "running":
             await asyncio.sleep(self.engine.poll)
-        own = {request.custom_id for request in self.requests(record)}
+        own = {request.custom_id for request in self.files.requests(record)}
         async with aclosing(service.responses(batch_id)) as responses:
             async for response in responses:
                 return response.custom_id in own
@@ -585,7 +595,7 @@ class BatchFolder:
     async def _check(self, record: BatchRecord) -> None:
         """Write a batch's responses to the journal if the batch has ended."""
         service = self.service(record)
-        is_stored = self.path(record, "responses").exists()
+        is_stored = self.files.path(record, "responses").exists()
         status = BatchStatus("ended") if is_stored else await service.status(record.id)
         if status.state == "running":
             return
@@ -593,13 +603,13 @@ class BatchFolder:
             await _delete(service, record.id)
             if not status.is_queue_full:
                 batch_id, record.id = record.id, ""
-                self.save(record, "written")
+                self.files.save(record, "written")
                 raise RowsError(f"{record.model} refused the batch {batch_id}: {status.message}")
             self._refuse(record, status.message)
             return
-        await fetch_responses(self._folder, record, service)
-        digests = {request.custom_id: request.digest for request in self.requests(record)}
-        with self.path(record, "responses").open(encoding="utf-8") as lines:
+        await fetch_responses(self.files.folder, record, service)
+        digests = {request.custom_id: request.digest for request in self.files.requests(record)}
+        with self.files.path(record, "responses").open(encoding="utf-8") as lines:
             for line in lines:
                 response = BatchResponse(*json.loads(line))
                 digest = digests.pop(response.custom_id, None)
@@ -611,8 +621,8 @@ class BatchFolder:
                 else:  # not stored, so that the next run sends the request again
                     self.stopped = error
         await _delete(service, record.id)
-        self.remove(record)
-        for one in self.records:
+        self.files.remove(record)
+        for one in self.files.records:
             one.refused = False
 
     def _store(self, response: BatchResponse, digest: str, record: BatchRecord, model: HttpChatModel) -> None:
@@ -627,9 +637,9 @@ class BatchFolder:
             budget.add(usage, budget_of_call, record.model, share=self.engine.discount)
 
     async def _cancel_all(self, cancelled: set[str]) -> None:
-        for record in list(self.records):
+        for record in list(self.files.records):
             if record.state == "written":
-                self.remove(record)
+                self.files.remove(record)
             elif record.id not in cancelled:
                 cancelled.add(record.id)
                 await self.service(record).cancel(record.id)

@@ -121,7 +121,13 @@ def limited(inner: Inner, folder: Path) -> Wrapped:
     limiter.add_bounds(Limits(tokens_per_minute=1e9))
     return Wrapped(
         model,
-        lambda: (limiter.sent, limiter.refused, limiter.in_flight, limiter._accepted, limiter._mean_output),
+        lambda: (
+            limiter.sent,
+            limiter.refused,
+            limiter.in_flight,
+            limiter._capacity._accepted,
+            limiter._mean_output,
+        ),
     )
 
 
