@@ -376,7 +376,7 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
             read_usage(data.get("usage"), USAGE),
             model,
             data.get("id") or "",
-            message.get("refusal"),
+            _refusal_of(message),
             body,
             word,
             notes,
@@ -399,6 +399,17 @@ def _images(images: Sequence[JsonObject]) -> tuple[Image, ...]:
         raise UnreadableReplyError(f"it has an image that cannot be read: {error}") from None
 
 
+_TEXT_PARTS = ("text", "output_text", None)
+
+
+def _refusal_of(message: JsonObject) -> str | None:
+    """Return the refusal of a model's message or streamed part, which may be a part of its content."""
+    refusal, content = message.get("refusal"), message.get("content")
+    if not refusal and isinstance(content, list):
+        refusal = "".join(part.get("refusal") or "" for part in content)
+    return refusal or None
+
+
 def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
     """Return the answer text and the reasoning text of a model's message or streamed part.
 
@@ -411,7 +422,7 @@ def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
         return "", reasoning
     if isinstance(content, str):
         return content, reasoning
-    texts = [part.get("text") or "" for part in content if part.get("type") == "text"]
+    texts = [part.get("text") or "" for part in content if part.get("type") in _TEXT_PARTS]
     thoughts = [
         piece.get("text") or ""
         for part in content
@@ -427,8 +438,7 @@ def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
         if "function" in call:
             function = call["function"]
             arguments = function.get("arguments")
-            if not isinstance(arguments, str):  # some servers send the object instead of its JSON text
-                arguments = to_json(arguments or {}).decode()
+            arguments = "" if arguments == "" else _arguments_of(function) or "{}"
             tool_calls.append(read_tool_call(call.get("id"), function["name"], arguments))
     return tuple(tool_calls)
 
@@ -507,8 +517,9 @@ class ChatStreamReader(EventStreamReader):
         if delta.keys() - _PLAIN_MEMBERS or isinstance(delta.get("content"), list):
             self._keep_state(delta)
         self._images += delta.get("images") or ()
-        if delta.get("refusal"):
-            self._refusals.append(delta["refusal"])
+        refusal = _refusal_of(delta)
+        if refusal:
+            self._refusals.append(refusal)
         calls = delta.get("tool_calls")
         call_deltas = tuple(self._read_calls(calls)) if calls else ()
         text, reasoning = _text_and_reasoning(delta)
@@ -550,20 +561,56 @@ class ChatStreamReader(EventStreamReader):
             yield ToolCallDelta(position, call.name, "", call)
 
     def _read_call(self, call: JsonObject) -> ToolCallDelta:
-        # a piece without an index begins a call if it has an id, and continues the last call if not
-        index = call.get("index")
-        if index is None:
-            index = len(self._calls) if call.get("id") or not self._calls else len(self._calls) - 1
-        if index not in self._positions:
-            self._positions[index] = len(self._calls)
-            self._calls.append({"id": "", "name": "", "arguments": []})
-        position = self._positions[index]
-        collected = self._calls[position]
         function = call.get("function") or {}
-        arguments = function.get("arguments") or ""
+        name, arguments = function.get("name") or "", _arguments_of(function)
+        position = self._position_of(call, name)
+        collected = self._calls[position]
         collected["id"] = collected["id"] or call.get("id") or ""
-        collected["name"] += function.get("name") or ""
-        collected["arguments"].append(arguments)
+        if name != collected["name"] and not collected["arguments"]:  # some repeat the name in each piece
+            collected["name"] += name
+        if name and arguments == _complete_arguments(collected):
+            arguments = ""  # the whole call is repeated
+        if arguments:
+            collected["arguments"].append(arguments)
         if call.get("extra_content"):
             collected["extra_content"] = call["extra_content"]
         return ToolCallDelta(position, collected["name"], arguments)
+
+    def _position_of(self, call: JsonObject, name: str) -> int:
+        """Return the position of the call that a piece belongs to; a new one if the piece begins a call.
+
+        Not all servers number the calls: a new id begins a call, and a repeated one continues it.
+        """
+        index, call_id = call.get("index"), call.get("id") or ""
+        last = self._positions.get(index) if index is not None else self._position_without_index(call_id)
+        if last is not None:
+            collected = self._calls[last]
+            is_other = call_id and collected["id"] and call_id != collected["id"]
+            if not is_other and (call_id or not name or not _complete_arguments(collected)):
+                return last
+        self._calls.append({"id": "", "name": "", "arguments": []})
+        position = len(self._calls) - 1
+        if index is not None:
+            self._positions[index] = position
+        return position
+
+    def _position_without_index(self, call_id: str) -> int | None:
+        same = (place for place, one in enumerate(self._calls) if call_id and one["id"] == call_id)
+        return next(same, len(self._calls) - 1 if self._calls else None)
+
+
+def _complete_arguments(collected: JsonObject) -> str:
+    """Return the arguments of a streamed call if they are a complete JSON object; else ""."""
+    pieces = collected["arguments"]
+    if not pieces or not pieces[-1].rstrip().endswith("}"):  # joining all pieces takes long
+        return ""
+    arguments = "".join(pieces)
+    return arguments if is_json_object(arguments) else ""
+
+
+def _arguments_of(function: JsonObject) -> str:
+    """Return the arguments of a call as JSON text; some servers send the object."""
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        return arguments
+    return to_json(arguments).decode() if arguments else ""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -43,7 +47,7 @@ from aiservices.models.messages import (
     Usage,
 )
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.openai.chat import ChatStreamReader
+from aiservices.models.openai.chat import ChatStreamReader, read_chat_completion
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
@@ -140,6 +144,93 @@ def test_tool_calls_without_an_index_are_distinguished_by_their_ids() -> None:
     (last,) = reader.end()
     assert last.reply is not None
     assert last.reply.message.tool_calls == (ToolCall("a", "f", "{}"), ToolCall("b", "g", "{}"))
+
+
+def piece(
+    index: Any = None, call_id: str | None = None, name: str | None = None, arguments: Any = None
+) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    members = {
+        "index": index,
+        "id": call_id,
+        "function": {k: v for k, v in function.items() if v is not None},
+    }
+    return {key: value for key, value in members.items() if value is not None}
+
+
+ONE, TWO = '{"a":1}', '{"a":2}'
+F, G = ToolCall("x", "f", ONE), ToolCall("y", "g", TWO)
+FF = ToolCall("y", "f", TWO)
+# What the pieces of servers that do not number their calls as OpenAI does are put together to.
+PIECES: dict[str, tuple[list[dict[str, Any]], tuple[ToolCall, ...]]] = {
+    "index 0 for all calls": ([piece(0, "x", "f", ONE), piece(0, "y", "f", TWO)], (F, FF)),
+    "index 0 for all calls in pieces": (
+        [
+            piece(0, "x", "f", '{"a"'),
+            piece(0, None, None, ":1}"),
+            piece(0, "y", "f", ""),
+            piece(0, "y", "f", TWO),
+        ],
+        (F, FF),
+    ),
+    "index 0 for all calls without ids": (
+        [piece(0, None, "f", ONE), piece(0, None, "g", TWO)],
+        (ToolCall("", "f", ONE), ToolCall("", "g", TWO)),
+    ),
+    "the name in each piece": ([piece(0, "x", "f", '{"a"'), piece(0, None, "f", ":1}")], (F,)),
+    "the name and the id in each piece": ([piece(0, "x", "f", '{"a"'), piece(0, "x", "f", ":1}")], (F,)),
+    "a name in two pieces": (
+        [piece(0, "x", "we"), piece(0, None, "ather", ONE)],
+        (ToolCall("x", "weather", ONE),),
+    ),
+    "a repeated id without an index": (
+        [piece(None, "x", "f", '{"a"'), piece(None, "x", None, ":1}"), piece(None, "y", "g", TWO)],
+        (F, G),
+    ),
+    "interleaved ids without an index": (
+        [piece(None, "x", "f", '{"a"'), piece(None, "y", "g", TWO), piece(None, "x", "f", ":1}")],
+        (F, G),
+    ),
+    "neither ids nor an index": (
+        [piece(None, None, "f", '{"a"'), piece(None, None, None, ":1}"), piece(None, None, "g", TWO)],
+        (ToolCall("", "f", ONE), ToolCall("", "g", TWO)),
+    ),
+    "arguments that are an object": ([piece(0, "x", "f", {"a": 1})], (F,)),
+    "an id in the last piece": ([piece(0, None, "f", ONE), piece(0, "x")], (F,)),
+    "the whole call twice": ([piece(0, "x", "f", ONE), piece(0, "x", "f", ONE)], (F,)),
+    "the same id with another index": ([piece(0, "x", "f", ONE), piece(1, "x", "f", ONE)], (F, F)),
+    "an empty name": ([piece(0, "x", "", ONE)], (ToolCall("x", "", ONE),)),
+}
+
+
+def test_pieces_of_tool_calls_are_put_together_whatever_the_server_repeats_or_leaves_out() -> None:
+    for name, (pieces, expected) in PIECES.items():
+        reader = ChatStreamReader()
+        for one in pieces:
+            list(reader.feed(delta(tool_calls=[json.loads(json.dumps(one))])))
+        list(reader.feed(delta("tool_calls")))
+        (last,) = reader.end()
+        assert last.reply is not None
+        calls = last.reply.message.tool_calls
+        found = [replace(call, arguments=re.sub(r"\s", "", call.arguments)) for call in calls]
+        assert found == list(expected), name
+
+
+def test_text_and_refusals_in_parts_are_read_in_streams_and_whole_replies() -> None:
+    for members, text, refusal in (
+        ({"content": [{"type": "output_text", "text": "A"}, {"text": "B"}]}, "AB", None),
+        ({"content": [{"type": "refusal", "refusal": "No."}]}, "", "No."),
+        ({"content": "A", "refusal": ""}, "A", None),
+        ({"content": None, "refusal": "No."}, "", "No."),
+    ):
+        reader = ChatStreamReader()
+        list(reader.feed(delta("stop", **members)))
+        (last,) = reader.end()
+        body = {"choices": [{"message": members, "finish_reason": "stop"}]}
+        whole = read_chat_completion(json.dumps(body).encode())
+        for reply in (last.reply, whole):
+            assert reply is not None
+            assert (reply.message.text, reply.refusal) == (text, refusal)
 
 
 def test_only_the_first_of_several_choices_is_read() -> None:
