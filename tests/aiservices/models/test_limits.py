@@ -374,9 +374,9 @@ def test_rate_limit_headers_are_obeyed(headers: dict[str, str], seconds: float) 
     limiter.read_headers(headers)
     after = time.monotonic()
     if seconds:
-        assert before + seconds - 0.01 <= limiter._pause_until <= after + seconds + 0.01
+        assert before + seconds - 0.01 <= limiter._capacity.pause_until <= after + seconds + 0.01
     else:
-        assert limiter._pause_until <= after
+        assert limiter._capacity.pause_until <= after
 
 
 @pytest.mark.parametrize(
