@@ -154,7 +154,7 @@ def permitted(inner: Inner, folder: Path) -> Wrapped:
 
 def traced(inner: Inner, folder: Path) -> Wrapped:
     recorded = Recorded()
-    signals = Signals(recorded.tracer_provider, recorded.meter_provider, None, None)
+    signals = Signals(recorded.tracer_provider, recorded.meter_provider, None, None, None)
     model = TracedModel(inner, signals, otel_context.get_current(), {})
 
     def counts() -> Any:
