@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -353,10 +352,8 @@ def _without_nulls(value: Any) -> Any:
 
 def test_schemas_with_the_features_of_the_world_are_read_and_sent() -> None:
     assert len(WORLDS) >= 150
-    start = time.perf_counter()
     problems = [f"{world.schema}: {problem}" for world in WORLDS for problem in problems_of(world)]
     assert problems == []
-    assert time.perf_counter() - start < 20  # about two seconds
 
 
 def test_closing_objects_changes_no_schema_so_that_it_is_invalid() -> None:
