@@ -31,7 +31,7 @@ _CALL = "SELECT * FROM durable_call WHERE id = ?"
 _ENTRIES = "SELECT key, data, at FROM durable_entry WHERE call = ? ORDER BY number"
 _ADD = """
 INSERT INTO durable_entry
-SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM durable_entry WHERE call = ?1
+SELECT :call, coalesce(max(number), 0) + 1, :key, :data, :at FROM durable_entry WHERE call = :call
 """
 _CREATE = """
 INSERT INTO durable_call VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '') ON CONFLICT (id) DO NOTHING
@@ -42,10 +42,10 @@ WHERE id = ?
 """
 # a status, lease or answer that is NULL stays as it is
 _UPDATE = """
-UPDATE durable_call SET status = coalesce(?1, status), leased_until = coalesce(?2, leased_until),
-    owner = CASE WHEN ?2 = 0 THEN '' ELSE owner END, updated_at = ?3, answer = coalesce(?4, answer),
-    fence = fence + (?6 IS NULL)
-WHERE id = ?5 AND (?6 IS NULL OR fence = ?6)
+UPDATE durable_call SET status = coalesce(:status, status), leased_until = coalesce(:until, leased_until),
+    owner = CASE WHEN :until = 0 THEN '' ELSE owner END, updated_at = :now,
+    answer = coalesce(:answer, answer), fence = fence + (:fence IS NULL)
+WHERE id = :call AND (:fence IS NULL OR fence = :fence)
 """
 # All processes are on one machine. Nobody sets the monotonic clock, but it starts over with the machine, so
 # it is used where one can tell that the machine was started meanwhile.
@@ -108,7 +108,14 @@ class SqliteJournalStore:
     ) -> bool:
         answer = next((one.data for one in entries if one.key == ANSWER), None)
         until = _now() + leased_for if leased_for else leased_for
-        values = (status, until, time.time(), answer, call, fence)
+        values = {
+            "status": status,
+            "until": until,
+            "now": time.time(),
+            "answer": answer,
+            "call": call,
+            "fence": fence,
+        }
         try:
             if len(entries) == (answer is not None):
                 return self._file.execute(_UPDATE, values).rowcount > 0
@@ -117,7 +124,7 @@ class SqliteJournalStore:
                     return False
                 for entry in entries:
                     if entry.key != ANSWER:
-                        connection.execute(_ADD, (call, *entry))
+                        connection.execute(_ADD, {"call": call, **entry._asdict()})
                 return True
         except (sqlite3.Error, OSError) as error:
             raise self._error("written", error) from error

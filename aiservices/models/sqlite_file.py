@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ class SqliteFile:
         with self._own_lock():
             yield self._connected()
 
-    def execute(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
+    def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> sqlite3.Cursor:
         """Run one SQL statement, which is a transaction of its own."""
         if self._must_erase:
             with self.writing() as connection:
