@@ -529,6 +529,14 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="Another host name of this server. Repeatable."),
     ] = None,
+    media_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A host of images and files that callers may pass by URL, such as images.example.com. "
+            "Repeatable. Without it, the policy of the service decides.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Serve a service over HTTP.
@@ -540,7 +548,8 @@ def serve(
     with report_errors(debug=debug):
         from .serve import ServeSettings, serve
 
-        settings = ServeSettings(target, model, host, caller_argument or [], allowed_host or [])
+        hosts = allowed_host or [], media_host or []
+        settings = ServeSettings(target, model, host, caller_argument or [], *hosts)
         serve(settings, port, reload=reload, workers=workers)
 
 

@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..models.errors import install_command
+from ..models.media_policy import MediaPolicy
 from ..remote.contract import CALLER_ROLES, Contract, contract_of
 from .console import print_text
 from .errors import CommandFailedError, UsageError, suggestion
@@ -41,6 +42,8 @@ class ServeSettings(NamedTuple):
         host: The address to listen on.
         caller_arguments: The parameters with a MemoryId or UserName that callers may choose.
         allowed_hosts: Additional host names under which the server can be reached.
+        media_hosts: The hosts of images and files that callers may pass by URL; if empty, the policy of the
+            service decides.
     """
 
     target: str
@@ -48,6 +51,7 @@ class ServeSettings(NamedTuple):
     host: str
     caller_arguments: list[str]
     allowed_hosts: list[str]
+    media_hosts: list[str]
 
 
 def serve(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> None:
@@ -125,8 +129,10 @@ def application_of(settings: ServeSettings) -> FastAPI:
     problems = host_problems("--allowed-host", settings.allowed_hosts)
     if problems:
         raise UsageError("; ".join(map(str, problems)))
-    application = app(service, interface=interface, caller_arguments=settings.caller_arguments)
-    mount(application, service, interface=interface, caller_arguments=settings.caller_arguments)
+    media = MediaPolicy(hosts=settings.media_hosts) if settings.media_hosts else None
+    callers = settings.caller_arguments
+    application = app(service, interface=interface, caller_arguments=callers, media=media)
+    mount(application, service, interface=interface, caller_arguments=callers, media=media)
     hosts = [settings.host, socket.gethostname(), *settings.allowed_hosts]
     application.add_middleware(RequestCheck, allowed_hosts=hosts, same_origin=True)
     return application

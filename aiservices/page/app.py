@@ -42,6 +42,7 @@ from ..integrations.fastapi.server import (
     contract_of_provider,
 )
 from ..models.errors import DefinitionError, total_usage, usage_of
+from ..models.media_policy import MediaPolicy
 from ..models.messages import AiMessage, ChatReply, Message, Usage, UserMessage
 from ..models.requests import ChatOptions
 from ..remote.calls import MethodCall, ProblemError, Threads, iterate, log_problem
@@ -112,6 +113,7 @@ def mount(
     parsers: Sequence[ParserFactory] = (),
     allowed_hosts: Collection[str] | None = None,
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
+    media: MediaPolicy | None = None,
     dependencies: Sequence[Any] = (),
 ) -> None:
     """Add a web page for calling services' methods to a FastAPI application.
@@ -128,6 +130,7 @@ def mount(
         parsers: The parser factories that were passed to ``create``.
         allowed_hosts: The host names under which the page is available, as for the function ``app``.
         max_body_size: That of the router.
+        media: That of the router.
         dependencies: FastAPI dependencies of all routes of the page, for example to check who may see it.
 
     The page is meant for the developers of a service: it shows prompts and replies, and each call costs
@@ -148,7 +151,7 @@ def mount(
             f"the application already has a route for GET {base}; pass another path for the page"
         )
     server_arguments = dict(server_arguments or {})
-    page_services = _page_services(services, interface, server_arguments, parsers)
+    page_services = _page_services(services, interface, server_arguments, parsers, media)
     problems = caller_problems(
         [(one.contract, one.provider.service) for one in page_services], caller_arguments
     )
@@ -195,12 +198,13 @@ def _page_services(
     interface: object,
     server_arguments: Mapping[str, object],
     parsers: Sequence[ParserFactory],
+    media: MediaPolicy | None,
 ) -> list[_PlaygroundService]:
     by_prefix = services if isinstance(services, Mapping) else {"": services}
     by_id: dict[str, _PlaygroundService] = {}
     for prefix, service in by_prefix.items():
         provider = service if isinstance(service, Provider) else Provider(service)
-        contract = contract_of_provider(provider, interface, parsers, server_arguments)
+        contract = contract_of_provider(provider, interface, parsers, server_arguments, media)
         name = _NOT_WORD.sub("-", contract.name).strip("-")
         # Two services of one interface have the same name.
         service_id = f"{name}-{len(by_id) + 1}" if name in by_id else name

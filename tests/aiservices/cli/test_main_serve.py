@@ -11,11 +11,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from fastapi.testclient import TestClient
+
+from aiservices import Image, ScriptedChatModel, create
+from aiservices.cli.serve import ServeSettings, application_of
 
 from .conftest import ROOT, CommandRun
 
@@ -62,6 +67,21 @@ def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
         served.send_signal(signal.SIGINT)
         served.communicate(timeout=60)
     assert served.returncode == 0
+
+
+def test_media_hosts_limit_the_images_of_callers_and_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Viewer(Protocol):
+        def look(self, image: Image) -> str: ...
+
+    module: Any = ModuleType("viewers")
+    module.viewer = create(Viewer, ScriptedChatModel(["x"] * 3))
+    monkeypatch.setitem(sys.modules, "viewers", module)
+    settings = ServeSettings("viewers:viewer", None, "127.0.0.1", [], [], ["a.example"])
+    served = TestClient(application_of(settings), base_url="http://127.0.0.1")
+    for path in ("/look", "_page/Viewer/look/run"):
+        for host, status in (("169.254.169.254", 422), ("a.example", 200)):
+            answer = served.post(path, json={"image": {"url": f"https://{host}/a.png"}})
+            assert answer.status_code == status, answer.text
 
 
 def test_a_port_in_use_is_an_error(shop: Path) -> None:

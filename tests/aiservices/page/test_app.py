@@ -20,6 +20,8 @@ from aiservices import (
     AiMessage,
     ChatOptions,
     ChatReply,
+    Image,
+    MediaPolicy,
     MemoryId,
     Result,
     ScriptedChatModel,
@@ -229,6 +231,17 @@ def test_a_failed_call_has_call_details(caplog: pytest.LogCaptureFixture) -> Non
     assert (name, problem["type"], end) == ("error", "urn:aiservices:unreadable-reply", "end")
     assert account["attempts"] == 3
     assert [one["state"] for one in steps(answer)] == ["failed", "rejected", "rejected", "rejected"]
+
+
+class Viewer(Protocol):
+    def look(self, image: Image) -> str: ...
+
+
+def test_the_page_accepts_only_the_images_of_the_policy() -> None:
+    page = page_of(create(Viewer, ScriptedChatModel(["x"])), media=MediaPolicy(hosts=["images.example.com"]))
+    for host, status in (("169.254.169.254", 422), ("images.example.com", 200)):
+        answer = page.post("_page/Viewer/look/run", json={"image": {"url": f"https://{host}/a.png"}})
+        assert answer.status_code == status, answer.text
 
 
 def test_invalid_arguments_are_a_problem_and_make_no_request() -> None:
