@@ -105,6 +105,10 @@ __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]  # it 
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("aiservices")
     if name not in _MODULES:
         from .guesses import missing_name
 

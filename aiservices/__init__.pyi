@@ -234,3 +234,5 @@ from .tools.tool import (
     tool as tool,
 )
 from .tools.toolbox import ToolLimits as ToolLimits
+
+__version__: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -63,8 +62,9 @@ def missing_name(module: str, name: str, names: list[str]) -> Exception:
     if advice is None:
         return AttributeError(message)
     is_import = frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
-    error = ImportError if is_import else AttributeError
-    return error(f"{message}; {advice}")
+    message = f"{message}; {advice}"
+    # with another object, so that tracebacks do not add a suggestion of Python's
+    return ImportError(message) if is_import else AttributeError(message, name=name, obj=None)
 
 
 def _advice(package: str, name: str, names: list[str]) -> str | None:
@@ -104,7 +104,7 @@ def explains_guesses(**hints: str) -> Callable[[type[T]], type[T]]:
     def get_attribute(self: object, name: str) -> object:
         message = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name in hints:
-            message = f"{message}; use {hints[name]}"
+            raise AttributeError(f"{message}; use {hints[name]}", name=name, obj=None)
         raise AttributeError(message, name=name, obj=self)
 
     def decorate(cls: type[T]) -> type[T]:
@@ -112,54 +112,3 @@ def explains_guesses(**hints: str) -> Callable[[type[T]], type[T]]:
         return cls
 
     return decorate
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-_OPTIONS = frozenset("temperature top_p max_tokens stop seed reasoning_effort timeout tool_choice".split())
-
-
-def explains_keywords(target: F) -> F:
-    """Decorator of classes and functions: the error for an unknown keyword argument says what to write."""
-    if not isinstance(target, type):
-        return cast("F", _explained(target))
-    constructor = "__new__" if issubclass(target, tuple) else "__init__"
-    setattr(target, constructor, _explained(getattr(target, constructor)))
-    return cast("F", target)
-
-
-def _explained(function: Callable[..., object]) -> Callable[..., object]:
-    @wraps(function)
-    def call(*args: object, **kwargs: object) -> object:
-        try:
-            return function(*args, **kwargs)
-        except TypeError as error:
-            message = _keyword_problem(function, args, kwargs)
-            if message is None:
-                raise
-            raise TypeError(message) from error.__cause__
-
-    return call
-
-
-def _keyword_problem(
-    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
-) -> str | None:
-    from difflib import get_close_matches
-    from inspect import signature
-
-    parameters = signature(function).parameters.values()
-    names = [one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    unknown = [name for name in kwargs if name not in names]
-    if not unknown or any(one.kind is one.VAR_KEYWORD for one in parameters):
-        return None
-    name, called = unknown[0], function.__name__
-    if called in ("__init__", "__new__"):
-        names = names[1:]
-        called = (args[0] if isinstance(args[0], type) else type(args[0])).__name__
-    message = f"{called}() got an unexpected keyword argument {name!r}"
-    similar = get_close_matches(name, names, 1, 0.6)
-    if similar:
-        return f"{message}; did you mean {similar[0]!r}?"
-    if name in _OPTIONS:
-        return f"{message}; instead, pass options=ChatOptions({name}=…) to create"
-    return f"{message}; it takes: {', '.join(names)}"

@@ -17,8 +17,8 @@ from .engine.streams import ReplyFailed, ReplyReceived
 from .guardrails.guard import Stage
 from .guardrails.outputs import texts_to_moderate
 from .guardrails.request_texts import request_texts
-from .guesses import explains_keywords
 from .interface.parameters import is_async
+from .models.arguments import check_settings, checks_arguments, is_positive
 from .models.errors import (
     AiServiceError,
     DefinitionError,
@@ -26,8 +26,6 @@ from .models.errors import (
     InvalidReplyError,
     ModelError,
     ServiceOutputError,
-    check_settings,
-    is_positive,
 )
 from .models.http.replies import ErrorMapper
 from .models.media import Audio, File, Image, Media
@@ -118,7 +116,7 @@ class ModerationError(AiServiceError):
         self.results = results
 
 
-@explains_keywords
+@checks_arguments
 class Moderation(BaseInterceptor):
     """Interceptor that checks user messages with a moderation service while the model answers.
 
@@ -388,7 +386,7 @@ def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
     return ServiceOutputError(invocation.plan.qualname, "", (), invocation.state.attempts)
 
 
-@explains_keywords
+@checks_arguments
 class OpenAiModerator:
     """A moderation service that calls the moderations API of OpenAI or a compatible server.
 

@@ -10,6 +10,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 
 from .engine.budget import Budget, Price
+from .models.arguments import checks_arguments
 from .models.errors import Attempt, DefinitionError, DefinitionProblem, import_extra
 from .models.messages import Usage
 
@@ -39,6 +40,7 @@ class Prices(Mapping[str, Price]):
         return Budget(prices=self).cost_of(attempts)
 
 
+@checks_arguments
 class PriceTable(Prices):
     """A user-written table of token prices for model names or patterns such as ``gpt-x*``.
 
@@ -52,7 +54,7 @@ class PriceTable(Prices):
         as_of: The date of the prices, as a reminder for readers.
         fallback: Prices for models that the table does not name.
 
-    Raises DefinitionError for a negative price, and if ``fallback`` has another currency.
+    Raises DefinitionError for a value that is not a Price, and if ``fallback`` has another currency.
     """
 
     def __init__(
@@ -69,9 +71,9 @@ class PriceTable(Prices):
         self.currency = currency
         self.as_of = as_of
         problems = [
-            DefinitionProblem("PriceTable", f"the price of {name} is {price}; no part of it must be negative")
+            DefinitionProblem("PriceTable", f"the price of {name} is {price!r}; pass Price(input, output)")
             for name, price in self._prices.items()
-            if not isinstance(price, Price) or not price.is_valid
+            if not isinstance(price, Price)
         ]
         if fallback is not None and fallback.currency != currency:
             message = f"prices are in {currency}, those of fallback in {fallback.currency}; use one currency"
@@ -100,6 +102,7 @@ class PriceTable(Prices):
         return f"PriceTable({len(self._prices)} prices in {self.currency} as of {self.as_of})"
 
 
+@checks_arguments
 class PublishedPrices(Prices):
     """A model provider's published token prices in US dollars, from the package genai-prices.
 

@@ -26,16 +26,9 @@ from output_parsers.result.errors import shorten
 from output_parsers.types.target import Description
 
 from .engine.plan import Invocation
-from .guesses import explains_keywords
 from .interface.parameters import ToolDefinitionError
-from .models.errors import (
-    DefinitionError,
-    DefinitionProblem,
-    check_settings,
-    import_extra,
-    is_positive,
-    require_extra,
-)
+from .models.arguments import check_settings, checks_arguments, is_positive
+from .models.errors import DefinitionError, DefinitionProblem, import_extra, require_extra
 from .models.media import Image, Media
 from .models.messages import ToolMessage
 from .tools.tool import Tool, ToolException, ToolSource, tool, tools_of
@@ -54,7 +47,7 @@ _LONGEST_NAME, _LONGEST_DESCRIPTION, _LONGEST_COMPATIBILITY = 64, 1024, 500
 _LARGEST_FILE = 10_000_000  # bytes
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True)
 class Skill:
     """Instructions for a kind of task, and the folder with the files that belong to them.
@@ -255,7 +248,7 @@ def _default_interpreters() -> Mapping[str, Sequence[str]]:
     return {".py": (sys.executable,), ".sh": ("bash",), ".js": ("node",)}
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True)
 class ScriptSettings:
     """Settings that allow a model to run skills' scripts with this process's permissions.
@@ -383,7 +376,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _NO_TOOLS: Mapping[str, Sequence[ToolSource]] = MappingProxyType({})
 
 
-@explains_keywords
+@checks_arguments
 class Skills:
     """Skills that a model may use, passed as a tool: ``create(tools=[Skills.from_folder(path)])``.
 

@@ -30,6 +30,7 @@ from .engine.retry import Retry
 from .engine.streams import AsyncStream, Stream
 from .engine.tool_execution import ToolCheck, ToolInterceptor
 from .guesses import explains_guesses
+from .models.arguments import checks_arguments
 from .models.base import ChatModel
 from .models.errors import (
     Attempt,
@@ -318,6 +319,7 @@ def structured(
     include_raw: Literal[True],
     **settings: Unpack[StructuredSettings],
 ) -> StructuredModel[Structured[V], V]: ...
+@checks_arguments
 @shows_settings(StructuredSettings)
 def structured(
     model: ChatModel | str | None,

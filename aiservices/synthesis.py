@@ -56,8 +56,8 @@ from .engine.streams import (
     aiterate,
     iterate,
 )
-from .guesses import explains_keywords
 from .interface.decorators import user_message
+from .models.arguments import checks_arguments
 from .models.base import ChatModel
 from .models.errors import AiServiceError, Attempt, DefinitionError, DefinitionProblem, import_extra
 from .models.registry import find_model
@@ -77,7 +77,7 @@ T_co = TypeVar("T_co", covariant=True)
 _LINE = "---------------------"
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class SynthesisPrompts:
     """Prompt templates for answering a question from passages, and for refining the answer.
@@ -347,7 +347,7 @@ _DEFAULT_RETRY = Retry()
 _DEFAULT_PROMPTS = SynthesisPrompts()
 
 
-@explains_keywords
+@checks_arguments
 class Synthesizer(Generic[T]):
     """Answers questions from text that may be too long for one request, using several model calls.
 

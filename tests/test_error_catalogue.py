@@ -166,7 +166,7 @@ CATALOGUE: list[tuple[str, Callable[[], object]]] = [
     ("Numbers.number", lambda: create(Numbers, _cut_off()).number("x")),
     ("Budget", lambda: Budget(max_attempts=0)),
     ("Budget()", lambda: Budget(max_atempts=1)),  # type: ignore[call-arg]
-    ("Budget", lambda: Budget(prices={"m": Price(-1, 2)})),
+    ("Price", lambda: Price(-1, 2)),
     ("ToolLimits", lambda: ToolLimits(max_rounds=0)),
     ("Limits", lambda: Limits(requests_per_minute=-1)),
     ("ChatMemory", lambda: ChatMemory(window=20)),  # type: ignore[arg-type]

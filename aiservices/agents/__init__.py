@@ -37,8 +37,9 @@ from ..engine.results import Answer
 from ..engine.retry import Retry
 from ..engine.streams import ToolStarted
 from ..engine.tool_execution import ToolCheck, ToolInterceptor
-from ..guesses import explains_guesses, explains_keywords
+from ..guesses import explains_guesses
 from ..interface.parameters import function_name, is_async, unwrapped
+from ..models.arguments import checks_arguments
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy, ToolLimitError, counted
 from ..models.media_policy import MediaPolicy
@@ -72,7 +73,7 @@ _DEFAULT_RETRY = Retry()
 _NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
 
 
-@explains_keywords
+@checks_arguments
 @explains_guesses(
     **dict.fromkeys(("run_sync", "run", "invoke", "chat", "ask", "step"), "reply(text)"),
     **dict.fromkeys(("arun", "ainvoke"), "await areply(text)"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..models.errors import check_settings, is_at_least
+from ..models.arguments import check_settings, checks_arguments, is_at_least
 from ..models.messages import CHARACTERS_PER_TOKEN
 from .document import Document
 from .pages import Box
@@ -20,6 +20,7 @@ def count_tokens(text: str) -> int:
     return len(text) - ascii_only + -(-ascii_only // CHARACTERS_PER_TOKEN)
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class Split:
     """How a method reads a document that is too long for one request: in parts, whose answers are merged.
@@ -40,7 +41,7 @@ class Split:
 
     tokens: int = 6_000
     overlap: int = 300
-    carry: Sequence[str] = ()
+    carry: str | Sequence[str] = ()
     max_concurrency: int | None = None
     count_tokens: Callable[[str], int] = count_tokens
 

@@ -12,17 +12,9 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
-from ..guesses import explains_keywords
 from ..interface.parameters import function_name, is_async, unwrapped
-from ..models.errors import (
-    Attempt,
-    BudgetExceededError,
-    DefinitionError,
-    DefinitionProblem,
-    InnerCall,
-    is_at_least,
-    is_positive,
-)
+from ..models.arguments import checks_arguments, is_at_least, is_positive
+from ..models.errors import Attempt, BudgetExceededError, DefinitionError, DefinitionProblem, InnerCall
 from ..models.messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Message, Usage
 from ..models.requests import ChatRequest
 
@@ -117,7 +109,7 @@ def using_accounts(accounts: tuple[Account, ...]) -> Iterator[None]:
         active_accounts.reset(token)
 
 
-@explains_keywords
+@checks_arguments
 class Price(NamedTuple):
     """The price of a language model per million input tokens and per million output tokens.
 
@@ -134,11 +126,11 @@ class Price(NamedTuple):
     cached: float | None = None
     cache_write: float | None = None
 
-    @property
-    def is_valid(self) -> bool:
-        """True if each part is a number that is not negative, or None where that is allowed."""
-        parts = [part for part in self[2:] if part is not None]
-        return all(is_at_least(part, 0) and math.isfinite(part) for part in (self.input, self.output, *parts))
+    def __post_init__(self) -> None:
+        for name, price in self._asdict().items():
+            if price is not None and not (is_at_least(price, 0) and math.isfinite(price)):
+                message = f"{name} is {price}; it must be a number that is not negative"
+                raise DefinitionError([DefinitionProblem("Price", message)])
 
     def of(self, usage: Usage) -> float:
         """Calculate the cost of one model reply from its token counts."""
@@ -150,7 +142,7 @@ class Price(NamedTuple):
         return cost / 1_000_000
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Limits for one service call, including all retries: requests, seconds, tokens and money.
@@ -249,8 +241,6 @@ def _wrong_price(prices: Mapping[str, object]) -> str:
     for name, price in prices.items():
         if not isinstance(price, Price):
             return f"the price of {name} is {price!r}; pass Price(input, output)"
-        if not price.is_valid:
-            return f"the price of {name} is {price}; each part must be a number that is not negative"
     return ""
 
 
@@ -281,7 +271,7 @@ class Remaining(NamedTuple):
         return self._replace(**left)
 
 
-@explains_keywords
+@checks_arguments
 class SharedBudget:
     """Shared limits on time, tokens, cost and requests for all service calls in a ``with`` block.
 

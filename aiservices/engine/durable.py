@@ -18,7 +18,6 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any, Literal, TypeVar
 
-from ..guesses import explains_keywords
 from ..interface.decorators import CallId
 from ..interface.parameters import memory_id_data
 from ..journal import (
@@ -34,8 +33,9 @@ from ..journal import (
     StoredCall,
 )
 from ..journal.store import ANSWER, START
+from ..models.arguments import check_settings, checks_arguments, is_positive
 from ..models.base import PickledByArguments
-from ..models.errors import DefinitionProblem, check_settings, is_positive
+from ..models.errors import DefinitionProblem
 from ..models.messages import (
     ChatReply,
     Message,
@@ -88,7 +88,7 @@ _MAX_ID = 256  # characters
 _LEFT = "left"
 
 
-@explains_keywords
+@checks_arguments
 class Durable(PickledByArguments, BaseInterceptor):
     """Interceptor that records what a call does, so that it can continue after its process was killed.
 

@@ -15,15 +15,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
-from ..guesses import explains_keywords
+from ..models.arguments import checks_arguments, is_positive
 from ..models.base import ChatModel, PickledByArguments, unwrap_model
-from ..models.errors import (
-    AiServiceError,
-    DefinitionError,
-    DefinitionProblem,
-    import_extra,
-    is_positive,
-)
+from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem, import_extra
 from ..models.http.model import HttpChatModel
 from ..models.messages import ChatReply, Usage, reply_from_json, reply_to_json
 from ..models.requests import ChatRequest, request_hash
@@ -44,7 +38,7 @@ CREATE INDEX IF NOT EXISTS reply_by_age ON reply (stored_at);
 _KEPT_SHARE = 0.9  # the share of max_bytes that remains when old replies are deleted
 
 
-@explains_keywords
+@checks_arguments
 class ResponseCache(PickledByArguments, BaseInterceptor):
     """A cache of model replies, which answers a repeated request with the stored reply.
 

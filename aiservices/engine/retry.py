@@ -12,8 +12,8 @@ from output_parsers.result.reading import Coercion
 from output_parsers.types.cited import cited_from
 from output_parsers.types.validation import arguments_for_validators
 
-from ..guesses import explains_keywords
-from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputError, is_at_least
+from ..models.arguments import checks_arguments, is_at_least
+from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputError
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
 from .budget import Budget
 from .effects import Emit, Flow
@@ -35,7 +35,7 @@ _STATE_KEY = "retry"
 Mode = Literal["whole", "fields"]
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class Retry(BaseInterceptor):
     """Interceptor that asks the model again if its answer does not fit the return type.

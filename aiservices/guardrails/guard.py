@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from ..engine.effects import Emit, Flow, Run
 from ..engine.plan import Invocation
-from ..guesses import explains_keywords
 from ..interface.decorators import user_message
 from ..interface.parameters import call_problem, is_async, is_generator_function
+from ..models.arguments import checks_arguments
 from ..models.base import ChatModel
 from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
 from ..structured_model import SideQuestion
@@ -159,7 +159,7 @@ Subject: TypeAlias = Literal["text", "value"]
 GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdict] | Flow[Verdict]]
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class Guard:
     """A guard function with its name and what it checks: the text or the typed value.
@@ -279,6 +279,7 @@ def _function_of(guard: GuardFunction) -> GuardFunction:
 VerdictFactory = Callable[[str], Verdict]
 
 
+@checks_arguments
 def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: VerdictFactory = reprompt) -> Guard:
     """Return a guard function that rejects an answer if ``predicate`` is false for the typed value.
 
@@ -297,6 +298,7 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Verdict
     return Guard(guard, "ensure", "value")
 
 
+@checks_arguments
 def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictFactory = refused) -> Guard:
     """Return a guard function that rejects text with more than ``max_characters`` characters.
 
@@ -315,6 +317,7 @@ def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictF
     return Guard(guard, "max_length")
 
 
+@checks_arguments
 def forbidden(
     *words: str | re.Pattern[str], on: Subject = "text", otherwise: VerdictFactory = refused
 ) -> Guard:
@@ -333,6 +336,7 @@ def forbidden(
     return Guard(guard, "forbidden")
 
 
+@checks_arguments
 def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
     """Return a guard function that masks words and patterns in text, for example with ``***``.
 
@@ -347,6 +351,7 @@ def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
     return Guard(guard, "masked")
 
 
+@checks_arguments
 def no_injection(*phrases: str, otherwise: VerdictFactory = refused) -> Guard:
     """Return a guard function that rejects text with typical prompt injection phrases.
 
@@ -405,6 +410,7 @@ def _cited_ids(text: str, known: Collection[str]) -> list[str]:
     return list(dict.fromkeys(cited))
 
 
+@checks_arguments
 def known_citations(*, required: bool = False, otherwise: VerdictFactory = reprompt) -> Guard:
     """Return a guard function that rejects answers which cite unknown sources, such as ``[rule-9]``.
 
@@ -448,6 +454,7 @@ class _Judge(Protocol):
     def supports(self, sources: str, answer: str) -> bool: ...
 
 
+@checks_arguments
 def grounded(
     model: ChatModel | str | None = None,
     *,

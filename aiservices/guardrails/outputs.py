@@ -21,9 +21,9 @@ from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.output_format import OutputFormat
 from ..engine.plan import Invocation
 from ..engine.results import Answer
-from ..guesses import explains_keywords
 from ..interface.parameters import call_problem, function_name, is_async
-from ..models.errors import DefinitionError, DefinitionProblem, Strategy, is_at_least
+from ..models.arguments import checks_arguments, is_at_least
+from ..models.errors import DefinitionError, DefinitionProblem, Strategy
 from ..models.messages import AiMessage, ChatReply, Message, ReplyDelta, ToolMessage, UserMessage
 from .guard import (
     Guard,
@@ -58,7 +58,7 @@ class _Rejection(NamedTuple):
     text: str
 
 
-@explains_keywords
+@checks_arguments
 class OutputGuardrails(BaseInterceptor):
     """Interceptor that checks each answer of the model with guard functions, one after the other.
 

@@ -15,7 +15,7 @@ from output_parsers.result.reading import dump_json
 
 from ..engine.effects import Flow
 from ..engine.tool_execution import ToolInvocation
-from ..guesses import explains_keywords
+from ..models.arguments import checks_arguments
 from ..models.errors import DefinitionError, ToolError
 from ..models.media import Media
 from ..models.messages import ToolMessage
@@ -42,7 +42,7 @@ from .texts import map_texts, texts_of
 ToolGuardFunction: TypeAlias = Callable[[Any, ToolInvocation], Verdict | Awaitable[Verdict] | Flow[Verdict]]
 
 
-@explains_keywords
+@checks_arguments
 class ToolGuardrails:
     """Checks the arguments and the results of tools with guard functions, one after the other.
 

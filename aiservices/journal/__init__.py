@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 from weakref import ref
 
-from ..guesses import explains_keywords
+from ..models.arguments import check_settings, checks_arguments, is_positive
 from ..models.base import PickledByArguments
-from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_positive
+from ..models.errors import DefinitionError, DefinitionProblem
 from .owner import is_dead, process_name
 from .store import (
     CONTINUABLE,
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-@explains_keywords
+@checks_arguments
 class Journal(PickledByArguments):
     """What durable calls have done, so that any process can continue them. Used by ``Durable``.
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..models.errors import DefinitionError, DefinitionProblem, MissingExtraError, import_extra
+from ..models.errors import import_extra
+from ..models.sql_engine import create_engine
 from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease
 
 if TYPE_CHECKING:
@@ -36,25 +37,12 @@ class SqlAlchemyJournalStore:
 
     def __init__(self, url: str | Engine) -> None:
         self._sql: Any = import_extra("sqlalchemy", "sqlalchemy", "Journal")
-        self._engine: Engine = self._create_engine(url) if isinstance(url, str) else url
+        self._engine: Engine = create_engine(self._sql, url, "Journal") if isinstance(url, str) else url
         self._now = self._clock()
         tables = self._sql.MetaData()
         self._calls, self._entries = _tables(self._sql, tables)
         with self._errors("opened"):
             tables.create_all(self._engine)
-
-    def _create_engine(self, url: str) -> Engine:
-        scheme = url.partition(":")[0]
-        try:
-            engine: Engine = self._sql.create_engine(url, pool_pre_ping=True)
-            return engine
-        except self._sql.exc.ArgumentError as error:
-            message = f"SQLAlchemy cannot use the scheme {scheme!r} of the URL"
-            raise DefinitionError([DefinitionProblem("Journal", message)]) from error
-        except ModuleNotFoundError as error:
-            package = str(error.name).partition(".")[0]
-            message = f"Journal needs the package {package} for {scheme} URLs: pip install {package}"
-            raise MissingExtraError(message, name=package) from None
 
     def _clock(self) -> Any:
         """Return an SQL expression of the seconds of the clock of the database, or else of this machine."""

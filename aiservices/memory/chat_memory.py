@@ -21,8 +21,8 @@ from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.operations import Operation, observed
 from ..engine.plan import Invocation
 from ..engine.results import Answer, exchange_of
-from ..guesses import explains_keywords
 from ..interface.parameters import memory_id_problem, memory_id_text
+from ..models.arguments import checks_arguments, is_at_least
 from ..models.errors import (
     AiServiceError,
     DefinitionError,
@@ -31,7 +31,6 @@ from ..models.errors import (
     MemoryConflictError,
     MemoryIdError,
     MemoryStoreError,
-    is_at_least,
 )
 from ..models.messages import Message, SystemMessage, UserMessage, message_to_dict
 from .stores import (
@@ -213,7 +212,7 @@ class _Recalled(NamedTuple):
     version: int
 
 
-@explains_keywords
+@checks_arguments
 class ChatMemory(BaseInterceptor):
     """Interceptor that stores conversations and adds the earlier messages to each request.
 

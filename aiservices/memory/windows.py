@@ -12,7 +12,7 @@ from ..engine.effects import CallModel, Flow, Gather
 from ..engine.output_format import without_instructions
 from ..engine.plan import Invocation
 from ..engine.request_loop import check_finish
-from ..guesses import explains_keywords
+from ..models.arguments import checks_arguments, is_at_least
 from ..models.base import ChatModel
 from ..models.errors import (
     Attempt,
@@ -21,7 +21,6 @@ from ..models.errors import (
     DefinitionProblem,
     FinishError,
     ModelError,
-    is_at_least,
 )
 from ..models.messages import (
     CHARACTERS_PER_TOKEN,
@@ -201,7 +200,7 @@ _LARGE_EXCHANGE = 8  # messages of an exchange with three rounds of tools
 _TOKENS_PER_SHORT_MESSAGE = 32
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class MessageWindow:
     """Sends only the newest messages of a conversation to the model, up to a number of messages.
@@ -261,7 +260,7 @@ def estimate_tokens(message: Message) -> int:
     return tokens
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
     """Sends only the newest messages of a conversation to the model, up to a number of tokens.
@@ -335,7 +334,7 @@ _DEFAULT_WINDOW = MessageWindow(40)
 _DEFAULT_KEEP = MessageWindow(12)
 
 
-@explains_keywords
+@checks_arguments
 class SummarizingWindow:
     """Replaces the oldest messages of a conversation with a summary when it gets too long.
 

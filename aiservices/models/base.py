@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
-from ..guesses import explains_keywords
+from .arguments import checks_arguments
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
 
@@ -28,7 +28,7 @@ class DecisionLimits:
     levels: int = 10
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """The features that a chat model supports, such as tool calls and JSON Schema output.

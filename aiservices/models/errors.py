@@ -554,40 +554,9 @@ class InvalidReplyError(ModelError):
     """Raised when the provider's HTTP response is not a valid reply of its API."""
 
 
-def is_at_least(value: Any, minimum: float) -> bool:
-    """Return True if ``value >= minimum``; False for NaN, bools and values that are not numbers."""
-    try:
-        return not isinstance(value, bool) and bool(value >= minimum)
-    except TypeError:
-        return False
-
-
-def is_positive(value: Any) -> bool:
-    """Return True for a number above 0, False for NaN and for values that are not numbers."""
-    try:
-        return not isinstance(value, bool) and bool(value > 0)
-    except TypeError:
-        return False
-
-
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, such as "1 row" or "2,000 rows"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def check_settings(location: str, *settings: tuple[str, object, bool, str]) -> None:
-    """Raise DefinitionError if settings of a class are invalid.
-
-    Each setting is a tuple: its name, its value, whether the value is valid, and the rule, such as "it must
-    be above 0".
-    """
-    problems = [
-        DefinitionProblem(location, f"{name} is {value!r}; {advice}")
-        for name, value, is_right, advice in settings
-        if not is_right
-    ]
-    if problems:
-        raise DefinitionError(problems)
 
 
 # --- Optional packages ---

@@ -11,17 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from ..guesses import explains_keywords
+from .arguments import check_settings, checks_arguments, is_at_least, is_positive
 from .base import Capabilities, ChatModel, DecisionLimits, PickledByArguments
-from .errors import (
-    BadRequestError,
-    ModelError,
-    ProbabilitiesUnavailableError,
-    check_settings,
-    counted,
-    is_at_least,
-    is_positive,
-)
+from .errors import BadRequestError, ModelError, ProbabilitiesUnavailableError, counted
 from .messages import ChatReply
 from .registry import find_model
 from .requests import ChatRequest
@@ -109,7 +101,7 @@ class CircuitBreaker:
         return f"{self._name} was skipped: it rests for {seconds:.0f} seconds after {failures} in a row"
 
 
-@explains_keywords
+@checks_arguments
 class FallbackChatModel(DelegatingChatModel, PickledByArguments):
     """A chat model that sends each request to several models in turn until one answers.
 

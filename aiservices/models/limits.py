@@ -24,9 +24,9 @@ from functools import partial
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from ..guesses import explains_keywords
+from .arguments import checks_arguments, is_positive
 from .base import Capabilities, ChatModel, PickledByArguments
-from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError, is_positive
+from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError
 from .fallback import CircuitBreaker, members_of, rests_of, smallest
 from .messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Usage
 from .presets import PROVIDERS
@@ -46,7 +46,7 @@ _FIRST_GROWTH, _LAST_GROWTH = 0.5, 0.03  # how much higher a rate is tried; less
 _SLACK = 0.02  # seconds by which requests may be sent early, because timers are late
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits that a user sets for requests to one server with one API key.
@@ -604,7 +604,7 @@ class PermitChatModel(WrappingChatModel):
         return ModelTimeoutError(message, retryable=True)
 
 
-@explains_keywords
+@checks_arguments
 class LimitedChatModel(PermitChatModel, PickledByArguments):
     """A chat model that sends requests to another model within rate limits.
 

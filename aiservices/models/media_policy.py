@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
-from ..guesses import explains_keywords
-from .errors import MediaNotAllowedError, check_settings, is_at_least
+from .arguments import check_settings, checks_arguments, is_at_least
+from .errors import MediaNotAllowedError
 from .media import Media
 
 
-@explains_keywords
+@checks_arguments
 class MediaPolicy:
     """Which images, sounds and files callers may pass to a service.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from ..guesses import explains_keywords
+from .arguments import checks_arguments
 from .base import Capabilities, DecisionLimits
 from .conversation import ConversationRules
 
@@ -36,7 +36,7 @@ class DecisionServer(NamedTuple):
     limits: DecisionLimits = DecisionLimits()
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """The settings of a service with OpenAI's chat completions API, such as its URL and features.

@@ -110,6 +110,8 @@ def _unknown_model(model: str, providers: list[str]) -> str:
     guess = ""
     if colon and close:
         guess = f"{close[0]}:{name}"
+    elif not colon and get_close_matches(model, ("fake", "local"), 1, 0.7):
+        guess = get_close_matches(model, ("fake", "local"), 1, 0.7)[0]
     elif not colon and family is not None:
         guess = f"{family}:{model}"
     if guess:

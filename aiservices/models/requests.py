@@ -19,7 +19,7 @@ from threading import Lock
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
-from ..guesses import explains_keywords
+from .arguments import checks_keywords
 from .errors import BadRequestError, DefinitionError, DefinitionProblem
 from .media import Audio, File, Image, Media
 from .messages import (
@@ -147,7 +147,7 @@ def _with_answer(value: Any, question: Question, answer: Any) -> object:
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
-@explains_keywords
+@checks_keywords
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
     """The options of a request to a chat model, such as its temperature and timeout.

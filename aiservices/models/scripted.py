@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from ..guesses import explains_keywords
+from .arguments import checks_arguments
 from .base import Capabilities, PickledByArguments
 from .errors import DefinitionError, DefinitionProblem
 from .messages import AiMessage, ChatReply, ReplyDelta, ToolCallDelta, Usage
@@ -19,7 +19,7 @@ _CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=Tru
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
-@explains_keywords
+@checks_arguments
 class ScriptedChatModel(PickledByArguments):
     """A fake chat model for tests, which returns scripted replies in order and records each request.
 

@@ -22,9 +22,9 @@ from output_parsers.result.errors import OutputParsingError
 from ..engine.approval import AlreadyResumedError, ApprovalRequiredError, Approvals, SuspendedCall
 from ..engine.durable import call_id_of, is_durable
 from ..engine.plan import Invocation
-from ..guesses import explains_keywords
 from ..interface.parameters import Role, memory_id_data
 from ..memory.stores import RESUMED_PREFIX, ChatMemoryStore
+from ..models.arguments import checks_arguments
 from ..models.errors import MemoryConflictError, SuspendedCallError
 from ..models.messages import SystemMessage
 from ..service.methods import invocation_to_resume, is_service_method, service_method_of
@@ -96,7 +96,7 @@ def log_problem(
 # --- Approvals ---
 
 
-@explains_keywords
+@checks_arguments
 class ApprovalSettings(NamedTuple):
     """Settings for the approval of tool calls by remote callers: a signing key, a store and an expiry time.
 

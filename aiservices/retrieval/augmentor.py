@@ -25,19 +25,12 @@ from ..engine.interceptor import BaseInterceptor, InterceptorKind, Proceed
 from ..engine.operations import Operation, observed
 from ..engine.plan import Invocation
 from ..engine.results import Answer
-from ..guesses import explains_keywords
 from ..interface.decorators import TemplateSource, user_message
 from ..interface.parameters import call_problem, function_name, is_async, is_generator_function
 from ..interface.templates import Prompt, TemplateError, compile_prompt, render_value
+from ..models.arguments import check_settings, checks_arguments, is_at_least
 from ..models.base import ChatModel
-from ..models.errors import (
-    BudgetExceededError,
-    DefinitionError,
-    DefinitionProblem,
-    RetrievalError,
-    check_settings,
-    is_at_least,
-)
+from ..models.errors import BudgetExceededError, DefinitionError, DefinitionProblem, RetrievalError
 from ..models.messages import AiMessage, ChatReply, Message, UserMessage
 from ..structured_model import SideQuestion
 from ..tools.tool import Tool, ToolRun, tool, tools_of
@@ -87,7 +80,7 @@ class _Compressor(Protocol):
     def compress(self, conversation: str, query: str) -> str: ...
 
 
-@explains_keywords
+@checks_arguments
 class CompressingQueryTransformer:
     """Lets a model rewrite a follow-up question as a query that is clear without the conversation.
 
@@ -122,7 +115,7 @@ class _Expander(Protocol):
     def expand(self, query: str, count: int) -> list[str]: ...
 
 
-@explains_keywords
+@checks_arguments
 class ExpandingQueryTransformer:
     """Lets a model add up to ``n`` alternative wordings of a search query."""
 
@@ -244,7 +237,7 @@ class Fusion(Protocol):
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]: ...
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
     """Merges ranked search results; a passage's score is the sum of 1 / (k + rank) over all lists.
@@ -295,7 +288,7 @@ class ReRanker(Protocol):
     ) -> Sequence[float] | Awaitable[Sequence[float]]: ...
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class ReRank:
     """Merges passages from several retrievers, and sorts the passages by a reranking model's scores.
@@ -351,7 +344,7 @@ class Injector(Protocol):
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class Injection:
     """Uses a prompt template to add retrieved text to a user message.
@@ -477,7 +470,7 @@ class ContentsRetrieved:
     seconds: float = field(default=0.0, compare=False)
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True, init=False)
 class RetrievalAugmentor(BaseInterceptor):
     """Interceptor that retrieves text for the user message and adds it to the message (RAG).

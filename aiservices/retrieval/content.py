@@ -21,7 +21,8 @@ from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..interface.parameters import function_name
 from ..interface.templates import render_value
-from ..models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least
+from ..models.arguments import is_at_least
+from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from ..models.messages import Message, UserMessage
 
 

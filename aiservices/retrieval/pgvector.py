@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
-from ..guesses import explains_keywords
+from ..models.arguments import checks_arguments
 from ..models.errors import import_extra
 from .content import Content
 from .retrievers import check_removal, check_vectors, replaced_sources, stored_content
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@explains_keywords
+@checks_arguments
 class PgVectorStore:
     """A vector store that keeps passages in a table of Postgres with pgvector (needs psycopg).
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import NAMESPACE_OID, uuid5
 
-from ..guesses import explains_keywords
+from ..models.arguments import checks_arguments
 from ..models.errors import import_extra
 from .content import Content
 from .retrievers import check_removal, check_vectors, replaced_sources, stored_content
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BATCH_SIZE = 256  # contents in one request
 
 
-@explains_keywords
+@checks_arguments
 class QdrantStore:
     """A vector store that keeps passages in a collection of Qdrant (needs qdrant-client).
 

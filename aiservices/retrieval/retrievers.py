@@ -20,17 +20,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from ..engine.operations import Operation, observed
-from ..guesses import explains_keywords
 from ..interface.parameters import function_name
-from ..models.errors import (
-    DefinitionError,
-    DefinitionProblem,
-    InvalidReplyError,
-    check_settings,
-    import_extra,
-    is_at_least,
-    require_extra,
-)
+from ..models.arguments import check_settings, checks_arguments, is_at_least
+from ..models.errors import DefinitionError, DefinitionProblem, InvalidReplyError, import_extra, require_extra
 from ..models.http.replies import ErrorMapper
 from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
 from ..spaceless_scripts import SPACELESS
@@ -111,7 +103,7 @@ def _is_function(value: object) -> bool:
     return value is None or callable(value)
 
 
-@explains_keywords
+@checks_arguments
 class EmbeddingRetriever:
     """A retriever that finds the passages whose embedding vectors are most similar to the query's vector.
 
@@ -523,7 +515,7 @@ def _replacing_metadata(old: Content | None, new: Mapping[str, object]) -> dict[
     return {**({} if old is None else dict.fromkeys(old.metadata)), **new} or None
 
 
-@explains_keywords
+@checks_arguments
 class OpenAiEmbeddingModel:
     """An embedding model from OpenAI or a compatible server, called with the ``openai`` SDK.
 
@@ -630,7 +622,7 @@ class OpenAiEmbeddingModel:
         return vectors
 
 
-@explains_keywords
+@checks_arguments
 class SentenceTransformerModel:
     """An embedding model from the package sentence-transformers that runs in this process.
 
@@ -669,7 +661,7 @@ Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
 Stemmer: TypeAlias = Callable[[list[str]], Sequence[str]]
 
 
-@explains_keywords
+@checks_arguments
 class KeywordRetriever:
     """A retriever that finds the passages that share words with a query, ranked with BM25 (needs bm25s).
 

@@ -17,11 +17,11 @@ from output_parsers.result.errors import shorten
 from output_parsers.types.decisions import Decision
 
 from ..engine.plan import Invocation
-from ..guesses import explains_keywords
 from ..interface.decorators import user_message
 from ..interface.parameters import ToolDefinitionError, call_problem, is_async
+from ..models.arguments import check_settings, checks_arguments, is_at_least
 from ..models.base import ChatModel
-from ..models.errors import DefinitionError, DefinitionProblem, check_settings, is_at_least
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.fallback import members_of
 from ..models.messages import ToolMessage
 from ..models.registry import find_model
@@ -49,7 +49,7 @@ class ToolRetriever(Protocol):
 ToolSelector: TypeAlias = Callable[[str, Sequence[Tool]], Iterable[str] | Awaitable[Iterable[str]]]
 
 
-@explains_keywords
+@checks_arguments
 class ToolSearch:
     """Hides tools from the model until the model finds them with a search tool.
 

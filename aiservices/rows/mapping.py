@@ -37,14 +37,9 @@ from output_parsers.result.reading import dump_json
 from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
+from ..models.arguments import is_at_least, is_positive
 from ..models.base import ChatModel
-from ..models.errors import (
-    DefinitionError,
-    DefinitionProblem,
-    counted,
-    is_at_least,
-    is_positive,
-)
+from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..models.limits import LimitedChatModel, Limits
 from ..service.settings import check_keywords, shows_settings
 from .fields import Fields, answer_columns, json_value, output_fields

@@ -176,7 +176,7 @@ def compile_interface(
     cls = get_origin(interface) or interface
     name = type_name(interface)
     if not isinstance(cls, type) or cls is UnionType:
-        message = "it is not a class; create takes a Protocol, an ABC or a class"
+        message = "it is not a class; create takes a Protocol, an ABC or a class, and then a model"
         problems.append(DefinitionProblem(name, message))
         return {}
     settings = _with_declaration(settings, declaration_of(cls), name, problems)

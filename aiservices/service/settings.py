@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
 
 from typing_extensions import Format, get_annotations
 
-from ..guesses import explains_keywords
 from ..interface.decorators import TemplateSource, declare
+from ..models.arguments import checks_keywords
 from ..models.requests import ChatOptions
 
 if TYPE_CHECKING:
@@ -328,8 +328,6 @@ def _other_problems(setting: str, value: object) -> Iterator[str]:
 def _tool_errors_problems(errors: ToolErrors) -> Iterator[str]:
     from ..interface.parameters import call_problem
 
-    if not isinstance(errors.compensate, bool):
-        yield f"compensate of ToolErrors is {errors.compensate!r}; it must be True or False"
     for field, function in errors.formatters.items():
         problem = call_problem(function, "run", may_take_invocation=True)
         if problem is not None:
@@ -415,7 +413,7 @@ def _item_problems(setting: str, items: Sequence[object]) -> Iterator[str]:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-@explains_keywords
+@checks_keywords
 def options(
     *,
     model: ChatModel | str | None = None,

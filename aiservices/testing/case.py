@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from ..guesses import explains_keywords
+from ..models.arguments import checks_arguments
 
 E = TypeVar("E")
 
@@ -23,7 +23,7 @@ class _NotGiven(Enum):
 NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True)
 class Case(Generic[E]):
     """A test case of an evaluation: the arguments of a method call and the expected value.

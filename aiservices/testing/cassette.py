@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic_file import write_atomically
-from ..guesses import explains_keywords
 from ..models import errors
+from ..models.arguments import checks_arguments
 from ..models.base import Capabilities, ChatModel, DecisionLimits
 from ..models.messages import (
     ChatReply,
@@ -184,7 +184,7 @@ class CassetteMode(StrEnum):
     ALL = "all"
 
 
-@explains_keywords
+@checks_arguments
 class CassetteChatModel(DelegatingChatModel):
     """A chat model that replays replies from a file, and records the replies to new requests.
 

@@ -15,6 +15,7 @@ from ..engine.drivers import arun, run
 from ..engine.effects import Flow, Gather, Run
 from ..engine.results import Result
 from ..engine.streams import AsyncStream, Stream
+from ..models.arguments import checks_arguments
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Usage
 from .case import Case
@@ -82,6 +83,7 @@ def evaluate(
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
+@checks_arguments
 def evaluate(
     method: Callable[..., object],
     cases: Cases,
@@ -177,6 +179,7 @@ async def aevaluate(
     max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
+@checks_arguments
 async def aevaluate(
     method: Callable[..., object],
     cases: Cases,
@@ -318,8 +321,6 @@ def _case_problem(method: object, case: object) -> str:
     problem = _argument_problem(method, case.arguments) if callable(method) else ""
     if problem:
         return f"does not fit the method: {problem}"
-    if isinstance(case.tags, str) or not all(isinstance(tag, str) for tag in case.tags):
-        return f"has the tags {case.tags!r}; write a tuple of texts"
     return ""
 
 

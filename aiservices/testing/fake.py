@@ -17,8 +17,8 @@ from output_parsers.types.evidence import Sources
 from output_parsers.types.target import type_name
 
 from ..decisions.answers import answer_leaves
-from ..guesses import explains_keywords
 from ..interface.parameters import Parameter, Role
+from ..models.arguments import checks_arguments
 from ..models.base import Capabilities
 from ..models.errors import DefinitionError, DefinitionProblem, require_extra
 from ..models.media import Image
@@ -51,7 +51,7 @@ _PIXEL = Image.from_bytes(  # a PNG file
 _PROBABILITY = 0.9  # of a made-up answer
 
 
-@explains_keywords
+@checks_arguments
 class FakeChatModel(ScriptedChatModel):
     """A fake chat model that answers each request with a generated, valid value of the expected type.
 

@@ -9,11 +9,10 @@ from typing import Any, Protocol
 from output_parsers.result.errors import shorten
 
 from ..engine.results import Result
-from ..guesses import explains_keywords
 from ..interface.decorators import system_message, user_message
 from ..memory.windows import transcript
+from ..models.arguments import check_settings, checks_arguments
 from ..models.base import ChatModel
-from ..models.errors import check_settings
 from ..models.messages import Message
 from ..service.create import create
 from .scoring import Scorer, Verdict
@@ -31,7 +30,7 @@ class _Judged:
     satisfied: bool
 
 
-@explains_keywords
+@checks_arguments
 class Judge:
     """A model that judges texts, such as answers of a service, in tests and evaluations.
 

@@ -19,7 +19,8 @@ from ..engine.operations import Operation, observed
 from ..engine.plan import Invocation
 from ..engine.results import Result
 from ..interface.parameters import is_async as is_async_function
-from ..models.errors import Attempt, DefinitionError, DefinitionProblem, check_settings, usage_of
+from ..models.arguments import check_settings, checks_arguments
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem, usage_of
 from ..models.messages import Usage
 from ..service.methods import is_service_method, service_method_of
 from ..service.signatures import ReturnShape
@@ -88,6 +89,7 @@ class Scorer(Generic[T_contra]):
     lower_is_better: bool = False
 
 
+@checks_arguments
 def exact(name: str = "exact") -> Scorer[Any]:
     """Return a scorer that checks if an answer equals the expected value, including its type.
 
@@ -98,6 +100,7 @@ def exact(name: str = "exact") -> Scorer[Any]:
     )
 
 
+@checks_arguments
 def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any]:
     """Return a scorer that checks if an answer contains the expected string, item or key.
 
@@ -120,6 +123,7 @@ def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any
     return Scorer(name, score, _value_and_expected, is_rate=True)
 
 
+@checks_arguments
 def close_to(name: str = "close", *, rel: float = 1e-9, abs: float = 0.0) -> Scorer[float]:
     """Return a scorer that checks if a number in an answer is close to the expected number.
 
@@ -133,6 +137,7 @@ def close_to(name: str = "close", *, rel: float = 1e-9, abs: float = 0.0) -> Sco
     return Scorer(name, score, _value_and_expected, is_rate=True)
 
 
+@checks_arguments
 def similar(model: EmbeddingModel, at_least: float | None = 0.8, name: str = "similar") -> Scorer[str]:
     """Return a scorer that checks if an answer means the same as the expected text, by comparing embeddings.
 
@@ -182,6 +187,7 @@ def _cosine(first: Sequence[float], second: Sequence[float]) -> float:
     return max(-1.0, min(1.0, product / lengths))
 
 
+@checks_arguments
 def brier(name: str = "brier") -> Scorer[Decision[Any]]:
     """Return a scorer for the Brier score, the squared error of the probabilities in a Decision.
 
@@ -199,6 +205,7 @@ def brier(name: str = "brier") -> Scorer[Decision[Any]]:
     return Scorer(name, score, _value_and_expected, is_rate=False, lower_is_better=True)
 
 
+@checks_arguments
 def log_loss(name: str = "log loss") -> Scorer[Decision[Any]]:
     """Return a scorer for a Decision's log loss: the negative logarithm of the correct answer's probability.
 
@@ -232,6 +239,7 @@ def _probabilities_of(value: object, expected: Any) -> Mapping[object, float]:
     return value.probabilities
 
 
+@checks_arguments
 def scored_by(
     function: Callable[..., Score | Verdict | Awaitable[Score | Verdict]], name: str | None = None
 ) -> Scorer[Any]:

@@ -22,7 +22,6 @@ from output_parsers.result.reading import Cursor, Leniency, ValidationFailure
 from output_parsers.types.node import Node
 from output_parsers.types.target import Target, type_name
 
-from ..guesses import explains_keywords
 from ..interface.parameters import (
     ToolDefinitionError,
     by_name,
@@ -35,7 +34,7 @@ from ..interface.parameters import (
     tool_signature,
     unwrapped,
 )
-from ..models.errors import is_at_least
+from ..models.arguments import checks_arguments, is_at_least
 from ..models.media import Media
 from ..models.messages import ToolCall, ToolMessage
 from ..models.requests import ToolSpecification
@@ -296,7 +295,7 @@ class ToolRun(NamedTuple):
 ErrorFormatter: TypeAlias = Callable[[ToolRun], str] | Callable[[ToolRun, Any], str]
 
 
-@explains_keywords
+@checks_arguments
 class ToolErrors(NamedTuple):
     """Functions that write the error text for the model when a tool call fails.
 
@@ -364,7 +363,7 @@ def tool(
     start_early: bool = ...,
     idempotent: bool = ...,
 ) -> Callable[[F], F]: ...
-@explains_keywords
+@checks_arguments
 def tool(
     function: Any = None,
     /,

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from output_parsers.parser.type_parser import TypeParser
 
-from ..guesses import explains_keywords
 from ..interface.decorators import MemoryId, ToolContext, UserName
 from ..interface.parameters import ToolDefinitionError
+from ..models.arguments import checks_arguments, is_at_least, is_positive
 from ..models.base import Capabilities, ChatModel
-from ..models.errors import DefinitionError, DefinitionProblem, is_at_least, is_positive
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions, Tooling, ToolSpecification
 from .tool import Tool, ToolProvider, ToolSource, tool_methods, tools_of
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # accepted by every provider
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
     """Limits on tool use in one service call: number of calls, concurrency, time and result size.

@@ -49,14 +49,13 @@ def test_a_model_that_the_table_does_not_name_is_looked_up_in_the_fallback() -> 
     assert repr(prices) == "PriceTable(1 prices in EUR as of 2026-11-01)"
 
 
-def test_negative_prices_and_two_currencies_are_rejected() -> None:
+def test_values_that_are_not_prices_and_two_currencies_are_rejected() -> None:
+    wrong: Any = (1, 2)
     with pytest.raises(DefinitionError) as caught:
-        table({"a": Price(1, -1), "b": Price(1, float("nan"))}, fallback=table({}, currency="USD"))
-    a, b = Price(1, -1), Price(1, float("nan"))
+        table({"a": wrong}, fallback=table({}, currency="USD"))
     assert str(caught.value) == (
-        "3 problems:\n"
-        f"  - PriceTable: the price of a is {a}; no part of it must be negative\n"
-        f"  - PriceTable: the price of b is {b}; no part of it must be negative\n"
+        "2 problems:\n"
+        "  - PriceTable: the price of a is (1, 2); pass Price(input, output)\n"
         "  - PriceTable: prices are in EUR, those of fallback in USD; use one currency"
     )
 
@@ -158,10 +157,8 @@ class TestPublished:
         assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(
-    "price", [Price(float("nan"), 1), Price(-1, 1), Price("2", 1), Price(1, 1, cached=-1), 3]
-)
-def test_prices_that_are_no_numbers_are_definition_errors(price: Any) -> None:
+def test_a_price_that_is_not_a_price_is_a_definition_error() -> None:
+    price: Any = 3
     with pytest.raises(DefinitionError, match="the price of gpt-x is"):
         Budget(money=1, prices={"gpt-x": price})
     with pytest.raises(DefinitionError, match="the price of gpt-x is"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, TypedDict, Unpack
 from output_parsers.json_schema.document import InvalidSchemaError
 from output_parsers.json_schema.parser import schema_parser
 
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments
 from ...models.base import ChatModel
 from ...models.errors import require_extra
 from ...models.media import Media
@@ -79,7 +79,7 @@ WaitFor: TypeAlias = Callable[
 ]
 
 
-@explains_keywords
+@checks_arguments
 class McpTools:
     """The tools of an MCP server, to be passed to ``create(tools=[...])``.
 

@@ -12,14 +12,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from ...guesses import explains_keywords
-from ...models.errors import (
-    DefinitionError,
-    DefinitionProblem,
-    MemoryConflictError,
-    MemoryStoreError,
-    is_positive,
-)
+from ...models.arguments import checks_arguments, is_positive
+from ...models.errors import DefinitionError, DefinitionProblem, MemoryConflictError, MemoryStoreError
 from ...models.messages import Message, SystemMessage, message_from_dict
 
 # Starts the ids of the conversations in which ChatMemory records which suspended calls were resumed.
@@ -179,7 +173,7 @@ class _Conversation:
         self.messages += messages
 
 
-@explains_keywords
+@checks_arguments
 class InMemoryChatMemoryStore:
     """A store that keeps conversations in a dict until they are deleted or the process ends.
 

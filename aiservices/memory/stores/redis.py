@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments
 from ...models.errors import MemoryConflictError, import_extra
 from ...models.messages import Message, SystemMessage, message_to_dict
 from . import (
@@ -57,7 +57,7 @@ return {header, 0, older, redis.call('LRANGE', KEYS[1], -last, -1)}
 """
 
 
-@explains_keywords
+@checks_arguments
 class RedisChatMemoryStore:
     """A store for conversations in Redis (needs the extra ``redis`` of this package).
 

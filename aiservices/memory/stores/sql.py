@@ -12,17 +12,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...guesses import explains_keywords
+from ...models.arguments import check_settings, checks_arguments, is_positive
 from ...models.errors import (
-    DefinitionError,
-    DefinitionProblem,
     MemoryConflictError,
-    MissingExtraError,
-    check_settings,
     import_extra,
-    is_positive,
 )
 from ...models.messages import Message, message_to_dict
+from ...models.sql_engine import create_engine
 from ...models.sqlite_file import SqliteFile, is_locked
 from . import (
     RESUMED_PREFIX,
@@ -41,7 +37,7 @@ if TYPE_CHECKING:
 # --- SQLAlchemy ---
 
 
-@explains_keywords
+@checks_arguments
 class SqlAlchemyChatMemoryStore:
     """A store for conversations in a database that SQLAlchemy supports.
 
@@ -56,7 +52,9 @@ class SqlAlchemyChatMemoryStore:
 
     def __init__(self, url: str | Engine, *, prefix: str = "chat_memory") -> None:
         self._sql: Any = import_extra("sqlalchemy", "sqlalchemy", "SqlAlchemyChatMemoryStore")
-        self._engine: Engine = _engine(self._sql, url) if isinstance(url, str) else url
+        self._engine: Engine = (
+            create_engine(self._sql, url, "SqlAlchemyChatMemoryStore") if isinstance(url, str) else url
+        )
         tables: MetaData = self._sql.MetaData()
         self._conversations, self._messages = _tables(self._sql, tables, prefix)
         with self._errors("open", ""):
@@ -197,29 +195,6 @@ def _tables(sql: Any, tables: MetaData, prefix: str) -> tuple[Table, Table]:
     return conversations, messages
 
 
-def _engine(sql: Any, url: str) -> Any:
-    """Return the SQLAlchemy engine for a database URL.
-
-    Raises DefinitionError for a URL that SQLAlchemy cannot read, and MissingExtraError without the driver.
-    """
-    scheme = url.partition(":")[0]
-    try:
-        return sql.create_engine(url)
-    except sql.exc.ArgumentError as error:
-        message = (
-            f"SQLAlchemy cannot use the scheme {scheme!r} of the URL; "
-            'write it as in "postgresql+psycopg://user@host/database"'
-        )
-        raise DefinitionError([DefinitionProblem("SqlAlchemyChatMemoryStore", message)]) from error
-    except ModuleNotFoundError as error:
-        package = str(error.name).partition(".")[0]
-        message = (
-            f"SqlAlchemyChatMemoryStore needs the package {package} for {scheme} URLs: "
-            f"pip install {package}, or name another driver in the URL"
-        )
-        raise MissingExtraError(message, name=package) from None
-
-
 # --- SQLite ---
 
 
@@ -249,7 +224,7 @@ _INSERT = "INSERT INTO chat_memory (conversation, message) VALUES (?, ?)"
 _DELETE = "DELETE FROM chat_memory WHERE conversation = ?"
 
 
-@explains_keywords
+@checks_arguments
 class SqliteChatMemoryStore:
     """A store for conversations in an SQLite file, which is created if it does not exist.
 

@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments
 from ..base import Capabilities, PickledByArguments
 from ..errors import (
     BadRequestError,
@@ -59,7 +59,7 @@ _NO_OPTIONS = ChatOptions()
 _TOO_SMALL_FOR_TOOLS = ("smollm2",)
 
 
-@explains_keywords
+@checks_arguments
 class LocalChatModel(PickledByArguments):
     """A chat model that runs inside this process with llama.cpp and needs no server.
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments
 from ..base import Capabilities
 from ..errors import DefinitionError, DefinitionProblem
 from ..http.api import ApiDialect
@@ -29,7 +29,7 @@ _LOGGER = logging.getLogger("aiservices.openai")
 _NO_OPTIONS = ChatOptions()
 
 
-@explains_keywords
+@checks_arguments
 class OpenAiModel(HttpChatModel):
     """Base class of the chat models that use one of OpenAI's HTTP APIs.
 

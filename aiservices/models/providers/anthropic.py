@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 
 from pydantic_core import to_json
 
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object
 from ..errors import ModelError, Remedy
@@ -141,7 +141,7 @@ def claude_rules(model: str) -> ClaudeRules:
     return _NEWEST
 
 
-@explains_keywords
+@checks_arguments
 class AnthropicChatModel(BlockChatModel):
     """A chat model for Claude, which calls Anthropic's Messages API.
 

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from pydantic_core import from_json, to_json
 
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object, safe_name
 from ..errors import AuthenticationError
@@ -132,7 +132,7 @@ class AwsKeys(NamedTuple):
         return "AwsKeys(...)"
 
 
-@explains_keywords
+@checks_arguments
 class BedrockChatModel(BlockChatModel):
     """An Amazon Bedrock chat model, called through the Converse API.
 

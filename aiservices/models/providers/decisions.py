@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments
 from ..base import Capabilities, DecisionLimits
 from ..errors import DefinitionError, DefinitionProblem
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer
@@ -85,7 +85,7 @@ _ROUNDING_ERROR = 0.005  # the rounding error of a probability with two decimals
 _EPSILON = 1e-6  # the tolerance for sums of floating-point numbers
 
 
-@explains_keywords
+@checks_arguments
 class DecisionChatModel(FlowChatModel, HttpChatModel):
     """A chat model that answers by choosing from fixed options, and gives a probability for each option.
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json, to_json
 
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object
 from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, install_command
@@ -118,7 +118,7 @@ def gemini_rules(model: str) -> GeminiRules:
     return GeminiRules(minimal_level=not is_pro and version != (3, 7))
 
 
-@explains_keywords
+@checks_arguments
 class GeminiChatModel(BlockChatModel):
     """A chat model for Gemini, which calls Google's own API in AI Studio or on Vertex AI.
 

@@ -22,15 +22,13 @@ from uuid import uuid4
 
 from ...engine.budget import SharedBudget, active_accounts
 from ...engine.effects import CallModel
-from ...guesses import explains_keywords
+from ...models.arguments import checks_arguments, is_at_least, is_positive
 from ...models.errors import (
     BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
     ModelError,
     ModelNotFoundError,
-    is_at_least,
-    is_positive,
 )
 from ...models.http.model import HttpChatModel
 from ...models.messages import CHARACTERS_PER_TOKEN, Usage
@@ -58,7 +56,7 @@ _LISTED_SECONDS = 600.0  # after which a batch is surely in the provider's list
 _MAX_FIND_WAIT = 10.0
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class BatchEngine:
     """Sends the requests of ``map_rows`` in batches, which cost half as much and may take a day::

@@ -16,14 +16,8 @@ from threading import Event, Thread
 from typing import Any
 
 from ...engine.budget import SharedBudget
-from ...guesses import explains_keywords
-from ...models.errors import (
-    DefinitionError,
-    DefinitionProblem,
-    MissingExtraError,
-    import_extra,
-    is_positive,
-)
+from ...models.arguments import checks_arguments, is_positive
+from ...models.errors import DefinitionError, DefinitionProblem, MissingExtraError, import_extra
 from ..row import (
     Progress,
     Row,
@@ -48,7 +42,7 @@ _JAVA = 17
 _SESSION = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True)
 class SparkEngine:
     """Processes the rows of ``map_rows`` in Spark's Python workers::
@@ -212,7 +206,7 @@ class _ChunkFunction:
 _QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
 
 
-@explains_keywords
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class RayEngine:
     """Processes the rows of ``map_rows`` in Ray worker processes::

@@ -32,8 +32,9 @@ from uuid import uuid4
 
 from ...engine.budget import Budget, SharedBudget
 from ...engine.response_cache import ResponseCache
+from ...models.arguments import is_at_least
 from ...models.base import ChatModel
-from ...models.errors import DefinitionError, DefinitionProblem, import_extra, is_at_least
+from ...models.errors import DefinitionError, DefinitionProblem, import_extra
 from ...models.limits import Limits
 from ...models.messages import Usage
 from ..row import MappedMethod, Progress, Row, RowError, RowsError, map_method, work_of

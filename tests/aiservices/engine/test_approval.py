@@ -1059,9 +1059,9 @@ def test_a_rule_that_is_a_method_gets_its_object() -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (1, "needs_approval of the tool pay is 1; pass True, False or a function of the arguments"),
-        ("yes", "is 'yes'; pass True"),
-        (None, "is None; pass True"),
+        (1, "tool: needs_approval is 1; it must be True or False or a function"),
+        ("yes", "tool: needs_approval is 'yes'; it must be True or False or a function"),
+        (None, "tool: needs_approval is None; it must be True or False or a function"),
         (lambda pounds: True, "takes pounds, which is not a parameter of the tool; it can take euros, to"),
     ],
 )

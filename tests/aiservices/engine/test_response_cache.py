@@ -277,7 +277,7 @@ def test_wrong_settings_are_definition_errors(tmp_path: Path) -> None:
         (tmp_path / "x", {"expires": -1}, "expires is -1; it must be greater than 0"),
         (tmp_path / "x", {"max_bytes": 0}, "max_bytes is 0"),
         (tmp_path / "x", {"encrypt": bytes}, "encrypt and decrypt are needed together"),
-        (tmp_path / "x", {"namespace": 3}, "namespace is int; it must be a str"),
+        (tmp_path / "x", {"namespace": 3}, "namespace is 3; it must be a string"),
         ("redis://localhost", {"max_bytes": 5}, "set maxmemory of Redis"),
     ]
     for store, settings, message in wrong:

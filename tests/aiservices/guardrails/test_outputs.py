@@ -464,14 +464,15 @@ def test_a_guard_must_return_a_verdict() -> None:
 
 def test_all_problems_of_the_guards_are_reported_together() -> None:
     with pytest.raises(DefinitionError) as caught:
-        OutputGuardrails("SECRET", Guard(print, on="mood"), on="x", max_attempts=0)  # type: ignore[arg-type]
+        OutputGuardrails("SECRET", on="x", max_attempts=0)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "4 problems:\n"
+        "3 problems:\n"
         "  - OutputGuardrails: guards must be functions of (subject, invocation), but number 1 is 'SECRET'\n"
-        "  - OutputGuardrails: on is 'mood' for print; it must be one of text, value\n"
         "  - OutputGuardrails: on is 'x'; it must be one of text, value\n"
         "  - OutputGuardrails: max_attempts is 0; it must be at least 1"
     )
+    with pytest.raises(DefinitionError, match='Guard: on is \'mood\'; it must be "text" or "value"'):
+        Guard(print, on="mood")  # type: ignore[arg-type]
     for wrong in (lambda text: passed(), Guard(lambda a, b, c: passed())):  # type: ignore[misc]
         with pytest.raises(DefinitionError) as caught:
             OutputGuardrails(wrong)  # type: ignore[arg-type]

@@ -212,8 +212,8 @@ def test_a_missing_extra_is_named(
         ),
         (
             "mysql+mysqldb://localhost/db",
-            "SqlAlchemyChatMemoryStore needs the package MySQLdb for mysql+mysqldb URLs: "
-            "pip install MySQLdb, or name another driver in the URL",
+            "SqlAlchemyChatMemoryStore needs the package mysqlclient for mysql+mysqldb URLs: "
+            'pip install mysqlclient, or let the URL name another driver, as in "mysql+pymysql://…"',
         ),
     ],
 )

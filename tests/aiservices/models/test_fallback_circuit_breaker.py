@@ -358,7 +358,7 @@ def test_a_pickled_model_has_its_settings_and_begins_awake() -> None:
     ("settings", "problem"),
     [
         ({"rest_after": 0}, "rest_after is 0; it must be a whole number above 0, or None"),
-        ({"rest_after": 2.5}, "rest_after is 2.5; it must be a whole number above 0, or None"),
+        ({"rest_after": 2.5}, "rest_after is 2.5; it must be a whole number"),
         ({"rest_for": 0}, "rest_for is 0; it must be greater than 0"),
     ],
 )

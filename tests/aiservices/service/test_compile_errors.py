@@ -650,7 +650,9 @@ def test_an_interface_without_stubs_is_reported() -> None:
     ("interface", "name"), [("Judge", "'Judge'"), (int | str, "int | str"), (None, "None")]
 )
 def test_an_interface_that_is_not_a_class_is_reported(interface: Any, name: str) -> None:
-    assert problems(interface) == f"{name}: it is not a class; create takes a Protocol, an ABC or a class"
+    assert problems(interface) == (
+        f"{name}: it is not a class; create takes a Protocol, an ABC or a class, and then a model"
+    )
 
 
 def test_a_system_message_callable_that_takes_something_else_is_reported() -> None:

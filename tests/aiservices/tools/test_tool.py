@@ -846,7 +846,7 @@ def test_two_tools_of_one_name_are_a_fault() -> None:
         ({"max_concurrency": -1}, "ToolLimits: max_concurrency is -1; it must be at least 1"),
         ({"max_characters": 0}, "ToolLimits: max_characters is 0; it must be at least 1"),
         ({"timeout": 0}, "ToolLimits: timeout is 0; it must be greater than 0"),
-        ({"timeout": float("nan")}, "ToolLimits: timeout is nan; it must be greater than 0"),
+        ({"timeout": float("nan")}, "ToolLimits: timeout is nan; it must be a number"),
     ],
 )
 def test_limits_that_permit_nothing_are_a_fault(limits: dict[str, Any], said: str) -> None:

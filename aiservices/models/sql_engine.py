@@ -1,0 +1,35 @@
+"""Creates the SQLAlchemy engine of a store from the URL of its database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import DefinitionError, DefinitionProblem, MissingExtraError
+
+# The packages that contain the modules of drivers, where the names differ.
+_PACKAGES = {"MySQLdb": "mysqlclient", "psycopg2": "psycopg2-binary"}
+# Drivers that pip installs without a compiler.
+_DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
+
+
+def create_engine(sql: Any, url: str, store: str) -> Any:
+    """Return the SQLAlchemy engine for a database URL; ``store`` is the name of the class for messages.
+
+    Raises DefinitionError for a URL that SQLAlchemy cannot read, and MissingExtraError without the driver.
+    """
+    scheme = url.partition(":")[0]
+    try:
+        return sql.create_engine(url, pool_pre_ping=True)
+    except sql.exc.ArgumentError as error:
+        message = (
+            f"SQLAlchemy cannot use the scheme {scheme!r} of the URL; "
+            'write it as in "postgresql+psycopg://user@host/database"'
+        )
+        raise DefinitionError([DefinitionProblem(store, message)]) from error
+    except ModuleNotFoundError as error:
+        module = str(error.name).partition(".")[0]
+        package = _PACKAGES.get(module, module)
+        driver = _DRIVERS.get(scheme.partition("+")[0])
+        other = f'the URL name another driver, as in "{driver}://…"' if driver and driver != scheme else ""
+        message = f"{store} needs the package {package} for {scheme} URLs: pip install {package}"
+        raise MissingExtraError(message + (f", or let {other}" if other else ""), name=module) from None
