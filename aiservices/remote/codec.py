@@ -188,7 +188,7 @@ class JsonCodec(Generic[T]):
         failure = None
         try:
             value = self.read(text)
-            if read_exact(dump_json(self.parser.node.write(value))) == read_exact(text):
+            if dump_json(self.parser.node.write(value)) == dump_json(read_exact(text)):  # -0.0 is not 0.0
                 return value
         except OutputParsingError as error:
             failure = error

@@ -805,7 +805,8 @@ class _JsonUnionNode(UnionNode):
         value = super()._read(data, cursor)
         # A Decimal is written as text, which may be another member of the union. The number is as good if
         # pydantic, which reads it as a float, does not round it.
-        is_number = isinstance(data, Decimal) and len(cursor.coercions) == before
+        has_text = any(option.json_types is None or str in option.json_types for option in self.options)
+        is_number = has_text and isinstance(data, Decimal) and len(cursor.coercions) == before
         return float(data) if is_number and data == Decimal(repr(float(data))) else value
 
 

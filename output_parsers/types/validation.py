@@ -8,8 +8,9 @@ so it tells whether JSON has the types of a schema without running them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
 from functools import cached_property, partial
 from typing import Annotated, Any, ForwardRef, Literal, TypeAlias, get_args, get_origin
 
@@ -22,6 +23,7 @@ from pydantic_core import (
     from_json,
 )
 
+from ..json.scanner import read_exact
 from ..result.errors import Problem, ValidatorError
 from ..result.reading import CALL_ARGUMENTS, Cursor, Json, ValidationFailure, describe_value
 from .node import Node, json_node_of, walk
@@ -125,6 +127,7 @@ class JsonValidator:
 
     def restore(self, text: str) -> Any:
         """Convert the JSON of a written value back without running validators, or raise ValueError."""
+        text = _DUMP(_marked(read_exact(text)))
         error: ValueError = ValueError("pydantic cannot restore the type")
         for validator in self._restoring:
             try:
@@ -357,9 +360,16 @@ def restoring_schema(schema: object, *, any_result: bool) -> Any:
     if _is_user_function(schema):
         inner = restoring(schema.get("schema", {"type": "any"}))
         if any_result:
-            choices = [inner, {"type": "any"}]
+            choices = [inner, _plain_function(_to_any)]
             inner = {"type": "union", "mode": "left_to_right", "choices": choices}
         return {**inner, "ref": schema["ref"]} if "ref" in schema else inner
+    if kind == "decimal":
+        return _plain_function(_to_decimal)
+    if kind == "any":
+        return _plain_function(_to_any)
+    if kind == "float":
+        before = {"type": "no-info", "function": _to_any}
+        return {"type": "function-before", "function": before, "schema": {"type": "float", "strict": True}}
     skipped = ("serialization", "metadata", "post_init", "custom_init")
     copy = {
         key: value if key == "default" else restoring(value)
@@ -367,6 +377,42 @@ def restoring_schema(schema: object, *, any_result: bool) -> Any:
         if key not in skipped
     }
     return {**copy, "strict": True}
+
+
+# pydantic-core rounds numbers with a fraction or an exponent. For ``restore`` they are objects with this key.
+_NUMBER_MARK = "\0number"
+
+
+def _marked(data: Json) -> Json:
+    if isinstance(data, dict):
+        return {key: _marked(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_marked(item) for item in data]
+    return {_NUMBER_MARK: str(data)} if isinstance(data, Decimal) else data
+
+
+def _to_decimal(data: Json) -> Decimal:
+    digits = data.get(_NUMBER_MARK) if isinstance(data, dict) else data
+    if isinstance(digits, bool) or not isinstance(digits, (int, str)):
+        raise ValueError("expected a decimal number")
+    try:
+        return Decimal(digits)
+    except InvalidOperation as error:
+        raise ValueError("expected a decimal number") from error
+
+
+def _to_any(data: Json) -> Json:
+    if isinstance(data, list):
+        return [_to_any(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if _NUMBER_MARK in data:
+        return float(data[_NUMBER_MARK])
+    return {key: _to_any(value) for key, value in data.items()}
+
+
+def _plain_function(function: Callable[[Json], object]) -> CoreSchema:
+    return {"type": "function-plain", "function": {"type": "no-info", "function": function}}
 
 
 def _shape_inside(schema: CoreSchema) -> CoreSchema | None:

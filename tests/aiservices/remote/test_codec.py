@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum, StrEnum
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Protocol, TypeVar
 from uuid import UUID
@@ -24,6 +25,7 @@ from pydantic import (
     Json,
     RootModel,
     SecretStr,
+    create_model,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -321,6 +323,69 @@ def test_a_value_that_its_validators_would_change_again_is_restored(form: Any, t
     assert strict_equal(codec.restore(written), value)
     with pytest.raises(ValueError, match=r"is read as|cannot be written|expected"):
         codec.write_argument(value)
+
+
+def _changed(value: Any) -> Any:
+    """Change a value again each time, to one of the same type."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, (int, float, Decimal)):
+        return value * 2
+    if isinstance(value, str):
+        return value + "!"
+    if isinstance(value, list):
+        return value + value[:1]
+    return {f"{key}!": item for key, item in value.items()}
+
+
+def _digits(value: object) -> object:
+    """Return a value with its types and digits, which equal numbers may not share."""
+    if isinstance(value, BaseModel):
+        return type(value), {name: _digits(part) for name, part in value}
+    if isinstance(value, dict):
+        return {key: _digits(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value), [_digits(part) for part in value]
+    return _digits(vars(value)) if is_dataclass(value) else repr(value)
+
+
+_VALUES: list[tuple[Any, list[str]]] = [
+    (Decimal, '1.50 10.00 1e3 0.0 -5 100 123456789012345678901234567890.10 1e-7 -0.50 "2.50"'.split()),
+    (float, "1.0 1e3 1e300 0.1 -0.0 10 1e16 1e-7".split()),
+    (int, "0 -7 9007199254740993 123456789012345678901234567890".split()),
+    (str, '"1.50" "1e3" "" "-0" "null"'.split()),
+    (Decimal | str, '1.50 10.00 "1.50" "a"'.split()),
+    (Decimal | None, "1.50 10.00 null".split()),
+    (int | Decimal, "1.50 10".split()),
+    (float | str, '1.0 1e3 "1.0"'.split()),
+    (Any, '1.0 1 1.50 "1.50" [1.0,{"a":2.50}] 1e3 -0.0'.split()),
+    (list[Decimal], "[1.50,2,10.00] []".split()),
+    (dict[str, Decimal], ['{"a":1.50,"b":10.00}']),
+    (dict[str, float], ['{"a":1.0,"b":1e3}']),
+]
+
+
+def test_restored_values_have_the_digits_of_the_written_ones() -> None:
+    restored = 0
+    for (form, texts), change in product(_VALUES, (_changed, lambda value: value)):
+        field: Any = Annotated[form, AfterValidator(change)]
+        model = create_model("Model", x=(field, ...), y=(Decimal, ...))
+        typed_dict: Any = TypedDict("Dict", {"x": field})  # type: ignore[misc]
+        forms = {
+            "%s": field,
+            "[%s]": list[field],
+            '{"k":%s}': dict[str, field],
+            '{"x":%s,"y":3.10}': model | int,
+            '{"x":%s}': typed_dict,
+            "[%s,2.00]": tuple[field, Decimal],
+            '{"m":[{"x":%s,"y":3.10}]}': create_model("Outer", m=(list[model], ...)),  # type: ignore[valid-type]
+            "%s ": RootModel[field],
+        }
+        for (pattern, tp), text in product(forms.items(), texts):
+            codec, value = codec_for(tp, DEFAULT_REGISTRY), parse(tp, pattern % text)
+            assert _digits(codec.restore(codec.write(value))) == _digits(value), (tp, text)
+            restored += 1
+    assert restored > 600
 
 
 class Login(BaseModel):
