@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
 from typing_extensions import TypeForm
 
@@ -54,6 +54,10 @@ from .service.settings import check_keywords, check_types, shows_settings
 from .service.signatures import ReturnShape, call_signature
 from .tools.tool import ToolSource
 from .tools.toolbox import ToolLimits, tool_choice_problems
+
+if TYPE_CHECKING:
+    from .journal import StoredCall
+    from .service.recovery import Recoverable
 
 __all__ = ["Structured", "StructuredModel", "structured"]
 
@@ -158,11 +162,7 @@ class StructuredModel(Generic[T, V]):
         The arguments and errors are those of the function ``resume``. The type of the answer must be that of
         the model which made the state.
         """
-        try:
-            invocation = self._resumed(state, approvals, results, self._blocking_plan)
-            return self._success(run(self._pipeline.flow(invocation)))
-        except (ServiceOutputError, FinishError) as error:
-            return self._failure(error)
+        return self._start(self._resumed(state, approvals, results, self._blocking_plan))
 
     async def aresume(
         self,
@@ -172,11 +172,7 @@ class StructuredModel(Generic[T, V]):
         results: Mapping[str, object] = _NO_DECISIONS,
     ) -> T:
         """Continue a call that waits for approvals or results; async version of ``resume``."""
-        try:
-            invocation = self._resumed(state, approvals, results, self._plan)
-            return self._success(await arun(self._pipeline.flow(invocation)))
-        except (ServiceOutputError, FinishError) as error:
-            return self._failure(error)
+        return await self._astart(self._resumed(state, approvals, results, self._plan))
 
     def stream(
         self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS, call_id: str | None = None
@@ -232,6 +228,32 @@ class StructuredModel(Generic[T, V]):
         request = ChatRequest(parsed, options.with_defaults(plan.options))
         state = CallState(self._budget, call_id=call_id)
         return replace(plan.invocation(request, state), examples=self._examples)
+
+    def _recoverable(self, *, is_async: bool) -> Recoverable:
+        """Return how ``recover`` continues calls of the model."""
+        from .service.recovery import Recoverable
+
+        is_async = is_async or bool(async_parts_of(self._plan, self._pipeline))
+        plan = self._plan if is_async else self._blocking_plan
+
+        def invocation(request: ChatRequest, _: object, call: StoredCall, context: object) -> Invocation:
+            state = CallState(self._budget, call_id=call.id)
+            return replace(plan.invocation(request, state), examples=self._examples)
+
+        start = self._astart if is_async else self._start
+        return Recoverable(plan, self._pipeline, invocation, start, is_async)
+
+    def _start(self, invocation: Invocation) -> T:
+        try:
+            return self._success(run(self._pipeline.flow(invocation)))
+        except (ServiceOutputError, FinishError) as error:
+            return self._failure(error)
+
+    async def _astart(self, invocation: Invocation) -> T:
+        try:
+            return self._success(await arun(self._pipeline.flow(invocation)))
+        except (ServiceOutputError, FinishError) as error:
+            return self._failure(error)
 
     def _resumed(
         self, state: SuspendedCall, approvals: Approvals, results: Mapping[str, object], plan: CallPlan

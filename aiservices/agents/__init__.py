@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, wraps
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import TypedDict, TypeForm
 
@@ -62,6 +62,10 @@ from .message import (
     trace_of,
     with_system_texts,
 )
+
+if TYPE_CHECKING:
+    from ..journal import StoredCall
+    from ..service.recovery import Recoverable
 
 __all__ = ["HookHandle", "Msg", "ReActAgent", "Round"]
 
@@ -173,7 +177,7 @@ class ReActAgent:
             AiServiceError: the other errors of a service method.
         """
         invocation = self._invocation(msg, self._blocking_plan(output_type), call_id)
-        return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
+        return self._start(invocation)
 
     @overload
     async def areply(
@@ -188,7 +192,7 @@ class ReActAgent:
     ) -> Msg[Any]:
         """Let the agent reply asynchronously; its tools and hooks may be async functions."""
         invocation = self._invocation(msg, self._plan(output_type), call_id)
-        return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
+        return await self._astart(invocation)
 
     @overload
     def resume(
@@ -243,7 +247,7 @@ class ReActAgent:
             AlreadyResumedError: if the agent has a ChatMemory and the state was resumed before.
         """
         invocation = resume_reply(self._blocking_plan(output_type), self._budget, state, approvals, results)
-        return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
+        return self._start(invocation)
 
     @overload
     async def aresume(
@@ -282,7 +286,7 @@ class ReActAgent:
     ) -> Msg[Any]:
         """Continue an agent's reply asynchronously after a person approved or refused pending tool calls."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals, results)
-        return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
+        return await self._astart(invocation)
 
     def preview_invocation(self, msg: AgentInput, output_type: object = None) -> Invocation:
         """Return the data of a ``reply`` call, from which its request can be shown without sending it."""
@@ -346,13 +350,34 @@ class ReActAgent:
         request = ChatRequest((system, *messages), plan.options)
         return plan.invocation(request, CallState(self._budget, call_id=call_id))
 
+    def _recoverable(self, output_type: object = None, *, is_async: bool) -> Recoverable:
+        """Return how ``recover`` continues replies of the agent with an output type."""
+        from ..service.recovery import Recoverable
+
+        is_async = is_async or bool(self._awaited_names)
+        plan = self._plan(output_type)._replace(is_async=is_async)
+
+        def invocation(request: ChatRequest, _: object, call: StoredCall, context: object) -> Invocation:
+            return plan.invocation(request, CallState(self._budget, call_id=call.id))
+
+        start = self._astart if is_async else self._start
+        return Recoverable(plan, self._pipeline, invocation, start, is_async)
+
+    def _start(self, invocation: Invocation) -> Msg[Any]:
+        return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
+
+    async def _astart(self, invocation: Invocation) -> Msg[Any]:
+        return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
+
+    @property
+    def _awaited_names(self) -> list[str]:
+        return [*self._async_parts, *(f"the hook {name}" for name in self._hooks.async_names)]
+
     def _blocking_plan(self, output_type: object) -> CallPlan:
         """Return the models and tools for a blocking reply, or raise TypeError if a tool or hook is async."""
-        names = [*self._async_parts, *(f"the hook {name}" for name in self._hooks.async_names)]
+        names = ", ".join(self._awaited_names)
         if names:
-            raise TypeError(
-                f"{self._qualname}: {', '.join(names)} can only be awaited; use areply or aresume"
-            )
+            raise TypeError(f"{self._qualname}: {names} can only be awaited; use areply or aresume")
         return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: object) -> CallPlan:

@@ -305,10 +305,11 @@ def _start_text(invocation: Invocation, digests: dict[int, tuple[object, str]]) 
     if toolbox is plan.toolbox and request.options is plan.options:
         cached = digests.get(id(plan.routes))
         if cached is None or cached[0] is not plan.routes:
-            digests[id(plan.routes)] = cached = (plan.routes, _fixed_part(plan, toolbox, plan.options))
+            text = _fixed_part(program_of(plan, toolbox), plan.options)
+            digests[id(plan.routes)] = cached = (plan.routes, text)
         fixed = cached[1]
     else:
-        fixed = _fixed_part(plan, toolbox, request.options)
+        fixed = _fixed_part(program_of(plan, toolbox), request.options)
     messages = to_text([message_to_dict(message) for message in request.messages])
     memory_id = invocation.memory_id
     own = "null" if memory_id is None else to_text(memory_id_data(memory_id))
@@ -321,17 +322,23 @@ def messages_of_start(start: Mapping[str, object]) -> tuple[Message, ...]:
     return tuple([message_from_dict(message) for message in json.loads(text)])
 
 
-def _fixed_part(plan: CallPlan, toolbox: Toolbox | None, options: ChatOptions) -> str:
+def program_of(plan: CallPlan, toolbox: Toolbox | None) -> dict[str, Any]:
+    """Return what is compared of the program of a call: its models, its schema and its tools."""
     parser, tools = plan.output_format.parser, {} if toolbox is None else toolbox.tools
-    data = {
+    return {
         "models": [route.model.name for route in plan.routes],
         "schema": _digest(None if parser is None else parser.schema),
         "tools": {name: _digest([one.description, one.arguments.schema]) for name, one in tools.items()},
+    }
+
+
+def _fixed_part(program: dict[str, Any], options: ChatOptions) -> str:
+    data = program | {
         "options": {
             name: getattr(options, name)
             for name in options.__dataclass_fields__
             if name not in ("timeout", "extra_headers") and getattr(options, name) is not None
-        },
+        }
     }
     return json.dumps(data, default=str)[:-1]
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..engine.approval import Approvals, decisions_for, decisions_to_json, options_from_json
-from ..engine.durable import Durable, messages_of_start, suspension_of
-from ..engine.plan import CallState, Invocation
+from ..engine.durable import Durable, messages_of_start, program_of, suspension_of
+from ..engine.pipeline import Pipeline
+from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.streams import AsyncStream, Stream
 from ..interface.decorators import methods_of
 from ..interface.parameters import Role, memory_id_from_data
@@ -37,25 +39,47 @@ class RecoveredCall(NamedTuple):
     error: Exception | None = None
 
 
+class Recoverable(NamedTuple):
+    """Calls that ``recover`` can continue: those of a method, of an agent or of ``structured``.
+
+    Attributes:
+        plan: The plan of the calls.
+        pipeline: Their interceptors.
+        invocation: Returns the Invocation of a call from its request, its stored beginning, the call, and the
+            arguments that are ``ToolContext`` parameters.
+        start: Runs an Invocation, and returns what the method returns.
+        is_async: True if it runs in an event loop.
+        has_own_name: True if no calls with another return type have the same name.
+    """
+
+    plan: CallPlan
+    pipeline: Pipeline
+    invocation: Callable[[ChatRequest, Mapping[str, Any], StoredCall, Mapping[str, object]], Invocation]
+    start: Callable[[Invocation], Any]
+    is_async: bool
+    has_own_name: bool = False
+
+
 def recover(
     journal: Journal, services: Iterable[object], *, tool_context: Mapping[str, object] = _NOTHING
 ) -> list[RecoveredCall]:
     """Continue the calls in a journal that were running when their process was killed.
 
-    Calls on which a process works are left out, and so are calls of other services, of agents and of
-    ``structured``. Suspended calls wait until they are resumed, and failed ones until the program makes the
-    same call again. Async methods run in an event loop of their own; in an async program use ``arecover``.
+    Calls on which a process works are left out, and so are calls of other services, agents and models.
+    Suspended calls wait until they are resumed, and failed ones until the program makes the same call again.
+    What is async runs in an event loop of its own; in an async program use ``arecover``.
 
     Args:
         journal: The journal.
-        services: The services whose methods were called, each with the journal in its ``Durable``.
+        services: The services, agents and models of ``structured`` that were called, each with the journal in
+            its ``Durable``. For the replies of an agent with an ``output_type``, a tuple of both.
         tool_context: The arguments that are ``ToolContext`` parameters, by name, for all calls. They are not
             stored.
     """
     recovered = []
-    for method, call in _left_calls(journal, services):
+    for one, call, start in _left_calls(journal, services, is_async=False):
         try:
-            value = method.start(_invocation(method, journal, call, tool_context))
+            value = one.start(_invocation(one, call, start, tool_context))
             if inspect.isawaitable(value) or isinstance(value, (AsyncStream, AsyncIterator)):
                 value = asyncio.run(_aread(value))
             recovered.append(RecoveredCall(call, _read(value)))
@@ -74,15 +98,13 @@ async def arecover(
     Blocking methods run in a thread. ``journal``, ``services`` and ``tool_context`` are those of ``recover``.
     """
     recovered = []
-    for method, call in _left_calls(journal, services):
+    for one, call, start in _left_calls(journal, services, is_async=True):
         try:
-            invocation = _invocation(method, journal, call, tool_context)
-            if method.plan.returns.is_async:
-                value = await _aread(method.start(invocation))
+            invocation = _invocation(one, call, start, tool_context)
+            if one.is_async:
+                value = await _aread(one.start(invocation))
             else:
-                value = await asyncio.to_thread(
-                    lambda method, call: _read(method.start(call)), method, invocation
-                )
+                value = await asyncio.to_thread(lambda one, call: _read(one.start(call)), one, invocation)
             recovered.append(RecoveredCall(call, value))
         except CallInProgressError:
             continue
@@ -106,18 +128,50 @@ async def _aread(value: Any) -> object:
     return [item async for item in value]
 
 
-def _left_calls(journal: Journal, services: Iterable[object]) -> Iterator[tuple[ServiceMethod, StoredCall]]:
-    """Yield the running calls of services, with their methods."""
-    methods: dict[str, ServiceMethod] = {}
+def _left_calls(
+    journal: Journal, services: Iterable[object], *, is_async: bool
+) -> Iterator[tuple[Recoverable, StoredCall, Mapping[str, Any]]]:
+    """Yield what is running and can be continued, each with its call and what is stored of its beginning."""
+    recoverable: dict[str, list[Recoverable]] = {}
     for service in services:
-        for name, _, attribute in methods_of(type(service)):
-            if is_service_method(attribute):
-                method = service_method_of(getattr(service, name))
-                if any(_records(one, journal) for one in method.pipeline.interceptors):
-                    methods[method.call_plan.qualname] = method
+        for one in _recoverables(service, is_async=is_async):
+            if any(_records(interceptor, journal) for interceptor in one.pipeline.interceptors):
+                recoverable.setdefault(one.plan.qualname, []).append(one)
     for call in journal.list("running"):
-        if call.method in methods:
-            yield methods[call.method], call
+        candidates = recoverable.get(call.method, ())
+        loaded = journal.load(call.id) if candidates else None
+        if loaded is not None:
+            start = json.loads(next(entry.data for entry in loaded.entries if entry.key == "start"))
+            chosen = _choose(candidates, start)
+            if chosen is not None:
+                yield chosen, call, start
+
+
+def _recoverables(service: object, *, is_async: bool) -> Iterator[Recoverable]:
+    """Yield the methods of a service, or an agent or a model of ``structured``."""
+    service, *output_type = service if isinstance(service, tuple) else (service,)
+    make = getattr(service, "_recoverable", None)
+    if make is not None:
+        yield make(*output_type, is_async=is_async)
+        return
+    for name, _, attribute in methods_of(type(service)):
+        if is_service_method(attribute):
+            method = service_method_of(getattr(service, name))
+            make = partial(_method_invocation, method)
+            is_awaited = method.plan.returns.is_async
+            yield Recoverable(method.call_plan, method.pipeline, make, method.start, is_awaited, True)
+
+
+def _choose(candidates: Sequence[Recoverable], start: Mapping[str, Any]) -> Recoverable | None:
+    """Choose what made a call: with the same program, or else with the same schema."""
+    programs = [program_of(one.plan, one.plan.toolbox) for one in candidates]
+    of_type = [
+        (one, program)
+        for one, program in zip(candidates, programs, strict=True)
+        if one.has_own_name or program["schema"] == start["schema"]
+    ]
+    same = [one for one, program in of_type if program.items() <= start.items()]
+    return next(iter((*same, *(one for one, _ in of_type))), None)
 
 
 def _records(interceptor: object, journal: Journal) -> bool:
@@ -125,13 +179,22 @@ def _records(interceptor: object, journal: Journal) -> bool:
 
 
 def _invocation(
-    method: ServiceMethod, journal: Journal, call: StoredCall, tool_context: Mapping[str, object]
+    one: Recoverable, call: StoredCall, start: Mapping[str, Any], tool_context: Mapping[str, object]
 ) -> Invocation:
     """Return the Invocation of a call with its stored messages; raise TypeError without a ToolContext."""
-    plan, loaded = method.plan, journal.load(call.id)
-    if loaded is None:
-        raise JournalError(f"the call {call.id!r} was deleted")
-    start = json.loads(next(entry.data for entry in loaded.entries if entry.key == "start"))
+    options = options_from_json(start["options"]).with_defaults(one.plan.options)
+    request = ChatRequest(messages_of_start(start), options, qualname=call.method)
+    return one.invocation(request, start, call, tool_context)
+
+
+def _method_invocation(
+    method: ServiceMethod,
+    request: ChatRequest,
+    start: Mapping[str, Any],
+    call: StoredCall,
+    tool_context: Mapping[str, object],
+) -> Invocation:
+    plan = method.plan
     names, parameters = plan.prompt.role_names, plan.prompt.signature.parameters
     hints = {parameter.role: parameter.hint for parameter in plan.prompt.parameters}
     memory_id = start["memory_id"]
@@ -145,11 +208,8 @@ def _invocation(
         if name not in tool_context and default is inspect.Parameter.empty:
             raise TypeError(f"{call.method}: the argument {name} is not stored; pass it in tool_context")
         context[name] = tool_context.get(name, default)
-    options = options_from_json(start["options"]).with_defaults(plan.call.options)
-    request = ChatRequest(messages_of_start(start), options, qualname=call.method)
-    invocation = plan.call.invocation(request, CallState(method.budget, call_id=call.id))
     return replace(
-        invocation,
+        plan.call.invocation(request, CallState(method.budget, call_id=call.id)),
         arguments={**arguments, **context},
         memory_id=memory_id,
         user_name=call.user or None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import pytest
+from pydantic import BaseModel
 
 from aiservices import (
     AiMessage,
@@ -29,8 +30,10 @@ from aiservices import (
     tool,
     user_message,
 )
+from aiservices.agents import ReActAgent
 from aiservices.journal import JournalStore
 from aiservices.journal.sqlite import SqliteJournalStore
+from aiservices.structured_model import structured
 from tests.killed_calls import Killed, Machine, journal_of
 
 
@@ -147,3 +150,95 @@ def test_a_result_that_does_not_fit_its_tool_is_asked_for_again(store: JournalSt
         asyncio.run(desk.refund("17", call_id="a"))
     decide(journal, "a", results={"c0": 5})
     assert asyncio.run(desk.refund("17", call_id="a")) == "done"
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+def recovered_values(journal: Any, services: Any, *, is_async: bool) -> list[Any]:
+    found = asyncio.run(arecover(journal, services)) if is_async else recover(journal, services)
+    values = {one.call.id: one.error or one.value for one in found}
+    return [values[call] for call in sorted(values)]
+
+
+ANN = '{"name": "Ann", "age": 3}'
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("has_async_tool", [False, True])
+def test_calls_of_structured_are_continued_by_the_model_of_their_type(
+    store: JournalStore, is_async: bool, has_async_tool: bool
+) -> None:
+    async def look_up(name: str) -> str:
+        """Look a name up."""
+        return name
+
+    def make(model: Any, durable: Any, output_type: Any, **settings: Any) -> Any:
+        tools = [look_up] if has_async_tool else []
+        return structured(model, output_type, interceptors=[durable], tools=tools, **settings)
+
+    def start(model: Any, call_id: str) -> Any:
+        return asyncio.run(model.ainvoke("Who?", call_id=call_id))
+
+    kill(store, lambda *parts: make(*parts, Person), lambda model: start(model, "a"))
+    kill(store, lambda *parts: make(*parts, int), lambda model: start(model, "b"))
+    kill(store, lambda *parts: make(*parts, Person, include_raw=True), lambda model: start(model, "c"))
+    kill(store, lambda *parts: make(*parts, bool), lambda model: start(model, "d"))
+    journal, model = journal_of(store, Machine()), ScriptedChatModel([ANN, "7", ANN])
+    services = [make(model, Durable(journal), kind) for kind in (int, Person)]
+    assert recovered_values(journal, services, is_async=is_async) == [
+        Person(name="Ann", age=3),
+        7,
+        Person(name="Ann", age=3),
+    ]
+    assert [call.id for call in journal.list("running")] == ["d"]  # no model of this type was passed
+    assert start(services[1], "a") == Person(name="Ann", age=3)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("has_async_hook", [False, True])
+def test_replies_of_agents_are_continued(store: JournalStore, is_async: bool, has_async_hook: bool) -> None:
+    async def watch(request: Any) -> None: ...
+
+    def make(model: Any, durable: Any) -> Any:
+        agent = ReActAgent("Friday", "Be brief.", model, interceptors=[durable])
+        if has_async_hook:
+            agent.on("pre_reasoning", watch)
+        return agent
+
+    def start(agent: Any, call_id: str, output_type: Any = None) -> Any:
+        return asyncio.run(agent.areply("Who?", output_type, call_id=call_id))
+
+    kill(store, make, lambda agent: start(agent, "a"))
+    kill(store, make, lambda agent: start(agent, "b", Person))
+    answer = ToolCall("g", "generate_response", '{"response": "Ann", "name": "Ann", "age": 3}')
+    journal = journal_of(store, Machine())
+    agent = make(ScriptedChatModel(["hello", ChatReply(AiMessage("", (answer,)))]), Durable(journal))
+    (plain,) = recovered_values(journal, [agent], is_async=is_async)
+    assert plain.content == "hello"
+    assert [call.id for call in journal.list("running")] == ["b"]
+    (typed,) = recovered_values(journal, [agent, (agent, Person)], is_async=is_async)
+    assert typed.metadata == Person(name="Ann", age=3)
+    assert start(agent, "b", Person).metadata == Person(name="Ann", age=3)
+
+
+def test_a_call_of_another_program_with_the_same_type_is_not_continued(store: JournalStore) -> None:
+    def make(model: Any, durable: Any, name: str) -> Any:
+        named = ScriptedChatModel(model, name=name) if callable(model) else model
+        return structured(named, Person, interceptors=[durable])
+
+    def die(request: Any) -> Any:
+        machine.is_dead = True
+        raise Killed
+
+    machine = Machine()
+    with pytest.raises(Killed):
+        make(die, Durable(journal_of(store, machine)), "large").invoke("Who?", call_id="a")
+    journal = journal_of(store, Machine())
+    small = make(lambda request: ANN, Durable(journal), "small")
+    (left,) = recover(journal, [small])
+    assert "the model changed" in str(left.error)
+    large = make(lambda request: ANN, Durable(journal), "large")
+    assert [one.value for one in recover(journal, [small, large])] == [Person(name="Ann", age=3)]
