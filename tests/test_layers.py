@@ -14,12 +14,13 @@ ROOT = Path(__file__).parents[1]
 # From low to high: folders, and modules that are a layer of their own. Others belong to their folder.
 PARSERS = """lazy_regex backslashes result json prose number_words mentions quotes types parser json_schema
 profiles strict lint streaming text tool_calls"""
-SERVICES = """atomic_file guesses spaceless_scripts models models/http models/openai models/providers
-models/local models/registry models/fallback models/limits lazy_names documents/pages documents/files
-documents/document interface tools decisions/calibration journal engine decisions documents/splitting
-documents/merging documents/reading interceptors memory/stores memory service structured_model guardrails
-moderation retrieval documents skills synthesis agents prices call_log remote testing/case
-decisions/calibrate testing integrations page rows"""
+SERVICES = """atomic_file text_encoding guesses spaceless_scripts models models/http models/openai
+models/providers models/local models/registry models/fallback models/limits lazy_names
+documents/pages documents/files documents/document interface tools decisions/calibration
+journal engine decisions documents/splitting documents/merging documents/reading interceptors
+memory/stores memory service structured_model guardrails moderation retrieval documents skills
+synthesis agents prices call_log remote testing/case decisions/calibrate testing integrations
+page rows"""
 LAYERS = [f"output_parsers/{name}" for name in PARSERS.split()] + ["output_parsers"]
 LAYERS += [f"aiservices/{name}" for name in SERVICES.split()] + ["aiservices"]
 LAYERS += ["aiservices/cli", "aiservices/__main__"]

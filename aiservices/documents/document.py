@@ -72,7 +72,7 @@ class Document:
         Args:
             path: The path of the file.
             name: The name of the document, by default that of the file.
-            encoding: The encoding of a text or an HTML page; by default what the file says, or else UTF-8.
+            encoding: The encoding of a text or an HTML page; by default it is recognized.
             password: The password of a PDF.
             scanned: What to do if some pages of a PDF are images without text: "error", or "skip" for a
                 document without their text.

@@ -5,19 +5,23 @@ The format is recognized from the content of the file, not from its name, except
 
 from __future__ import annotations
 
+import ctypes
 import io
+import logging
+import math
 import os
 import re
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias
+from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
 from ..models.errors import AiServiceError, import_extra
+from ..text_encoding import marked_encoding, recognized_encoding
 from .pages import Page, pack_characters
 
 Scanned: TypeAlias = Literal["error", "skip"]
@@ -37,54 +41,106 @@ def read_file(
     """Return the text of a file, and its pages if it has any; see ``Document.open``."""
     path = Path(path)
     data = path.read_bytes()
-    if b"%PDF-" in data[:1024]:
+    suffix = path.suffix.lower()
+    if data.lstrip().startswith(b"%PDF-") or (suffix == ".pdf" and b"%PDF-" in data[:1024]):
         return _read_pdf(data, path.name, password, scanned)
     if data.startswith(b"PK\x03\x04"):
-        return _read_docx(data, path.name), ()
-    if data.startswith(b"\xd0\xcf\x11\xe0"):
-        raise DocumentError(f"{path.name} is in an old format of Office; save it as DOCX or PDF")
-    if path.suffix.lower() in (".html", ".htm", ".xhtml") or _HTML.match(data):
-        return html_text(_decoded(data, path.name, encoding or _html_encoding(data))), ()
-    return _decoded(data, path.name, encoding), ()
+        text = _read_docx(data, path.name)
+    elif suffix in _OTHER or data.startswith(tuple(_SIGNATURES)):
+        raise DocumentError(_other_format(data, path.name, suffix))
+    elif suffix in (".html", ".htm", ".xhtml") or _HTML.match(data):
+        text = html_text(_decoded(data, path, encoding or _declared_encoding(data)))
+    else:
+        text = _decoded(data, path, encoding)
+    if not text.strip():
+        raise DocumentError(f"{path.name} has no text")
+    return text, ()
 
+
+def _other_format(data: bytes, name: str, suffix: str) -> str:
+    if not data:
+        return f"{name} is empty"
+    format = next((format for start, format in _SIGNATURES.items() if data.startswith(start)), None)
+    found = f"has the format {format}" if format else f"is not in the format {suffix[1:].upper()}"
+    return f"{name} {found}; save it as DOCX, PDF or text"
+
+
+# Other formats, by their first bytes, and by the ends of names: text is not read as one of them.
+_SIGNATURES = {
+    b"\xd0\xcf\x11\xe0": "of old versions of Office",
+    b"{\\rtf": "RTF",
+    b"\x89PNG": "PNG",
+    b"\xff\xd8\xff": "JPEG",
+    b"GIF8": "GIF",
+    b"II*\0": "TIFF",
+    b"MM\0*": "TIFF",
+    b"\x1f\x8b": "gzip",
+    b"7z\xbc\xaf": "7z",
+}
+_OTHER = frozenset(
+    ".pdf .docx .doc .rtf .odt .xlsx .xls .ods .pptx .ppt .odp .epub .png .jpg .jpeg .gif .tif .tiff .webp"
+    " .zip .gz .7z".split()
+)
 
 # --- Text ---
 
-_HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_LOGGER = logging.getLogger("aiservices")
+_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE
+)
+_CHARSET = re.compile(
+    rb"<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,100}?encoding)\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE
+)
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
-def _html_encoding(data: bytes) -> str | None:
+def _declared_encoding(data: bytes) -> str | None:
     """Return the encoding that an HTML page declares; None if a byte order mark or nothing does."""
     declared = _CHARSET.search(data[:4096])
-    if declared is None or data.startswith((BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)):
+    if declared is None or marked_encoding(data) is not None:
         return None
     name = declared[1].decode("ascii").lower()
+    if name.startswith(("utf-16", "utf-32")):  # the declaration itself is not in it
+        return None
     # browsers read these names as Windows-1252
     return "cp1252" if name in ("iso-8859-1", "latin1", "us-ascii", "ascii") else name
 
 
-def _decoded(data: bytes, name: str, encoding: str | None) -> str:
-    if encoding is None:
-        is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-        encoding = "utf-16" if is_utf16 else "utf-8-sig"
+def _decoded(data: bytes, path: Path, encoding: str | None) -> str:
+    name = path.name
     try:
+        if encoding is None:
+            encoding = recognized_encoding(lambda: (data,))
+            if encoding == "cp1252":
+                _LOGGER.warning(
+                    "%s is not UTF-8 text; it is read as Windows-1252. Pass encoding= for another", path
+                )
         text = data.decode(encoding)
     except LookupError as error:
         raise DocumentError(f"{name} has the encoding {encoding!r}, which Python does not know") from error
     except UnicodeDecodeError as error:
-        advice = 'pass its encoding, as in Document.open(path, encoding="cp1252")'
-        raise DocumentError(f"{name} is not a PDF, a DOCX or text in {encoding}; {advice}") from error
+        advice = 'pass its encoding, as in Document.open(path, encoding="cp1251")'
+        problem = f"is not text in {encoding}" if encoding else "is not text in UTF-8"
+        raise DocumentError(f"{name} {problem}, a PDF or a DOCX; {advice}") from error
     if _CONTROL.search(text):
         raise DocumentError(f"{name} is not text, Markdown, HTML, PDF or DOCX; convert it to one of them")
-    return text.replace("\r\n", "\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 # --- HTML and DOCX ---
 
-_HIDDEN = frozenset("del head script style template svg noscript title".split())
-_INVISIBLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_HIDDEN = frozenset(
+    "audio canvas datalist del head iframe math meter noframes noscript object progress script select style"
+    " svg template textarea title video".split()
+)
+# Between these, there is no space in the text, but they are not inside of a word: "5<img>00" is not 500.
+_APART_IN_LINE = frozenset(
+    "audio button canvas iframe img input math object select svg textarea video".split()
+)
+_INVISIBLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?:opacity|font-size)\s*:\s*0(?![.\d]*[1-9])",
+    re.IGNORECASE,
+)
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _BLOCKS = frozenset(
     "address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure "
@@ -96,6 +152,11 @@ _APART = frozenset("blockquote dl figure h1 h2 h3 h4 h5 h6 ol p pre table ul".sp
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _STRUCK = frozenset("s strike".split())
 _RAISED = str.maketrans("0123456789+-−=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")
+
+
+def _is_hidden(tag: str, attributes: Mapping[str, str | None]) -> bool:
+    is_invisible = "hidden" in attributes or _INVISIBLE.search(attributes.get("style") or "")
+    return bool(is_invisible) or tag in _HIDDEN or (tag == "dialog" and "open" not in attributes)
 
 
 class _HtmlText(HTMLParser):
@@ -122,8 +183,9 @@ class _HtmlText(HTMLParser):
         if self._hidden in may_end:
             self._hidden.clear()  # the end of the hidden element was left out
         values = dict(attrs)
-        is_hidden = "hidden" in values or _INVISIBLE.search(values.get("style") or "")
-        if self._hidden or tag in _HIDDEN or is_hidden:
+        if tag in _APART_IN_LINE:
+            self.handle_data(f" {values.get('alttext') or ''} ")  # of formulas
+        if self._hidden or _is_hidden(tag, values):
             if tag not in _VOID:
                 self._hidden.append(tag)
             return
@@ -241,19 +303,71 @@ def _read_docx(data: bytes, name: str) -> str:
 
 _SIMPLE_FIELD = re.compile(rb"</?w:fldSimple\b[^>]*>")
 _LINE_END = re.compile(rb'<w:cr\s*/>|<w:br\b[^>]*\bw:type="(?:page|column)"[^>]*/>')
+_HIDDEN_OR_FORMULA = re.compile(rb"<w:vanish\b|<m:oMath\b")
+_HIDDEN_STYLE = re.compile(
+    rb'<w:style\b[^>]*?\bw:styleId="([^"]*)"[^>]*>(?:(?!</w:style>).)*?<w:vanish\s*/>', re.DOTALL
+)
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 
 
 def _with_all_text(data: bytes) -> bytes:
-    """Return a DOCX in which the text of fields, and the ends of lines and pages, are what mammoth reads."""
+    """Return a DOCX of which mammoth reads what Word shows: fields, line ends, formulas, no hidden text."""
     changed = io.BytesIO()
     with ZipFile(io.BytesIO(data)) as file, ZipFile(changed, "w") as copy:
+        styles = file.read("word/styles.xml") if "word/styles.xml" in file.namelist() else b""
+        hidden = {name.decode() for name in _HIDDEN_STYLE.findall(styles)}
         for one in file.infolist():
             content = file.read(one)
             if one.filename.startswith("word/") and one.filename.endswith(".xml"):
                 content = _LINE_END.sub(b"<w:br/>", _SIMPLE_FIELD.sub(b"", content))
+                content = content.replace(b"<w:dstrike", b"<w:strike")
+                if content != styles and (hidden or _HIDDEN_OR_FORMULA.search(content)):
+                    content = _as_shown(content, hidden)
             if not one.filename.startswith("word/media/"):
                 copy.writestr(one.filename, content)
     return changed.getvalue()
+
+
+def _as_shown(content: bytes, hidden: set[str]) -> bytes:
+    """Return the XML of a DOCX without hidden text, and with formulas as text. ``hidden`` are styles."""
+    root = ElementTree.fromstring(content)
+    for parent in list(root.iter()):
+        style = parent.find(f"{_WORD}pPr/{_WORD}pStyle")
+        is_hidden = style is not None and style.get(f"{_WORD}val") in hidden
+        for child in list(parent):
+            if child.tag == f"{_WORD}r" and _is_hidden_run(child, hidden, default=is_hidden):
+                parent.remove(child)
+            elif child.tag == f"{_MATH}oMath":
+                text = _formula(child)
+                child.clear()
+                child.tag = f"{_WORD}r"
+                ElementTree.SubElement(child, f"{_WORD}t").text = text
+    return ElementTree.tostring(root)
+
+
+def _is_hidden_run(run: ElementTree.Element, hidden: set[str], *, default: bool) -> bool:
+    own, style = run.find(f"{_WORD}rPr/{_WORD}vanish"), run.find(f"{_WORD}rPr/{_WORD}rStyle")
+    if own is not None:
+        return own.get(f"{_WORD}val", "1") not in ("0", "false", "off")
+    return default or (style is not None and style.get(f"{_WORD}val") in hidden)
+
+
+def _formula(element: ElementTree.Element) -> str:
+    """Return a formula in one line."""
+    parts = {child.tag.removeprefix(_MATH): _formula(child) for child in element}
+    match element.tag.removeprefix(_MATH):
+        case "sSup":
+            return f"{parts.get('e', '')}^({parts.get('sup', '')})"
+        case "sSub":
+            return f"{parts.get('e', '')}_{parts.get('sub', '')}"
+        case "f":
+            return f"({parts.get('num', '')})/({parts.get('den', '')})"
+    return (
+        (element.text or "") + "".join(map(_formula, element))
+        if element.tag == f"{_MATH}t"
+        else "".join(map(_formula, element))
+    )
 
 
 # --- PDF ---
@@ -325,20 +439,12 @@ def _letters(raw: Any, page: Any) -> Iterator[_Letter]:
     with closing(page.get_textpage()) as text_page:
         rectangle = raw.FS_RECTF()
         lowest: float | None = None  # the lower edge of the line above
-        is_new_line, high = False, 0
+        is_new_line, reach = False, math.inf  # the right edge of the letter before
         digit: tuple[float, float] | None = None  # the height and the lower edge of the digit before
-        for index in range(text_page.count_chars()):
-            code = raw.FPDFText_GetUnicode(text_page, index)
-            if 0xD800 <= code < 0xDC00:  # the first half of a character beyond 16 bits
-                high = code
-                continue
-            if 0xDC00 <= code < 0xE000:
-                code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00)
+        for index, code in _codes(raw, text_page):
             if code == 0x0A:
                 is_new_line = True
                 yield _Letter("\n")
-                continue
-            if code < 0x20 and code != _HYPHEN:
                 continue
             raw.FPDFText_GetLooseCharBox(text_page, index, rectangle)
             edges = place(rectangle.left, rectangle.top, rectangle.right, rectangle.bottom)
@@ -347,6 +453,9 @@ def _letters(raw: Any, page: Any) -> Iterator[_Letter]:
                 yield _Letter("\n")
             is_new_line, lowest = False, bottom
             letter = "-" if code == _HYPHEN else chr(code)
+            if rectangle.left > reach and _is_cell_border(raw, text_page, index):
+                yield _Letter(" ")  # the numbers of two cells must not become one
+            reach = rectangle.right if letter.isalnum() else math.inf
             if letter in _POWERS and _is_raised(rectangle, digit):
                 letter = letter.translate(_RAISED)  # "10" with a raised "2" must not become 102
             else:
@@ -355,6 +464,50 @@ def _letters(raw: Any, page: Any) -> Iterator[_Letter]:
             yield _Letter(letter, *edges)
             if code == _HYPHEN:
                 yield _Letter("\n")
+
+
+def _codes(raw: Any, text_page: Any) -> Iterator[tuple[int, int]]:
+    """Yield the indices and the code points of the characters of a page."""
+    high = 0
+    for index in range(text_page.count_chars()):
+        code = raw.FPDFText_GetUnicode(text_page, index)
+        if 0xD800 <= code < 0xDC00:  # the first half of a character beyond 16 bits
+            high = code
+            continue
+        if 0xDC00 <= code < 0xE000:
+            code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00)
+        if code >= 0x20 or code in (0x0A, _HYPHEN):
+            yield index, code
+
+
+def _is_cell_border(raw: Any, text_page: Any, index: int) -> bool:
+    """Return True if a character is drawn apart from the one before it, after a gap wider than others."""
+    objects = [
+        ctypes.cast(raw.FPDFText_GetTextObject(text_page, one), ctypes.c_void_p).value
+        for one in (index - 1, index)
+        if one >= 0
+    ]
+    if len(set(filter(None, objects))) < 2:
+        return False
+    gap, height = _gap(raw, text_page, index)
+    others = [_gap(raw, text_page, one)[0] for one in (index - 1, index + 1)]
+    return gap > max(0.0, *others) + 0.04 * height
+
+
+def _gap(raw: Any, text_page: Any, index: int) -> tuple[float, float]:
+    """Return the gap before a character, and its height; 0 at the ends of words and lines."""
+    boxes = []
+    for one in (index - 1, index):
+        if (
+            not 0 <= one < text_page.count_chars()
+            or not chr(raw.FPDFText_GetUnicode(text_page, one)).isalnum()
+        ):
+            return 0.0, 0.0
+        boxes.append(raw.FS_RECTF())
+        raw.FPDFText_GetLooseCharBox(text_page, one, boxes[-1])
+    height = boxes[1].top - boxes[1].bottom
+    is_line = abs(boxes[0].bottom - boxes[1].bottom) < 0.2 * height
+    return (boxes[1].left - boxes[0].right if is_line else 0.0), height
 
 
 _POWERS = frozenset("0123456789+-−")

@@ -182,10 +182,11 @@ def _read(
     status = path.stat()
     if old is not None and (old.size, old.changed_at) == (status.st_size, status.st_mtime_ns):
         return old, None
-    digest = sha256(path.read_bytes()).hexdigest()
+    data = path.read_bytes()
+    digest = sha256(data).hexdigest()
     if old is not None and old.digest == digest:
         return old._replace(size=status.st_size, changed_at=status.st_mtime_ns), None
-    contents = _contents(Document.open(path, name=name), max_characters)
+    contents = _contents(Document.open(path, name=name), max_characters) if data.strip() else []
     return _File(status.st_size, status.st_mtime_ns, digest, len(contents)), contents
 
 

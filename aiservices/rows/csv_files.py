@@ -8,7 +8,6 @@ What cannot be recognized is an error that names the setting.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
@@ -18,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from ..text_encoding import recognized_encoding
 from .row import RowsError
 
 _LOGGER = logging.getLogger("aiservices")
@@ -25,19 +25,6 @@ _CHUNK = 1 << 20
 _SAMPLE = 1 << 16  # characters in which the delimiter is looked for
 DELIMITERS = ",;\t|"
 _DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_HIGH = re.compile(rb"[\x80-\xff]")
-_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-# Control characters, a symbol inside a word, or a word of letters that are rare in Western Europe.
-_NOT_WESTERN = re.compile(
-    r"[\x00-\x08\x0e-\x1f]|[^\W\d_][¤¦¨¬¯±²³¸¹¼½¾¿×÷][^\W\d_]|[^\x00-\x7f]{3}",
-)
 SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n")  # for Excel
 
 
@@ -100,11 +87,6 @@ def read_records(
         raise RowsError(f"{path}, line {reader.line_num + skipped}: {error}") from error
 
 
-def marked_encoding(start: bytes) -> str | None:
-    """Return the encoding that the byte order mark of a file states; None if there is no mark."""
-    return next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
-
-
 def _open_bytes(path: Path) -> Any:
     return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
 
@@ -116,43 +98,16 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _encoding(path: Path) -> str:
-    start = next(_chunks(path), b"")[:4096]
-    marked = marked_encoding(start)
-    if marked is not None:
-        return marked
-    for position, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
-        if len(start) >= 4 and start[position::2].count(0) > 0.7 * (len(start) // 2):
-            return encoding
-    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for chunk in _chunks(path):
-            decoder.decode(chunk)
-        decoder.decode(b"", final=True)
+        encoding = recognized_encoding(lambda: _chunks(path))
     except UnicodeDecodeError as error:
-        if not _is_western(path):
-            raise RowsError(
-                f"{path}: the file is not UTF-8 text ({error.reason}), and its encoding cannot be "
-                'recognized; pass encoding=, such as encoding="cp1251", or convert it to UTF-8'
-            ) from error
+        raise RowsError(
+            f"{path}: the file is not UTF-8 text ({error.reason}), and its encoding cannot be "
+            'recognized; pass encoding=, such as encoding="cp1251", or convert it to UTF-8'
+        ) from error
+    if encoding == "cp1252":
         _LOGGER.warning("%s is not UTF-8 text; it is read as Windows-1252. Pass encoding= for another", path)
-        return "cp1252"
-    return "utf-8-sig"
-
-
-def _is_western(path: Path) -> bool:
-    """Return True for text that is probably Windows-1252, and not UTF-8 with a mistake."""
-    high = pairs = 0
-    for chunk in _chunks(path):
-        try:
-            text = chunk.decode("cp1252")
-        except UnicodeDecodeError:
-            return False
-        if _NOT_WESTERN.search(text):
-            return False
-        sequences = _UTF8.findall(chunk)
-        pairs += len(sequences)
-        high += len(_HIGH.findall(chunk)) - sum(map(len, sequences))
-    return high > pairs
+    return encoding
 
 
 def _delimiter(path: Path, sample: str, *, is_cut: bool) -> str:

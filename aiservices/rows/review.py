@@ -24,7 +24,8 @@ from output_parsers.types.records import EnvelopeNode
 from ..decisions.adjustments import answers_of
 from ..decisions.calibration import Adjustment
 from ..models.errors import DefinitionError, DefinitionProblem, counted
-from .csv_files import DELIMITERS, SEPARATOR_LINE, marked_encoding, read_records
+from ..text_encoding import marked_encoding
+from .csv_files import DELIMITERS, SEPARATOR_LINE, read_records
 from .fields import utf8_text
 from .outputs import is_formula
 from .row import Agreement, MappedMethod, Row, RowsError, content_id

@@ -84,11 +84,21 @@ def pdf(tmp_path: Path) -> Callable[[Callable[[Any], None]], Path]:
 
 
 def test_texts_are_read_with_the_encoding_of_their_mark_or_as_utf_8(write: Callable[..., Path]) -> None:
-    for data in ("Año\n".encode(), "\ufeffAño\n".encode(), "Año\n".encode("utf-16"), "Año\r\n".encode()):
-        assert Document.open(write("a.md", data)) == Document("Año\n", "a.md")
-    path = write("a.txt", "Año".encode("cp1252"))
-    assert Document.open(path, encoding="cp1252", name="year").name == "year"
-    with pytest.raises(DocumentError, match=r"a\.txt is not .* text in utf-8-sig; pass its encoding, as in"):
+    for text, encoding in (
+        ("Año\n", "utf-8"),
+        ("Año\n", "utf-8-sig"),
+        ("Año\n", "utf-16"),
+        ("Año\n", "utf-16-le"),
+        ("Año\n", "utf-16-be"),
+        ("Año\n", "utf-32"),
+        ("Año\n", "cp1252"),
+        ("Año\r\n", "utf-8"),
+        ("Año\r", "utf-8"),
+    ):
+        assert Document.open(write("a.md", text.encode(encoding))) == Document("Año\n", "a.md"), encoding
+    path = write("a.txt", "日本".encode("shift_jis"))
+    assert Document.open(path, encoding="shift_jis", name="year").name == "year"
+    with pytest.raises(DocumentError, match=r"a\.txt is not text in UTF-8, .* pass its encoding, as in"):
         Document.open(path)
 
 
@@ -98,12 +108,29 @@ def test_files_that_are_not_text_are_an_error(write: Callable[..., Path]) -> Non
         file.writestr("a.txt", "a")
     for data, problem in (
         (b"\x7fELF\x00\x01\x02", r"a\.bin is not text, Markdown, HTML, PDF or DOCX"),
-        (b"\xd0\xcf\x11\xe0\xa1", "old format of Office; save it as DOCX or PDF"),
+        (b"\xd0\xcf\x11\xe0\xa1", "has the format of old versions of Office; save it as DOCX, PDF or text"),
+        (b"{\\rtf1\\ansi Hello}", "has the format RTF; save it"),
+        (b"\x89PNG\r\n\x1a\n", "has the format PNG"),
+        (b" \n", r"a\.bin has no text"),
         (archive.getvalue(), "an archive that is not a DOCX"),
         (b"PK\x03\x04abc", "a damaged archive"),
     ):
         with pytest.raises(DocumentError, match=problem):
             Document.open(write("a.bin", data))
+
+
+def test_the_name_of_another_format_is_not_read_as_text(write: Callable[..., Path]) -> None:
+    for name, data, problem in (
+        ("a.pdf", b"just text", "a.pdf is not in the format PDF; save it as DOCX, PDF or text"),
+        ("a.PDF", b"<html><p>Please log in", "a.PDF is not in the format PDF; save it as DOCX, PDF or text"),
+        ("a.docx", b"just text", "a.docx is not in the format DOCX; save it as DOCX, PDF or text"),
+        ("a.docx", b"", "a.docx is empty"),
+        ("a.html", b"<script>no</script>", "a.html has no text"),
+    ):
+        with pytest.raises(DocumentError) as raised:
+            Document.open(write(name, data))
+        assert str(raised.value) == problem
+    assert Document.open(write("a.md", b"The first bytes are %PDF-1.7")).text.endswith("%PDF-1.7")
 
 
 def test_html_is_read_as_its_visible_text() -> None:
@@ -142,6 +169,11 @@ def test_html_with_left_out_and_unusual_tags_is_read() -> None:
         "<table><tr><td><p>a</p><p>b</p></td><td>c</td></tr></table>": "a\n\nb | c",
         "&amp;lt; &#8364;": "&lt; €",
         "<i>a</i> <i>b</i>c": "a bc",
+        "5<textarea>1</textarea>0<select><option>1</select>0<img>0": "5 0 0 0",
+        "<dialog>no</dialog><datalist><option>1</datalist>a": "a",
+        "<p style='opacity: 0.0'>1<p style='opacity:0.9'>a": "a",
+        "<iframe>no</iframe><video>no</video>x = <math alttext='5^2'><mn>5</mn></math>y": "x = 5^2 y",
+        "5<!-- 1 -->0<template>1</template>": "50",
     }.items():
         assert html_text(html) == f"{text}\n"
 
@@ -149,6 +181,15 @@ def test_html_with_left_out_and_unusual_tags_is_read() -> None:
 def test_the_encoding_of_html_is_the_one_that_it_declares(write: Callable[..., Path]) -> None:
     page = '<html><meta charset="iso-8859-1"><p>Año – 5 €'
     assert Document.open(write("a.txt", page.encode("cp1252"))).text == "Año – 5 €\n"
+    for html, encoding in (
+        ("<html><meta charset=utf-16><p>Año", "utf-8"),  # which its declaration cannot be in
+        ("<html><meta charset=utf-8><p>Año", "utf-16"),
+        ("<html><p>Año", "utf-16-le"),
+        ('<?xml version="1.0" encoding="iso-8859-2"?><html><p>Año', "iso-8859-1"),
+        ("<html><p>Año", "cp1252"),
+    ):
+        text = Document.open(write("a.html", html.encode(encoding))).text
+        assert text == ("Ańo\n" if "-2" in html else "Año\n"), html
 
 
 def test_a_docx_is_read_with_headings_lists_tables_insertions_and_notes(write: Callable[..., Path]) -> None:
@@ -173,6 +214,40 @@ def test_a_docx_is_read_with_headings_lists_tables_insertions_and_notes(write: C
     assert "2 June" not in text
     assert "Rent | 900\n" in text
     assert "In cash." in text
+
+
+def test_hidden_text_of_a_docx_is_not_read_and_formulas_are(write: Callable[..., Path]) -> None:
+    pytest.importorskip("mammoth")
+    math = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+
+    def hidden(value: str) -> str:
+        return f"<w:r><w:rPr><w:vanish{value}/></w:rPr><w:t>00</w:t></w:r>"
+
+    def m(name: str, content: str) -> str:
+        return f"<m:{name}>{content}</m:{name}>"
+
+    power = m("sSup", m("e", m("r", m("t", "10"))) + m("sup", m("r", m("t", "2"))))
+    for runs, text in {
+        run("5") + hidden(""): "5",
+        run("5") + hidden(' w:val="true"'): "5",
+        run("5") + hidden(' w:val="0"'): "500",
+        '<w:commentRangeStart w:id="0"/>'
+        + run("5")
+        + '<w:r><w:commentReference w:id="0"/></w:r><w:moveFrom w:id="1">'
+        + run("00")
+        + "</w:moveFrom>": "5",
+        run("x = ") + f"<m:oMath {math}>{power}</m:oMath>": "x = 10^(2)",
+        run("40") + "<w:r><w:rPr><w:dstrike/></w:rPr><w:t>50</w:t></w:r>": "40~~50~~",
+    }.items():
+        assert Document.open(write("a.docx", docx(paragraph(runs)))).text == f"{text}\n"
+    styled = io.BytesIO()
+    data = docx(paragraph(run("5")) + paragraph(run("00"), "Secret"))
+    with ZipFile(io.BytesIO(data)) as old, ZipFile(styled, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+        style = '<w:style w:type="paragraph" w:styleId="Secret"><w:rPr><w:vanish/></w:rPr></w:style>'
+        new.writestr("word/styles.xml", f"<w:styles {W}>{style}</w:styles>")
+    assert Document.open(write("a.docx", styled.getvalue())).text == "5\n"
 
 
 def test_the_words_of_a_docx_are_neither_lost_nor_joined(write: Callable[..., Path]) -> None:
@@ -230,6 +305,23 @@ def test_raised_digits_of_a_pdf_are_not_digits_of_the_number_before(pdf: Callabl
         page.drawText(text)
 
     assert Document.open(pdf(draw)).text.replace("\n", "") == "10² m, CO2, 50"
+
+
+def test_the_numbers_of_cells_of_a_pdf_are_not_joined(pdf: Callable[..., Path]) -> None:
+    def draw(page: Any) -> None:
+        width = page.stringWidth("500", "Helvetica", 10)
+        page.setFont("Helvetica", 10)
+        for line, gap in enumerate((0.5, 1, 2, 4)):
+            page.drawString(20, 180 - 20 * line, "500")
+            page.drawString(20 + width + gap, 180 - 20 * line, "600")
+        text = page.beginText(20, 40)
+        text.setCharSpace(1)
+        text.textOut("12")
+        text.setFont("Helvetica-Bold", 10)  # another object in one number
+        text.textOut("34")
+        page.drawText(text)
+
+    assert Document.open(pdf(draw)).text.split() == ["500", "600"] * 4 + ["1234"]
 
 
 def test_boxes_are_on_a_page_as_it_is_shown_if_it_is_rotated_or_cut(pdf: Callable[..., Path]) -> None:
