@@ -220,6 +220,9 @@ class StructuredModel(Generic[T, V]):
     def _invocation(
         self, messages: MessageInput, options: ChatOptions, plan: CallPlan, call_id: str | None = None
     ) -> Invocation:
+        if not isinstance(options, ChatOptions):
+            message = f"options has the type {type(options).__name__}; pass ChatOptions(…)"
+            raise DefinitionError([DefinitionProblem(plan.qualname, message)])
         problems = options.problems(plan.qualname)
         problems += tool_choice_problems(options, plan.toolbox, plan.qualname)
         parsed = to_messages(messages, plan.qualname, problems)

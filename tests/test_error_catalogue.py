@@ -241,7 +241,7 @@ PROGRAMS = [
     ),
     ("sqlalchemy", "from aiservices.memory import SqlAlchemyChatMemoryStore as S; S('sqlite://')"),
     ("retrieval", "from aiservices.retrieval import KeywordRetriever; KeywordRetriever()"),
-    ("retrieval", "from aiservices.retrieval import Content, split; split(Content('a' * 9999))"),
+    ("retrieval", "from aiservices.retrieval import split; split('a' * 9999)"),
     ("fastapi", "from aiservices.integrations.fastapi import app"),
     ("fastapi", "from aiservices.integrations.fastapi import client"),
     ("otel", "from aiservices.integrations.otel import AiServicesInstrumentor"),

@@ -16,6 +16,7 @@ from output_parsers import Decision
 from ..engine.drivers import arun, run
 from ..engine.effects import Flow, Gather, Run
 from ..engine.results import Answer
+from ..models.arguments import checks_arguments
 from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
 from ..service.methods import ServiceMethod, is_service_method, service_method_of
 from ..testing.case import Case
@@ -45,6 +46,7 @@ class _Called(NamedTuple):
     error: AiServiceError | None
 
 
+@checks_arguments
 def calibrate(
     method: Callable[..., object],
     cases: Sequence[Case[object]],

@@ -18,6 +18,7 @@ from output_parsers.types.cited import Cited, CitedSentence, Quote
 
 from ..engine.results import Result
 from ..interface.templates import render_value
+from ..models.arguments import checks_arguments
 from ..models.errors import import_extra
 from .document import Document
 from .files import PDFIUM_LOCK
@@ -44,6 +45,7 @@ class _Citation(NamedTuple):
     hue: int
 
 
+@checks_arguments
 def highlight(
     document: Document | Sequence[Document],
     value: object,

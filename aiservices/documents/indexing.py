@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ..atomic_file import write_atomically
+from ..models.arguments import checks_arguments
 from ..retrieval.content import Content, split
 from .document import Document
 from .files import DocumentError
@@ -92,6 +93,7 @@ class _File(NamedTuple):
     parts: int
 
 
+@checks_arguments
 def update_index(
     folder: str | os.PathLike[str],
     index: Index,

@@ -37,7 +37,7 @@ class SqlAlchemyJournalStore:
 
     def __init__(self, url: str | Engine) -> None:
         self._sql: Any = import_extra("sqlalchemy", "sqlalchemy", "Journal")
-        self._engine: Engine = create_engine(self._sql, url, "Journal") if isinstance(url, str) else url
+        self._engine: Engine = create_engine(self._sql, url, "Journal")
         self._now = self._clock()
         tables = self._sql.MetaData()
         self._calls, self._entries = _tables(self._sql, tables)

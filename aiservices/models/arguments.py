@@ -191,6 +191,8 @@ def _swapped(parameters: tuple[_Parameter, ...], args: tuple[Any, ...]) -> str:
     """Return the names of two neighbours that would be right the other way round; "" if there are none."""
     for position in range(min(len(args), len(parameters)) - 1):
         first, second = parameters[position : position + 2]
+        if first.name in ("self", "cls", "_cls"):
+            continue
         one, other = args[position : position + 2]
         is_right = _is_accepted(first, one) and _is_accepted(second, other)
         if not is_right and _is_accepted(first, other) and _is_accepted(second, one):
@@ -300,6 +302,8 @@ def _rule_of_object(hint: object) -> _Rule | None:
         return _any_of(known, has_none=len(parts) < len(get_args(hint))) if len(known) == len(parts) else None
     if get_origin(hint) is Callable:
         return _SIMPLE["Callable"]
+    if isinstance(get_origin(hint), type):
+        return _SIMPLE["Mapping"] if issubclass(get_origin(hint), Mapping) else _list_of(None)
     if not isinstance(hint, type) or hint is Any:
         return None
     noun = f"{'an' if hint.__name__[0] in 'AEIOU' else 'a'} {hint.__name__}"
@@ -307,7 +311,7 @@ def _rule_of_object(hint: object) -> _Rule | None:
         return _Rule(lambda value: isinstance(value, hint), noun)
     members = [name for name in {*dir(hint), *getattr(hint, "__annotations__", ())} if name[0] != "_"]
     if not members:
-        return None
+        return _SIMPLE["Callable"] if "__call__" in vars(hint) else None
 
     def has_a_member(value: object) -> bool:
         return not isinstance(value, type) and any(hasattr(value, name) for name in members)

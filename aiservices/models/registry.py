@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from . import BUILT_IN
+from .arguments import checks_arguments
 from .base import ChatModel
 from .errors import DefinitionError, DefinitionProblem, UnavailableError, install_command
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 REGISTERED: dict[str, Callable[[str], ChatModel]] = {}
 
 
+@checks_arguments
 def register_provider(name: str, provider: Preset | Callable[[str], ChatModel]) -> None:
     """Register a provider of models under a name, so that ``"name:MODEL"`` selects its models.
 

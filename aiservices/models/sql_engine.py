@@ -12,11 +12,18 @@ _PACKAGES = {"MySQLdb": "mysqlclient", "psycopg2": "psycopg2-binary"}
 _DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
 
 
-def create_engine(sql: Any, url: str, store: str) -> Any:
-    """Return the SQLAlchemy engine for a database URL; ``store`` is the name of the class for messages.
+def create_engine(sql: Any, url: object, store: str) -> Any:
+    """Return the SQLAlchemy engine for the URL of a database, or a given engine.
+
+    ``store`` is the name of the class for messages.
 
     Raises DefinitionError for a URL that SQLAlchemy cannot read, and MissingExtraError without the driver.
     """
+    if isinstance(url, sql.engine.Engine):
+        return url
+    if not isinstance(url, str):
+        message = f"url has the type {type(url).__name__}; pass a URL or an Engine of SQLAlchemy"
+        raise DefinitionError([DefinitionProblem(store, message)])
     scheme = url.partition(":")[0]
     try:
         return sql.create_engine(url, pool_pre_ping=True)

@@ -21,7 +21,7 @@ from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..interface.parameters import function_name
 from ..interface.templates import render_value
-from ..models.arguments import is_at_least
+from ..models.arguments import checks_arguments, is_at_least
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from ..models.messages import Message, UserMessage
 
@@ -178,6 +178,7 @@ def _id_of_text(text: str, source: object = None, prefix: str = "chunk") -> str:
     return f"{prefix}-{sha256(repr((text, source)).encode()).hexdigest()[:10]}"
 
 
+@checks_arguments
 def split(
     text: str,
     *,

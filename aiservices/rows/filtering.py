@@ -23,6 +23,7 @@ from output_parsers.types.decisions import Decision
 from ..decisions.adjustments import answers_of
 from ..decisions.reliability import binomial_tail, labels_needed
 from ..engine.results import Result
+from ..models.arguments import checks_arguments
 from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..service.methods import ServiceMethod, service_method_of
 from ..service.settings import check_keywords, shows_settings
@@ -199,6 +200,7 @@ class FilteredRows:
         )
 
 
+@checks_arguments
 @shows_settings(RowSettings)
 def filter_rows(
     table: object,

@@ -37,7 +37,7 @@ from output_parsers.result.reading import dump_json
 from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
-from ..models.arguments import is_at_least, is_positive
+from ..models.arguments import checks_arguments, is_at_least, is_positive
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..models.limits import LimitedChatModel, Limits
@@ -326,6 +326,7 @@ def map_rows(
 ) -> Rows[T]: ...
 @overload
 def map_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+@checks_arguments
 @shows_settings(RowSettings)
 def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
     """Call a service method for each row of a table.
@@ -377,6 +378,7 @@ def amap_rows(
 ) -> Rows[T]: ...
 @overload
 def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+@checks_arguments
 @shows_settings(RowSettings)
 def amap_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
     """Call a service method asynchronously for each row of a table.
@@ -709,6 +711,7 @@ class Estimate:
         return "\n".join(lines)
 
 
+@checks_arguments
 @shows_settings(RowSettings)
 def estimate(
     method: Callable[..., object],

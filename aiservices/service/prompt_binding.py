@@ -115,7 +115,7 @@ class PromptPlan(NamedTuple):
             if not kwargs and len(args) == len(names):
                 return dict(zip(names, args, strict=True))
             named = names[len(args) :]
-            if len(kwargs) == len(named) and all(name in kwargs for name in named):
+            if len(args) + len(kwargs) == len(names) and all(name in kwargs for name in named):
                 arguments = dict(zip(names, args, strict=False))
                 for name in named:
                     arguments[name] = kwargs[name]

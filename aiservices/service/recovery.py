@@ -19,6 +19,7 @@ from ..engine.streams import AsyncStream, Stream
 from ..interface.decorators import methods_of
 from ..interface.parameters import Role, memory_id_from_data
 from ..journal import CallInProgressError, Entry, Journal, JournalError, StoredCall
+from ..models.arguments import checks_arguments
 from ..models.requests import ChatRequest
 from .methods import ServiceMethod, is_service_method, service_method_of
 
@@ -60,6 +61,7 @@ class Recoverable(NamedTuple):
     has_own_name: bool = False
 
 
+@checks_arguments
 def recover(
     journal: Journal, services: Iterable[object], *, tool_context: Mapping[str, object] = _NOTHING
 ) -> list[RecoveredCall]:
@@ -90,6 +92,7 @@ def recover(
     return recovered
 
 
+@checks_arguments
 async def arecover(
     journal: Journal, services: Iterable[object], *, tool_context: Mapping[str, object] = _NOTHING
 ) -> list[RecoveredCall]:
@@ -218,6 +221,7 @@ def _method_invocation(
     )
 
 
+@checks_arguments
 def decide(
     journal: Journal,
     call_id: str,

@@ -22,6 +22,7 @@ from output_parsers.result.errors import shorten
 
 from ..atomic_file import write_atomically
 from ..decisions.reliability import BIN_COLUMNS, THRESHOLD_COLUMNS, Reliability, reliability_of
+from ..models.arguments import checks_arguments
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Usage
 from .scoring import Score
@@ -417,6 +418,7 @@ def _numbers(outcomes: Sequence[Outcome], scorer: str, is_mean: bool) -> list[fl
 # --- Confidence intervals ---
 
 
+@checks_arguments
 def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval:
     """Return the Wilson score interval of a rate; 0 to 1 if there are no cases.
 
@@ -436,6 +438,7 @@ def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval
     return Interval(0.0 if hits == 0 else low, 1.0 if hits == cases else high)
 
 
+@checks_arguments
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Return the Student t interval of a mean, or None if there are fewer than two values.
 

@@ -52,9 +52,7 @@ class SqlAlchemyChatMemoryStore:
 
     def __init__(self, url: str | Engine, *, prefix: str = "chat_memory") -> None:
         self._sql: Any = import_extra("sqlalchemy", "sqlalchemy", "SqlAlchemyChatMemoryStore")
-        self._engine: Engine = (
-            create_engine(self._sql, url, "SqlAlchemyChatMemoryStore") if isinstance(url, str) else url
-        )
+        self._engine: Engine = create_engine(self._sql, url, "SqlAlchemyChatMemoryStore")
         tables: MetaData = self._sql.MetaData()
         self._conversations, self._messages = _tables(self._sql, tables, prefix)
         with self._errors("open", ""):
