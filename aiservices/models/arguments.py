@@ -302,8 +302,9 @@ def _rule_of_object(hint: object) -> _Rule | None:
         return _any_of(known, has_none=len(parts) < len(get_args(hint))) if len(known) == len(parts) else None
     if get_origin(hint) is Callable:
         return _SIMPLE["Callable"]
-    if isinstance(get_origin(hint), type):
-        return _SIMPLE["Mapping"] if issubclass(get_origin(hint), Mapping) else _list_of(None)
+    origin = get_origin(hint)
+    if isinstance(origin, type):
+        return _SIMPLE["Mapping"] if issubclass(origin, Mapping) else _list_of(None)
     if not isinstance(hint, type) or hint is Any:
         return None
     noun = f"{'an' if hint.__name__[0] in 'AEIOU' else 'a'} {hint.__name__}"
