@@ -59,8 +59,8 @@ _NAMES = {
         "ContentFilterError DefinitionError DefinitionProblem FinishError InnerCall InvalidReplyError "
         "MediaNotAllowedError MissingExtraError ModelConnectionError ModelError ModelNotFoundError "
         "ModelServerError ModelTimeoutError ProbabilitiesUnavailableError RateLimitError RefusalError "
-        "ServiceOutputError Strategy StreamConsumedError SuspendedCallError ToolError ToolLimitError "
-        "TruncatedError"
+        "ReplayedError ServiceOutputError Strategy StreamConsumedError SuspendedCallError ToolError "
+        "ToolLimitError TruncatedError"
     ),
     ".models.fallback": "FallbackChatModel",
     ".models.limits": "LimitedChatModel Limits",

@@ -121,6 +121,7 @@ from .models.errors import (
     ProbabilitiesUnavailableError as ProbabilitiesUnavailableError,
     RateLimitError as RateLimitError,
     RefusalError as RefusalError,
+    ReplayedError as ReplayedError,
     ServiceOutputError as ServiceOutputError,
     Strategy as Strategy,
     StreamConsumedError as StreamConsumedError,

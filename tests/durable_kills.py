@@ -93,8 +93,8 @@ def work(journal: str, outside: Outside, order: str) -> None:
                 start = lambda: resume(desk.pay, state, approvals, results=results)  # noqa: E731, B023
 
 
-def is_killed(task: Callable[[], None], seconds: float) -> bool:
-    """Run a function in another process; return True if it was killed after some seconds."""
+def started(task: Callable[[], None]) -> int:
+    """Start a function in another process, and return the id of the process."""
     process = os.fork()
     if process == 0:
         try:
@@ -103,6 +103,12 @@ def is_killed(task: Callable[[], None], seconds: float) -> bool:
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             os._exit(1)
         os._exit(0)
+    return process
+
+
+def is_killed(task: Callable[[], None], seconds: float) -> bool:
+    """Run a function in another process; return True if it was killed after some seconds."""
+    process = started(task)
     time.sleep(seconds)
     os.kill(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)
@@ -114,8 +120,9 @@ def is_killed(task: Callable[[], None], seconds: float) -> bool:
 def main(journal: str, folder: Path, kills: int, seed: int) -> dict[str, Any]:
     """Kill processes so many times, and return what was found."""
     random, outside = Random(seed), Outside(folder)
+    work(journal, outside, "first")  # it imports what the others need
     began = time.monotonic()
-    work(journal, outside, "first")
+    os.waitpid(started(lambda: work(journal, outside, "second")), 0)
     usual = time.monotonic() - began
     killed, number, problems, extra = 0, 0, list[str](), 0
     while killed < kills:

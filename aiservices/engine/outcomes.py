@@ -15,7 +15,14 @@ from output_parsers.result.reading import strict_equal
 from output_parsers.types.decisions import values_with_details
 
 from ..models import errors as _errors
-from ..models.errors import BudgetExceededError, ModelError, ServiceOutputError, Strategy, ToolError
+from ..models.errors import (
+    BudgetExceededError,
+    ModelError,
+    ReplayedError,
+    ServiceOutputError,
+    Strategy,
+    ToolError,
+)
 from ..models.media import Media
 from ..models.messages import (
     ChatReply,
@@ -37,6 +44,7 @@ from .tool_execution import ToolInvocation, read_result, written_result
 _MODEL_ERRORS = {
     name: cls for name, cls in vars(_errors).items() if isinstance(cls, type) and issubclass(cls, ModelError)
 }
+_ENDS_OF_GENERATORS = (StopIteration, StopAsyncIteration)
 _MODEL_ERROR_FIELDS = ("status", "request_id", "retryable", "retry_after", "body", "remedy")
 
 
@@ -70,12 +78,14 @@ def error_from_json(data: Mapping[str, Any]) -> Exception:
     if name == "BudgetExceededError":
         return BudgetExceededError(text, limit=data["limit"])
     cls = getattr(builtins, name, None)
-    if isinstance(cls, type) and issubclass(cls, Exception):
+    if isinstance(cls, type) and issubclass(cls, Exception) and not issubclass(cls, _ENDS_OF_GENERATORS):
         try:
-            return cls(text)
+            restored = cls(text)
         except TypeError:  # it needs other arguments
-            pass
-    return Exception(f"{name}: {text}")
+            return ReplayedError(name, text)
+        if str(restored) == text:  # that of a KeyError has quotes
+            return restored
+    return ReplayedError(name, text)
 
 
 def failed_request_to_json(error: Exception) -> dict[str, object]:

@@ -345,6 +345,24 @@ class ToolLimitError(ToolError):
     """Raised when the model calls tools more often than the setting ``ToolLimits`` allows."""
 
 
+class ReplayedError(Exception):
+    """Stands for an error of a tool or of a request that an earlier run of a durable call recorded.
+
+    Errors of models, and those of Python that have only a message, are restored themselves. The text of the
+    error is that of the original one.
+
+    Attributes:
+        type_name: The name of the class of the original error.
+    """
+
+    def __init__(self, type_name: str, message: str) -> None:
+        super().__init__(type_name, message)
+        self.type_name = type_name
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
 class RetrievalError(AiServiceError):
     """Raised when a step of a retrieval fails: a retriever, a router, a rewriter of queries or a re-ranker.
 

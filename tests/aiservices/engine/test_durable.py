@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
@@ -31,6 +32,7 @@ from aiservices import (
     Journal,
     JournalError,
     ModelConnectionError,
+    ReplayedError,
     ReplyReceived,
     Result,
     ScriptedChatModel,
@@ -950,3 +952,52 @@ def test_a_value_that_the_reply_gives_is_stored_once(journal: Journal) -> None:
         loaded = journal.load(call)
         assert loaded is not None
         assert sum(entry.data.count(part) for entry in loaded.entries) == 1
+
+
+class OwnError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "replayed"),
+    [
+        (ValueError("no"), ValueError),
+        (ModelConnectionError("gone"), ModelConnectionError),
+        (OwnError("no é"), ReplayedError),
+        (OwnError(), ReplayedError),
+        (KeyError("euros"), ReplayedError),
+        (FileNotFoundError(2, "No such file", "x"), FileNotFoundError),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), ReplayedError),
+        (ExceptionGroup("two", [ValueError("a"), ValueError("b")]), ReplayedError),
+        (StopIteration("end"), ReplayedError),
+        (ToolException("refused"), ReplayedError),
+    ],
+)
+def test_the_error_of_a_replayed_tool_has_the_text_and_the_type_of_the_original_one(
+    journal: Journal, error: Exception, replayed: type[Exception]
+) -> None:
+    def pay(euros: int) -> str:
+        """Pay."""
+        raise error
+
+    desk = create(
+        Desk,
+        ScriptedChatModel([calls("pay"), "done"]),
+        tools=[pay],
+        interceptors=[Durable(journal)],
+    )
+    first, again = (desk.refund("17", call_id="a").tool_runs[0].error for _ in range(2))
+    assert str(first) == str(again)
+    assert type(again) is replayed
+    name = again.type_name if isinstance(again, ReplayedError) else type(again).__name__
+    assert name == type(first).__name__
+    assert str(pickle.loads(pickle.dumps(again))) == str(again)
+
+
+def test_a_stored_answer_has_no_attempts(journal: Journal) -> None:
+    desk = create(
+        Desk, ScriptedChatModel([calls("pay"), "done"]), tools=[Bank().pay], interceptors=[Durable(journal)]
+    )
+    first, again = (desk.refund("17", call_id="a") for _ in range(2))
+    assert (len(first.attempts), len(again.attempts)) == (2, 0)
+    assert again.new_messages == first.new_messages
