@@ -89,8 +89,8 @@ def word_set(text: str) -> frozenset[str]:
 
 @cache
 def words_in(section: str) -> frozenset[str]:
-    """Return the words of a section of ``words.txt``."""
-    return _sections()[section]
+    """Return the words of a section of ``words.txt``; no words if it is missing."""
+    return _sections().get(section, frozenset())
 
 
 @cache

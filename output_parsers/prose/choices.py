@@ -5,8 +5,8 @@ A choice counts only if everything around it is known to be harmless (``harmless
 * It is the whole reply: ``RED``, ``"red".``, ``(red)``, ``\\boxed{red}``.
 * It is announced: ``Answer: red``, ``The answer is red``, ``Option B``. What is before the announcement does not
   count.
-* It stands first and is set off: ``RED - the light is on``. An explanation may follow, in a language that this
-  module knows, if it denies nothing, leaves nothing open and names no other choice.
+* It stands first and is set off: ``RED - the light is on``. An explanation may follow if at least half of its words are
+  known, and it denies nothing, leaves nothing open and names no other choice.
 * It is in a sentence whose other words are harmless: ``I would classify this as red.``
 
 A sign that touches a choice belongs to it: ``C++`` is not ``C``. A reply that names several choices is rejected.
@@ -25,11 +25,12 @@ from ..lazy_regex import lazy_regex
 from .announcements import REASON, after_announcement, is_announced
 from .harmless import (
     asks_or_relates,
+    find_phrase,
     find_unknown_word,
     is_in_known_language,
     is_personal_remark,
+    limits_at_start,
     takes_back,
-    without_negations,
 )
 
 T = TypeVar("T")
@@ -143,7 +144,7 @@ class ChoiceMatcher(Generic[T]):
         choice = self._by_key[match[1]]
         if choice is None or not isinstance(choice.value, bool):
             return None
-        if "?" in folded or _DOUBTS.search(folded, match.end(1)):
+        if "?" in folded or find_phrase(folded[match.end(1) :], "limits of a yes"):
             return None
         return _Mention(choice, match.start(1), match.end(1))
 
@@ -208,33 +209,22 @@ class ChoiceMatcher(Generic[T]):
 
         Raises NoMatch if the explanation denies the choice, or names another one.
         """
-        rest = folded[first.end :]
-        opening = _SET_OFF.match(rest)
-        if opening is None:
-            return False
-        explanation = rest[opening.end() :]
+        opening = _SET_OFF.match(folded, first.end)
+        explanation = folded[opening.end() :] if opening else ""
         if not explanation.strip(_EDGES):
             return False
         if _restates(explanation, first.choice):
             return True
-        mentions = [
-            one for one in mentions if one is first or one.end - one.start > 1 or _stands_alone(folded, one)
-        ]
-        _refuse_others(first, mentions)
+        is_only = _is_only_mention(folded, first, mentions)
         reason = REASON.match(explanation)
-        is_reason = reason is not None and len(mentions) == 1 and not _UNDECIDED.search(explanation)
-        if reason is None and (
-            _OTHER_REMARK.match(explanation)
-            or (not isinstance(first.choice.value, bool) and _OF_THE_ANSWER.match(explanation))
-        ):
+        if reason is None and _OTHER_LABEL.match(explanation):
             return False
         explanation = explanation[reason.end() :] if reason else explanation
+        is_reason = is_only and reason is not None and not find_phrase(explanation, "absences")
         _refuse_denied(explanation, first.choice, is_reason=is_reason)
-        if (self._are_letters or is_reason) and len(explanation) <= _MAX_OPTION_TEXT:
-            return True  # the text of the option, as in "B. Paris", or a few words after "Reason:"
-        if is_in_known_language(explanation):
-            return True
-        return first.choice.value is False and is_in_known_language(without_negations(explanation))
+        # the text of the option, as in "B. Paris", or a few words after "Reason:"
+        is_short = (self._are_letters or is_reason) and len(explanation) <= _MAX_OPTION_TEXT
+        return is_short or is_in_known_language(explanation)
 
     @cached_property
     def _are_letters(self) -> bool:
@@ -310,6 +300,16 @@ def _refuse_others(first: _Mention[T], mentions: Sequence[_Mention[T]]) -> None:
         raise NoMatch(f"the text names {first.choice.label} and {other.choice.label}")
 
 
+def _is_only_mention(folded: str, first: _Mention[T], mentions: Sequence[_Mention[T]]) -> bool:
+    """Return True if a choice is named only once, apart from letters that may be words.
+
+    Raises NoMatch if another choice is named.
+    """
+    clear = [one for one in mentions if one is first or one.end - one.start > 1 or _stands_alone(folded, one)]
+    _refuse_others(first, clear)
+    return len(clear) == 1
+
+
 def _restates(explanation: str, choice: Choice[T]) -> bool:
     """Return True for the description of a choice, and for "it is not true" after "no"."""
     if normalize(_without_edges(explanation)) == normalize(choice.description or ""):
@@ -321,14 +321,14 @@ def _restates(explanation: str, choice: Choice[T]) -> bool:
 
 def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> None:
     """Raise NoMatch if an explanation denies or limits a choice, or is no explanation."""
-    explains_no = choice.value is False and not _NOT_SURE.search(explanation)
-    denied = takes_back(without_negations(explanation) if explains_no or is_reason else explanation)
+    denied = takes_back(explanation, denies=choice.value is False or is_reason) or limits_at_start(
+        explanation
+    )
+    if denied is None and isinstance(choice.value, bool):
+        denied = find_phrase(explanation, "addresses")
     if denied is not None:
         raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
-    is_limited = _CONDITION.search(explanation) or (
-        isinstance(choice.value, bool) and _ADDRESSES.search(explanation)
-    )
-    if is_limited or is_personal_remark(explanation) or _NO_REASON.search(explanation):
+    if is_personal_remark(explanation):
         raise NoMatch(_UNCLEAR)
 
 
@@ -448,63 +448,10 @@ _STATED_NO = lazy_regex(
 _STATED_YES = lazy_regex(rf"{_STATEMENT}(?:correct|accurate)[\s.!*_\"'`]*")
 _NOT_TRUE_THAT = lazy_regex(r"\W*(?:no, )?it(?: is|['’]s) not (?:true|correct) that ")
 _LEADING_WORD = lazy_regex(r"[\s\"'`*_“«]*([^\W\d_]+)(?=[\"'`*_”»]*\s?(?:[,.!;:，。！；、،]|[-–—]\s|\n))")
-# What limits or weakens a yes or no of another language.
-_DOUBTS = lazy_regex(
-    r"(?<!\w)(?:crois|creo|credo|acho|glaub\w*|denk\w*|mein\w*|pense|pienso|penso|creio|myślę|думаю|считаю|sanırım|tror|myslím"
-    r"|condition|condición|condizione|condição|pero|mais|aber|ma|mas|maar|ale|но|ama|fakat|men|allerdings|jedoch|suppose|falls"
-    r"|wenn|sofern|si|se|als|om|hvis|jeśli|pokud|если|eğer|sauf|salvo|außer|nur|sólo|solo|só|seulement|apenas|alleen|tylko"
-    r"|только|sadece|bare|kun|bis|hasta|até|fino|jusqu\w*|oder|ou|of|lub|или|veya|لكن|إذا|ربما)(?!\w)"
-    r"|でも|しかし|ただ|違|だが|けど|思|但|如果|若|不过|하지만|그러나|만약|지만|생각|같"
-)
 _NOT_LEADING = frozenset("y j n on off right".split())
-# What in a reason says that there is none.
-_UNDECIDED = lazy_regex(
-    r"not enough|insufficient|(?:can(?:not|['’]t)|could(?: not|n['’]t)) (?:be )?(?:determin|tell|say|know|judge|decide|classif|rate)"
-    r"|no (?:information|answer|idea|clear|choice|label|category)|unknown|not (?:sure|clear|possible|certain|specified|given|stated"
-    r"|mentioned|provided|the|a|an|really|so|very|correct|right|true)\b"
-)
-_NOT_SURE = lazy_regex(
-    r"(?<!\w)not (?:false|wrong|incorrect|untrue)(?!\w)|(?<!\w)not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)(?!\w)"
-)
 _MAX_OPTION_TEXT = 120  # characters
-# What follows an answer and is not its reason: a request, an offer, or a remark on the talk.
-_AND = r"\A\W*(?:(?:and|but|yet|und|aber|et|mais|y|pero|e|ma|mas|en|maar) )?"
-_NO_REASON = lazy_regex(
-    rf"{_AND}(?:(?:please|go (?:on|ahead)|here (?:is|are) (?:what|my|some)|that(?:['’]s| is) an? (?:\w+ )?question"
-    r"|bitte|veuillez|s['’]il (?:vous|te)|por favor|per favore|alsjeblieft|пожалуйста|lütfen|proszę|prosím)(?!\w)|请|請|ください)"
-    r"|(?<!\w)i(?:['’]d| would| can| could| am|['’]m)?(?: be)? (?:glad|happy|help|ready|able|an ai|a language model)(?!\w)"
-    r"|(?<!\w)i (?:can|could|will) (?!not\b|see|tell|confirm|find|read|say|only|hardly)\w|(?<!\w)i (?:also |still |would )?(?:need|understand|have not received|haven['’]t received|am waiting)(?!\w)"
-    r"|(?:paste|send|share|provide|upload) (?:me|the|your|it)\b|(?:text|email|message|input|review|document|file|image) (?:is|was) (?:missing|empty|blank|unreadable|too short|cut off)"
-    r"|\A\W*(?:edit|update|p\.?s)\b|(?:(?:this|the)(?: answer| value| result)|this|it) is (?:wrong|incorrect)\W*\Z|not support this|that would be|(?:let|tell) (?:me|us)(?!\w)|here to help"
-)
-# A line with another label than that of a reason, and requests.
-_OTHER_REMARK = lazy_regex(
-    r"\W*(?:[^\W\d_]+ ){0,3}[^\W\d_]+[*_]*[:：](?:\s|[*_])|\W*(?:ignore|strike|forget|disregard|tell|check|remember)(?!\w)"
-    r"|\W*(?:more|further|additional) (?:information|context|details?) (?:is|are)(?!\w)"
-)
-# A short remark on the answer itself: "That's a lie."
-_OF_THE_ANSWER = lazy_regex(
-    r"\W*(?:this|that|das|dies|c['’]est|cela|esto|eso|questo|isto|isso|dat|dit|это)\W?(?:(?:is|was|['’]s|ist|war|es|è|é)\s)?"
-    r"(?:[^\W\d_]+ ?){1,2}\W*\Z"
-)
-# What limits a choice to some cases.
-_CONDITION = lazy_regex(
-    rf"{_AND}(?:(?:provided|providing|assuming|when|whenever|once|as (?:long|soon|far) as|from|until|(?:after|before) the next|only (?:for|when|if|in|on|at|as|until|after|before|from|by|during|to)"
-    r"|in (?:some|most|many|certain|part|rare|principle|theory|a (?:few|way|sense))|to (?:some|a|an|certain)\b|depending|up to a"
-    r"|at least|in part|for (?:the (?:first|second|last|most)|some|most|many|certain|now)|at times|sometimes|often|usually|generally|mainly|more or less"
-    r"|wenn|falls|sofern|solange|nur|teilweise|manchmal|meistens|in (?:manchen|einigen|bestimmten|gewisse[rnm])|unter der bedingung"
-    r"|vorausgesetzt|si|à condition|pourvu|seulement|parfois|dans (?:certains|une certaine)|en (?:partie|algunos|ciertos|parte)"
-    r"|siempre que|a veces|solo|sólo|hasta cierto|se|purché|a patto|a volte|in (?:alcuni|certi|parte)|em (?:alguns|certos|parte)"
-    r"|desde que|às vezes|apenas|als|mits|indien|alleen|soms|in (?:sommige|bepaalde)|om|ibland|hvis|noen ganger|nogle gange|jeśli"
-    r"|tylko|czasami|pokud|někdy|pouze|если|только|иногда|в (?:некоторых|какой-то)|при условии|якщо|іноді|eğer|bazen|jika|kadang)(?!\w)"
-    r"|如果|只|有时|部分|もし|場合|時々|만약|경우에만|가끔)|only (?:true|false|valid|for|if|when|in|on|at|applies|holds)\b"
-)
-# Who speaks and who is spoken to, in other languages than English: "Ja, das kann ich für Sie tun."
-_ADDRESSES = lazy_regex(
-    r"\A\W*only\b|(?<!\w)(?:ich|wir|mir|mich|uns|me|moi|mim|mij|mnie|мне|ihnen|dir|je|j['’]\w+|nous|vous|toi|yo|usted|ustedes|le puedo|puedo|io|lei la|posso|eu|você|ik|jij|wij|mogę"
-    r"|pan|pani|państwo|я|мы|вы|вам|могу|jag|jeg|ben|size)(?!\w)|[我您你]|手伝|お送|できます|ください|いただ|ましょう|限り|場合|れば|たら"
-    r"|드리|드릴|드립|도와|주세요|주시|십시오|다면|경우"
-)
+# A line with another label than that of a reason.
+_OTHER_LABEL = lazy_regex(r"\W*(?:[^\W\d_]+ ){0,3}[^\W\d_]+[*_]*[:：](?:\s|[*_])")
 # "No, that is not true." and "Yes, it is."
 _SUBJECT = r"(?:it|that|this|they|he|she|there|the (?:statement|claim|text|answer|review|message)|you|i)"
 _RESTATED_NO = lazy_regex(

@@ -9,7 +9,7 @@ Malay. So the lists contain no such words, and no words that limit, weaken or mo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
 from ..lazy_regex import join_lines, lazy_regex
@@ -187,46 +187,57 @@ def separate_runs(text: str) -> str:
 
 # --- An explanation after an answer ---
 
-# Words that may deny an answer, weaken it or take it back, in the languages in which explanations are read
-# and in the commonest of the others.
-_NEGATIONS = r"""
-    not|(?<!base )no|non|nee|nope|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|false|wrong(?:ly)?|untrue
-    |(?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|incorrect(?:ly)?|invalid
-    |nicht|kein\w*|nein|nie|niemals|weder|ohne|falsch|kaum|mitnichten|weniger|ne|n|pas|aucune?|jamais|sans
-    |guère|peu|ni|sin|nunca|nada|jamás|tampoco|poco|falso|não|nem|nenhum\w*|sem|niet|geen|nooit|noch|zonder
-    |senza|mai|né|nessun\w*|mica|inte|ej|aldrig|ingen|inget|utan|ikke|ikkje|aldri|uden|uten|nie|nigdy|żaden
-    |bez|ani|není|nikdy|žádn\w*|не|нет|ни|никогда|без|нельзя|ні|немає|değil|yok|hayır|asla|bukan|tidak|belum
-    |jangan|tanpa|kurang|incorrect[ao]|sbagliat[ao]|errad[ao]|fout|błędn\w*|неверн\w*|неправильн\w*|yanlış
-    |špatně|fel|forkert|feil|خطأ|गलत|ليس|ليست|لا|لم|لن|غير|بدون|नहीं|न|मत|không|nem|ei|ez|nu
+# An explanation counts if at least half of its words are known, and nothing in it takes the answer back.
+# Forms that take an answer back, of more words than those of ``words.txt`` have.
+_GOES_WRONG = r"""
+    (?:text|document|file|message|input|email|article|page|image|review)s? (?:is|was|are|were) (?:empty|blank|missing|unreadable|too short|cut off)
+    |(?:actual|real|true|right|correct) (?:\w+ )?(?:is|are|was|were)|is the (?:format|schema|structure|shape)|(?:is|was) (?:the|your) input
+    |(?:answer|value|result)\b.{0,20} is (?:wrong|incorrect)\W*\Z|(?:outdated|superseded|synthetic|fake)\W*\Z|\A\W*(?:score\b|/s\W*\Z)|no way\W*\Z
+    |not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)|not (?:false|wrong|incorrect|untrue)|to be \w+ed
+    |(?:can(?:not|['’]t)|could(?: not|n['’]t)) (?:be )?(?:determin|tell|say|know|judge|decide|classif|rate)\w*
+    |\A\W*but (?:the|it|in)\b|too \w+ (?:to|a|for)\b|more (?:follows?|below)|continues? (?:on|in|below|next|with)
+    |only (?:on|if|when|in|for|with|after|before|until|as|true|false|valid|at|applies|holds|(?:the |a )?(?:first|one|two|three|few|part)|\d+)
+    |\A\W*(?:but|however|though|yet|still|except)\b.*\b(?:says?|said|should|is|are|was|were)
+    |\A\W*(?:when|while|until|suppose|assuming|should|could|would)\b|what (?:you|the user) \w+|(?:(?<!years )(?<!year )old|(?<!in )(?<!since )(?<!until )may|last)(?!\w)|errors?:
 """
-_HEDGES = r"""
-    maybe|perhaps|possibl[ey]|might|(?<!in )(?<!since )(?<!until )may|could|probabl[ey]|presumably|likely|unlikely|unsure|uncertain
-    |unclear|doubt\w*|depends|guess\w*|assum\w*|supposed(?:ly)?|allegedly|hardly|barely|scarcely|rarely
-    |partly|partially|mostly|almost|nearly|if|unless|whether|otherwise|actually|hmm+|oops|nah|lied|lying
-    |confirm(?:ar|er|are)|indovin\w*|adivin\w*|devin\w*|jok(?:e|ing)|kidding|scratch|mistake\w*|tentative\w*|tb[cd]|confirmed|subject to|sort of|kind of
-    |only (?:on|if|when|in|for|with|after|before|until|as)|except|as long as|hypothetical\w*|previous\w*
-    |last|colleague|claims|claimed|scherz|witz|halb|aber nur|es sei denn|chyba że|a menos|à moins|tenzij|(?:please |but )check|hang on|hold on|they say|caveats?|copy of|lie|lies|gelogen|lüge|mensonge|mentira|bugia|menzogna|kłamstwo|ложь|leugen|lögn|løgn|unreliable|unconfirmed|unsourced|on reflection|not (?:false|wrong|incorrect|untrue)|wacht|warte|moment|attend(?:s|ez)|esper[ae]|aspett[ai]|czekaj|chwil\w*|подожди\w*|(?:i )?think so|gegenteil|behauptet|glaube|blague|plaisanterie|exemple|beispiel
-    |ejemplo|broma|esempio|scherzo|шутка|пример|наугад|sorry|correction|corrected|rather|instead|opposite
-    |contrary|iron(?:y|ic\w*)|sarcas\w+|examples?|placeholder|pretend\w*|vielleicht|eventuell|vermutlich
-    |wahrscheinlich|möglicherweise|peut-être|probablement|quizá|quizás|tal|acaso|the reverse
-    |i mis(?:read|judged)|beg to differ|most cases|provided that|ignore (?:this|that)|i retract
-    |please verify|old value|fails to|coin flip|ruled out|excluded|rejected|double-?check\w*|grain of salt|(?:over|under)statements?|made (?:this|it|that) up|random (?:choice|pick)
-    |hard to tell|vérifier|ich rate|geraten|contraire|contrario|verificare|exemplo|piada|chutei|voorbeeld
-    |grapje|te controleren|gegokt|przykład|żart|sprawdzenia|zgaduję|угадал|проверить|приклад|вгадав|örnek
-    |şaka|tahmin|exempel|skämtar|gissade|eksempel|gættede|spøk|gjettet|příklad|hádal|esimerkki|arvasin
-    |tippeltem|exemplu|ghicit|παράδειγμα|adiviné|contoh|menebak|ví dụ|مثال|مزحة|خمنت|probablemente|forse
-    |probabilmente|talvez|provavelmente|misschien|waarschijnlijk|kanske|måske|kanskje|może|chyba|možná|asi
-    |возможно|наверное|может|вероятно|можливо|мабуть|erfunden\w*|ausgedacht|fiktiv\w*|inventée?s?
-    |ficti[fv]\w*|inventad[oa]s?|ficticios?|ficticias?|inventat[oiae]|verzonnen|påhittad\w*|opdigtet\w*
-    |oppdiktet\w*|zmyślon\w*|vymyšlen\w*|выдуман\w*|вигадан\w*|uydur\w*|fiktif|belki|galiba|mungkin
-    |barangkali|ربما|शायद|(?:ge)?schätz(?:t|ung)\w*|geschat\w*|schatting\w*|estimé\w*|estimad[oa]s?|estimativa|stimat[oaie]|stima
-    |uppskatt\w*|skønn\w*|anslag|anslått|szacun\w*|oszacowan\w*|odhad\w*|приблизительн\w*|орієнтовн\w*|perkiraan|diperkirakan
-    |supposition|suposi\w+|palpite|supposizione|fict[íi]ci[oa]s?|تقدير\w*|अनुमान\w*|then again|fictiefs?|fittizi\w*
+_PART_OF_IT = r"""
+    and (?:\d+ )?(?:more|others)|(?:first|second|third|next|other|last) (?:half|part|batch|page|portion|chunk)|first (?:\d+|few|two|three|four|five|ten|some)(?: \w+)? (?:of|from)
+    |(?:beginning|start) of the (?:list|json|array|output|answer|table)|(?:part|teil|partie|parte|deel|часть|seite|page) (?:\d+|one|two) ?(?:/|of|von|de|di|van|из)
+    |(?:\d+|two|three|four|five|some|several|many) (?:more|others)|there (?:is|are) (?:an? )?(?:second|third|other|another|more|further|additional)
+    |second (?:person|item|record|entry|invoice|object|one) is|(?:seulement|s[oó]lo|solo|apenas|nur|alleen) (?:le|la|les|el|los|las|il|i|o|a|os|as|der|die|das|den|de|het) (?:prem|prim|erst|eerst|teil)\w*
 """
-_TAKES_BACK = lazy_regex(
-    rf"(?<!\w)(?:{join_lines(_NEGATIONS)}|{join_lines(_HEDGES)})(?!\w)"
-    r"|(?:\A|[.!?,;]\s*)wait(?!\w)|take (?:that|it) back|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷]|!=|~~|\[ \]"
-    r"|[不没沒非未无無别否勿反錯错]|間違|틀[렸린]|可能|猜|例子|示例|範例|范例|推测|推測|推定|추정|估计|估算|估計|核实|例です|要確認|예시|농담|추측|违う|違う|谎|謊|嘘|거짓|いや|等等|잠깐|抱歉|遗憾|죄송|모르|유감|착각|참고|残念|参考|虚构|虛構|编造|編造|架空|仮の|也许|或许|大概|ない|ません|じゃ|ず|なく|かも|たぶん|아니|않|안 |못|없|아마|글쎄"
+_LOOKS_LIKE = r"""
+    (?:should|could|would|might|will|may|can|must) (?:\w+ )?look|looks? (?:\w+ )?like
+    |(?:return|reply with|respond with|answer with|output|give|produce) (?:\w+ )?(?:something )?like
+    |(?:use|follow|expects?) (?:\w+ ){0,3}(?:format|structure|schema|shape)
+"""
+# Requests for more, refusals and offers.
+_REFUSING = r"""
+    (?:\A|[.!?:,]\s+)(?:could you |can you |would you )?(?:please |kindly )?(?:provide|send|share|give me|tell me|upload|paste|specify|supply|clarify)
+    |i(?: also| still| would|['’]d| will|['’]ll| might)? need(?! to (?!know|have|see|get))|i (?:will|can|would|must|should)\W*\Z|i['’]ll\W*\Z
+    |(?:need )?(?:more|further|additional) (?:information|details?|context|input) (?:is|are|to)|(?:do|did) you mean|(?:once|as soon as) you|rephrase|need (?:more|further|additional)
+    |(?:bitte|veuillez|merci de|por favor|per favore|alsjeblieft|gelieve|пожалуйста|proszę|prosím|lütfen|mohon) (?:\w+ ){0,3}(?:send\w*|schick\w*|geben|angeben|nenn\w*
+    |teilen|fournir|envoyer|indiquer|préciser|env[ií]\w*|proporcion\w*|indi\w+|forne\w+|inviat\w*|invi\w+|stuur|geef|пришлите|укажите|предоставьте|podaj\w*|prześlij
+    |zadejte|pošlete|gönder\w*|kirim\w*|berikan)|ich (?:kann|weiß)\b[^.]{0,40}\bnicht|je ne (?:peux|sais|suis) pas|no puedo|no sé|non posso|non so|não (?:posso|sei)
+    |kan (?:dat |dit |ik )?niet|weet (?:ik )?(?:het )?niet|kan inte|kan ikke|nie (?:mogę|wiem)|nemohu|nevím|не (?:могу|знаю)|не можу|لا (?:أستطيع|يمكن|أعرف)|bilmiyorum|maaf
+    |tidak (?:dapat|bisa|tahu)|(?:i (?:can(?:not|['’]t)|do(?: not|n['’]t))|unable to) (?:answer|know|determine|help|comply|say|tell|do|extract|identify)(?: (?:you|with|it|this|that|so|the
+    |your|input|text|prompt|question|request|task|answer|data|information|who|what|for|certain|sure|from|because|of)\b)*+\W*\Z
+"""
+_OFFERS = r"""
+    i(?:['’]d| would| can| could| am|['’]m)?(?: be)? (?:glad|happy|help|ready|able|an ai|a language model)
+    |i (?:can|could|will) (?!not\b|see|tell|confirm|find|read|say|only|hardly)\w+|i (?:also |still |would )?(?:understand|have not received|haven['’]t received|am waiting)
+    |(?:paste|send|share|provide|upload) (?:me|the text|the (?:document|file|email|image)|your|it)\b
+"""
+_FORMS = lazy_regex(
+    rf"(?:\A|[.!?,;]\s*)(?:no,? )?wait(?!\w)|(?<!\w)(?:{'|'.join(map(join_lines, (_GOES_WRONG, _PART_OF_IT, _LOOKS_LIKE, _REFUSING, _OFFERS)))})(?!\w)"
+    r"|[?¬≠❌✗✘✖☒🚫⛔👎🤔🙄😕🤷←⚠]|!=|~~|\[ \]|[:：]\W*\Z"
+    r"|(?<!\w)(?:only|nur|seulement|sólo|solo|solamente|soltanto|apenas|somente|alleen|slechts|tylko|только|лишь)\W*\Z"
+)
+_REFUSES = lazy_regex(rf"(?<!\w)(?:{join_lines(_REFUSING)})(?!\w)")
+_CALLS_EXAMPLE = lazy_regex(rf"(?<!\w)(?:{join_lines(_LOOKS_LIKE)})(?!\w)")
+# Phrases with a negation or a condition that say nothing against an answer.
+_NO_DENIAL = lazy_regex(
+    r"(?<!\w)(?:base no|not only|no (?:problem|worries)|can['’]t help but)(?!\w)|没错|沒錯|没问题|沒問題"
 )
 # What models say of their work in the first person.
 _FIRST_PERSON = lazy_regex(r"(?<!\w)i(?:['’]\w+)?(?!\w)|\Aplease\b")
@@ -238,28 +249,96 @@ _OF_WORK = lazy_regex(
     r"|think|understand|hope|would|need to|want to|left|be happy|happy)\b"
     r"|i (?:could|can|did)(?: not|n['’]t) (?:find|see|locate)|let me|can i|i am happy|i['’]m happy|please (?:find|see|note)|as i|before i|so i|i (?:need|have|want) to"
 )
-# What a sentence after an answer says of the answer, and not of its reasons.
-_RETRACTION = lazy_regex(
-    r"(?:made|make it) up|invented|fabricated|fictional|fictitious|placeholders?|(?:a|just a) sample|template|draft|disregard"
-    r"|ignore (?:the above|that)|for illustration|an illustration|continued|more to come|(?:to|will) follow\b|and so on"
-    r"|the (?:real|right|correct|true|actual) (?:answer|value)|(?:outdated|superseded|synthetic|fake)\W*\Z|another document"
-    r"|different person|with caution|my bad|you should (?:verify|check)|replace the|fill in|adjust the|was the input"
-    r"|answer is unknown|impossible to (?:say|tell|know)|in (?:reality|fact),? it|the text (?:(?:was|is) missing|is too short)"
-    r"|it should be|\A\W*but (?:the|it|in)\b|to be \w+ed\b|part \d+ of \d|and \d+ (?:more|others)|contradict\w*|\A\W*(?:score\b|/s\W*\Z)"
-    r"|[:：]\W*\Z|(?<!\w)(?:only|nur|seulement|sólo|solo|solamente|soltanto|apenas|somente|alleen|slechts|tylko|только|лишь)\W*\Z"
-)
-_NEGATION = lazy_regex(
-    rf"(?<!\w)(?:{join_lines(_NEGATIONS)})(?!\w)|n['’]t(?!\w)|[不没沒非未无無違]|않|아니|틀렸|ません|ない"
-)
-_WORDS_PER_COMMON_WORD = 6
+_WORDS_PER_COMMON_WORD = 2
 _CHARACTERS_PER_COMMON_ONE = 5
 
 
-def takes_back(text: str) -> str | None:
-    """Return the first word of an explanation that may deny or weaken the answer before it, or None."""
-    folded = text.casefold()
-    match = _TAKES_BACK.search(folded) or _RETRACTION.search(folded)
+def takes_back(text: str, *, denies: bool = False) -> str | None:
+    """Return the words of an explanation that may deny or weaken the answer before it, or None.
+
+    This is the one test of all types for what stands beside an answer and is not a list of harmless words. Negations
+    are harmless if the answer ``denies`` something itself.
+    """
+    folded = _NO_DENIAL.sub(" ", text.casefold().replace("’", "'"))
+    form = _FORMS.search(folded)
+    if form is not None:
+        return form[0].strip()
+    words = _phrase_words(folded)
+    for section in ("takes back", "examples"):
+        found = find_phrase(folded, section, words)
+        if found is not None:
+            return found
+    return None if denies else find_negation(folded, words)
+
+
+def find_negation(text: str, words: Sequence[str] | None = None) -> str | None:
+    """Return the first word of a text that denies something, or None."""
+    return find_phrase(text, "negations", words) or ("n't" if "n't" in text else None)
+
+
+def limits_at_start(text: str) -> str | None:
+    """Return the words at the beginning of an explanation that limit the answer to some cases, or None."""
+    words = _phrase_words(text.casefold())
+    start = 1 if words[:1] and words[0] in words_in("conjunctions") else 0
+    return find_phrase(text.casefold(), "conditions", words[start : start + _MAX_PHRASE], only_start=True)
+
+
+def refuses(text: str) -> str | None:
+    """Return the words of a text that ask for something or refuse to answer, or None."""
+    folded = text.casefold().replace("’", "'")
+    match = _REFUSES.search(folded)
     return match[0] if match else None
+
+
+def calls_example(text: str) -> str | None:
+    """Return the words of a text that call a value an example, a template or a draft, or None."""
+    folded = text.casefold().replace("’", "'")
+    match = _CALLS_EXAMPLE.search(folded)
+    return match[0] if match else find_phrase(folded, "examples")
+
+
+_MAX_PHRASE = 5  # words
+_PHRASE_WORD = lazy_regex(r"[^\W\d_]+")
+
+
+def _phrase_words(folded: str) -> list[str]:
+    return _PHRASE_WORD.findall(folded)
+
+
+def find_phrase(
+    folded: str, section: str, words: Sequence[str] | None = None, *, only_start: bool = False
+) -> str | None:
+    """Return the first phrase of a section of ``words.txt`` that is in a text in lower case, or None."""
+    runs = _runs_of(section)
+    run = runs.search(folded) if runs is not None and not folded.isascii() else None
+    if run is not None:
+        return run[0]
+    words = _phrase_words(folded) if words is None else words
+    phrases, stems = _phrases_of(section)
+    for start in range(min(len(words), 1) if only_start else len(words)):
+        following = "_".join(words[start : start + _MAX_PHRASE])
+        if following.startswith(stems):
+            return words[start]
+        end = 0
+        while end >= 0:  # the phrases of one word, two words and so on
+            end = following.find("_", end + 1)
+            phrase = following if end < 0 else following[:end]
+            if phrase in phrases:
+                return phrase.replace("_", " ")
+    return None
+
+
+@cache
+def _phrases_of(section: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the phrases of a section, and the beginnings of those with any ending."""
+    words = words_in(section)
+    return words, tuple(word[:-1] for word in words if word.endswith("*"))
+
+
+@cache
+def _runs_of(section: str) -> re.Pattern[str] | None:
+    runs = words_in(f"{section} runs")
+    return re.compile("|".join(map(re.escape, sorted(runs))).replace("_", " ")) if runs else None
 
 
 def is_personal_remark(text: str) -> bool:
@@ -276,11 +355,6 @@ def _may_be_english(text: str) -> bool:
     """Return False if more words of a text are common in another language: "I valori" is not about me."""
     counts = _counts_of_common_words(text, ())[0]
     return counts[0] == max(counts)
-
-
-def without_negations(text: str) -> str:
-    """Return the text without the words that deny something, which explain the answer "no"."""
-    return _NEGATION.sub(" ", text.casefold())
 
 
 def is_in_known_language(text: str) -> bool:

@@ -24,9 +24,13 @@ from ..lazy_regex import join_lines, lazy_regex
 from . import NUMBER_WORDS, TextParseError, word_set
 from .announcements import AGREEMENT, CLOSING, CONDITION_OF_MORE, REASON, is_announced
 from .harmless import (
+    calls_example,
+    find_negation,
+    find_phrase,
     find_unknown_word,
     is_personal_remark,
     is_sentence_in_known_language,
+    refuses,
     takes_back,
 )
 
@@ -96,61 +100,19 @@ _SENTENCE_END = lazy_regex(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|[\r\n]\s*|(?<=[�
 _MARKUP = " \t\r\n*_#>`~|-–—•\"'“”‘’()[]{}\\/"
 # After JSON: an ellipsis, or another list.
 _GOES_ON = lazy_regex(r"[\s,`]*(?:\.\.\.|…|\[)")
+_CITATION = lazy_regex(r"\[\d{1,3}\]")  # of a source: "[1] The source says 5."
 _NOTES = ("- ", "* ", "• ", "#")
 _DIGITS = lazy_regex(r"\d+(?:[.,:/-]\d+)*%?")
 
 # --- Words before JSON ---
 
-# Words that call the JSON an example, if they stand in the clause before it.
-_EXAMPLE_WORDS = r"""
-    example|examples|e\.g|for instance|such as|sample|dummy|mock|template|placeholder|hypothetical(?:ly)?|fictional
-    |made (?:this|it|that|these) up|made[- ]up|invented|pretend|imaginary|illustrat\w+|draft|would look like
-    |could look like|might look like|would be like|if there were|you (?:sent|wrote)|given input
-    |the input was|original input|beispiel\w*|z\. ?b|zum beispiel|muster|vorlage|entwurf|exemple\w*|modèle|brouillon
-    |ejemplo\w*|plantilla|borrador|esempi\w*|bozza|exemplo\w*|rascunho|voorbeeld\w*|exempel|eksempel|przykład\w*|příklad
-    |esimerkki|példa|παράδειγμα|exemplu|näide|mfano|ví dụ|דוגמה
-    |пример\w*|например|шаблон|приклад\w*|örnek|contoh|misalnya|مثال|مثلا|उदाहरण
-"""
-# How JSON would look, in a clause before or a sentence after it.
-_LOOKS_LIKE = lazy_regex(
-    r"(?<!\w)(?:(?:should|could|would|might|will|may|can|must) (?:\w+ )?look|looks? (?:\w+ )?like|(?:return|reply with|respond with|answer with|output|give|produce) (?:\w+ )?(?:something )?like|like the following"
-    r"|(?:use|follow|expects?) (?:\w+ ){0,3}(?:format|structure|schema|shape)|i was (?:told|asked|supposed|meant)"
-    r"|before the (?:fix|change|correction|update)|aussehen\b|sähe\b|ressembl\w+|tendría|se vería|sería así|ficaria|seria assim"
-    r"|(?:sarebbe|apparirebbe|avrebbe)|uitzien|skulle se ut|se sådan ud|se slik ut|wyglądał\w*|vypadal\w*|выгляде\w+|виглядат\w*)(?!\w)"
-    r"|看起来像|的样子|같은 형식"
-)
-# What is only a part of the answer.
-_PARTIAL = lazy_regex(
-    r"(?<!\w)(?:partial|incomplete|(?:first|second|third|next|other|last) (?:half|part|batch|page|portion|chunk)"
-    r"|first (?:\d+|few|two|three|four|five|ten|some)(?: \w+)? (?:of|from)|(?:beginning|start) of the (?:list|json|array|output|answer|table)"
-    r"|part (?:\d+|one|two) (?:of|/)|(?:part|page) \d+/\d+|(?:\d+|two|three|four|five|some|several|many) more|left out|leave out|there (?:is|are) (?:a |an )?(?:second|third|other|another|more|further|additional)|more (?:follow\w*|to come|below)|only (?:the |a )?(?:first|one|two|three|some|few|part|\d+)\b"
-    r"|continues? (?:on|in|below|next|with)|stopped after|list goes on|second (?:person|item|record|entry|invoice|object|one) is"
-    r"|(?:teil|seite) \d+ von|nur (?:der|die|das|den|ein\w*) (?:erste\w*|teil)|unvollständig\w*|auszug\w*|partie \d+|seulement (?:le|la|les) premi\w+"
-    r"|incompl[eè]t\w*|parcial\w*|partielle?s?|parzial\w*|s[oó]lo (?:el|la|los|las) primer\w*|solo (?:il|la|i|le) prim\w+|apenas (?:o|a|os|as) primeir\w+"
-    r"|parte \d+ (?:de|di)|deel \d+ van|alleen (?:de|het) eerste|gedeeltelijk\w*|onvolledig\w*|неполн\w*|частичн\w*|только перв\w*|часть \d+)(?!\w)"
-    r"|第一部分|部分列表|未完|只显示|仅显示|続く|続きは|の一部|일부|계속됩"
-)
-# A request for more, or a plan, and not an answer.
-_REQUESTS = (
-    r"(?:(?:\A|[.!?:,]\s+)(?:could you |can you |would you )?(?:please |kindly )?(?:provide|send|share|give me|tell me|upload|paste|specify|supply|clarify)(?!\w)"
-    r"|(?<!\w)i(?: also| still| would|['’]d| will|['’]ll| might)? need(?!\w)(?! to (?!know|have|see|get))|i (?:will|can|would|must|should)\W*\Z|i['’]ll\W*\Z"
-    r"|need (?:more|further|additional) (?:information|details|context|input)|(?:more|further|additional) (?:information|details?|context) (?:is|are)\b|rephrase|(?:do|did) you mean|once you|as soon as you"
-    r"|(?<!\w)(?:bitte|veuillez|merci de|por favor|per favore|alsjeblieft|gelieve|пожалуйста|proszę|prosím|lütfen|mohon) (?:\w+ ){0,3}"
-    r"(?:send\w*|schick\w*|geben|angeben|nenn\w*|teilen|fournir|envoyer|indiquer|préciser|env[ií]\w*|proporcion\w*|indi\w+|forne\w+|inviat\w*"
-    r"|invi\w+|stuur|geef|пришлите|укажите|предоставьте|podaj\w*|prześlij|zadejte|pošlete|gönder\w*|kirim\w*|berikan)"
-    r"|请提供|请发送|请告诉我|請提供|需要(?:更多|以下)|が必要|教えてください|提供してください|送ってください|제공해|알려\s?주세요|보내\s?주세요)"
-)
-_ASKS = lazy_regex(_REQUESTS)
 # A comment that leaves something open or out.
 _OPEN_COMMENT = lazy_regex(r"\.\.\.|…|\?|？|\A(?:and|or)\b|\bmore\b(?! than)|[{\[]|\A\W*,")
 _FORMAT = (
     r"(?:(?:the|das|le|el|il|o) )?(?:(?:expected|required|output|correct|json|erwartetes) )?"
     r"(?:format|structure|schema|shape|formato|estructura|struttura)(?: (?:is|would be|should be|esperado))?\Z"
 )
-_SAYS_EXAMPLE = lazy_regex(
-    rf"(?<!\w)(?:{join_lines(_EXAMPLE_WORDS)})(?!\w)|例如|例子|示例|举例|例|模板|样本|草稿"
-    rf"|ตัวอย่าง|\A\W*예\Z|예시|예를|템플릿|たとえば|サンプル|雛形|\A\W*{_FORMAT}"
-)
+_OF_A_FORMAT = lazy_regex(rf"\A\W*(?:{_FORMAT}|예\Z)")
 _CORRECTED = lazy_regex(
     r"(?:corrected(?: \w+)?|(?<!before )(?<!before the )correction|fixed(?: \w+)?|updated(?: \w+)?|final(?: \w+)?|revised(?: \w+)?|i meant|korrigiert"
     r"|korrektur|endgültig\w*|corrigée?|version finale|corregid[oa]|corretto|修正|更正|最终|最終)\Z"
@@ -235,12 +197,6 @@ _HARMLESS_PHRASES = lazy_regex(
     r"|confidence(?: score| level)?\s?[:=]?\s?(?:is )?(?:very )?(?:high|medium|0?[.,][5-9]\d*|1[.,]0|[5-9]\d(?:[.,]\d+)?\s?%|100\s?%)"
     r"|(?:as|if) you (?:asked|requested|wanted|wish|like|need)(?: me)?|before i (?:answer\w*|start\w*|begin)"
 )
-_NEGATION = (
-    r"(?:not|no|never|none|nothing|without|neither|nor|missing|unknown|unspecified|unavailable|absent|empty|null"
-    r"|(?:ca|do|does|did|is|was|are|were|wo|would|could|has|have|had)n['’]?t|cannot|nicht|kein\w*|ohne|pas|ne|n|aucune?|sans|sin"
-    r"|ni|ning\w+|não|sem|nenhum\w*|non|senza|nessun\w*|niet|geen|zonder|не|нет|без)"
-)
-_ABSENT = lazy_regex(rf"(?<!\w){_NEGATION}(?!\w)|n['’]t\b|[没沒无無未不]|ない|ません|없")
 # A detail that the text of the user does not have: harmless unless the JSON has a value for it.
 _GIVEN = (
     r"(?:find|found|locate|located|see|seen|mention|mentioned|specify|specified|state|stated|include|included|contain|provide"
@@ -258,40 +214,6 @@ _DENIAL = lazy_regex(
     r"i (?:can|could|do|did|am|was|will|wo)(?:not| not|n['’]t)|unable|no (?:such|answer|idea|person|record|data|one|way|information)|nobody"
     r"|anyone|anybody|anything|(?:not|n['’]t) \w+ (?:this|that|it|any|such|the answer)\b|none of|nothing"
     r"|(?:text|document|file|message|input|email|article|page|image) (?:is|was) (?:empty|blank|missing)"
-)
-# What is not the whole answer, or is not certain, in the language in which models are most often asked.
-_NOT_FINAL_WORDS = r"""
-    estimat\w*|invent\w*|fabricat\w*|fictional|fictitious|imaginary|dummy|placeholders?|sample|samples
-    |template|mock|draft|typical|random\w*|hallucinat\w*|truncated|omitted|cut[- ]?off|cut|incomplete
-    |remaining|rest|and (?:\d+ )?(?:more|others)|\d+ (?:more|others)|for brevity|etc|errors?|unable
-    |exception|traceback|fail\w*|outdated|obsolete|stale|cached|ignored?|disregard\w*|discard\w*|retract\w*
-    |withdraw\w*|revoke\w*|redo|re-?check\w*|double-check\w*|verif\w*|unverified|arbitrar\w*|filler|lorem
-    |todo|fixme|replace\w*|fill in|insert|(?<!years )(?<!year )old|deprecated|superseded|reject\w*|mistak\w*|apolog\w*|replied
-    |refus\w*|declin\w*|illustrat\w*|simulat\w*|approximat\w*|made[- ]up
-    |\A(?:but|however|though|yet|still|except)\b.*\b(?:says?|said|should|is|are|was|were)
-    |should (?:be|have been)|must be|ought to|unclear|ambiguous|questionable|suspicious|suspect\w*|disput\w*
-    |contradict\w*|conflict\w*|inconsisten\w*|differ\w*|impossible|fake|to (?:come|follow)|to be \w+|\A(?:when|while|until|suppose|assuming|should|could|would)\b|(?:next|last|previous) (?:year|month|week)|synthetic|too \w+|blurry|illegible|unreadable|corrupt\w*|damaged|insufficient|adjust\w*|would be (?:the|a|an)
-    |is the (?:format|schema|structure|shape)
-    |(?:real|actual|true|right|correct) (?:\w+ )?(?:is|are|was|were)|another|(?:was|is) (?:the|your) input
-    |what (?:you|the user) \w+|the user (?:sent|wrote|gave|typed|entered)|continued|so (?:on|forth)|bad|naive|attacker|misread
-    |misunderst\w*|misinterpret\w*|overlook\w*|forgot\w*|again|edit|update|strike|reconsider\w*
-    |second thought\w*|meant
-"""
-_NOT_FINAL = lazy_regex(rf"(?<!\w)(?:{join_lines(_NOT_FINAL_WORDS)})(?!\w)|[←❌✗✘🚫⚠]")
-_NEVER_CLOSES = lazy_regex(
-    r"ignore (?:this|that|it|the above)|disregard|placeholders?|dummy|guess\w*|made[- ]up|invented|fabricated|(?:do|should) not (?:use|rely|trust)"
-    r"|(?<!\w)fake|wrong answer|real (?:answer|values?|data)"
-)
-# A refusal in a sentence before an introduction, in the languages of the other tables.
-_REQUEST = (
-    r"(?: (?:you|with|it|this|that|so|the|your|input|text|prompt|question|request|task|answer|data|information|who|what|for"
-    r"|certain|sure|from|because|of)\b)*+"
-)
-_REFUSES = lazy_regex(
-    r"ich (?:kann|weiß)\b[^.]{0,40}\bnicht|je ne (?:peux|sais|suis) pas|no puedo|no sé\b|non posso|non so\b|não (?:posso|sei)"
-    r"|kan (?:dat |dit |ik )?niet|weet (?:ik )?(?:het )?niet|kan inte|kan ikke|nie (?:mogę|wiem)|nemohu|nevím|не (?:могу|знаю)|не можу|無法|无法"
-    r"|不能|不知道|抱歉|对不起|できません|申し訳|わかりません|分かりません|答えでき|죄송|모르|할 수 없|알 수 없|لا (?:أستطيع|يمكن|أعرف)|bilmiyorum|maaf|tidak (?:dapat|bisa|tahu)"
-    rf"|(?:i (?:can(?:not|['’]t)|do(?: not|n['’]t))|unable to) (?:answer|know|determine|help|comply|say|tell|do|extract|identify){_REQUEST}\W*\Z"
 )
 # Words of endings and of sentences that describe JSON.
 _LIST_MARK = lazy_regex(r"\A\W*\d{1,4}[.)](?!\d)")
@@ -393,6 +315,8 @@ def role_of(
     if _ONLY_MARKS.fullmatch(before) and _ONLY_MARKS.fullmatch(after):
         return Verdict(Role.UNSAID)
     value = _Value(text, start, end, own_words)
+    if _CITATION.fullmatch(text, start, end) and _WORD.match(after.lstrip(" ")):
+        return Verdict(Role.UNCLEAR, text[start:end])
     around = f"{before} {after}"
     tag = _first_match(around, _COMMENT_OR_STRUCK_OUT) or _unknown_tag(around, value)
     if tag is not None:
@@ -470,11 +394,15 @@ def objection_in_comment(
 ) -> str | None:
     """Return the words of a comment in the JSON from ``start`` to ``end`` that may take it back, or None.
 
-    Comments explain JSON in words of any kind, so only those that deny it, leave something open or out count.
+    A comment may be a few words of any kind, or a sentence in a known language.
     """
     folded = comment.strip("/#* \t\r\n").casefold()
-    other = _first_match(folded, _OPEN_COMMENT, _LOOKS_LIKE, _PARTIAL, _ASKS, _SAYS_EXAMPLE)
-    return other or _denial(folded, _Value(text, start, end, own_words))
+    value = _Value(text, start, end, own_words)
+    objection = _first_match(folded, _OPEN_COMMENT) or _denial(folded, value)
+    is_sentence = len(_WORD.findall(folded)) > _MIN_SENTENCE
+    if objection is None and is_sentence and not is_sentence_in_known_language(folded, value.words):
+        return folded[:40]
+    return objection
 
 
 def _first_match(text: str, *patterns: re.Pattern[str]) -> str | None:
@@ -512,11 +440,8 @@ def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
         return Verdict(Role.ANSWER)
     introduction = _INTRODUCES.search(clause)
     introduced = clause[introduction.end() :] if introduction else clause
-    if _SOMETHING_ELSE.fullmatch(clause) or _SAYS_EXAMPLE.search(introduced) or _LOOKS_LIKE.search(clause):
+    if _SOMETHING_ELSE.fullmatch(clause) or calls_example(introduced) or _OF_A_FORMAT.search(introduced):
         return Verdict(Role.OTHER, clause)
-    other = _first_match(clause, _PARTIAL, _ASKS)
-    if other is not None:
-        return Verdict(Role.UNCLEAR, other)
     words = _DIGITS.sub(" ", _HARMLESS_PHRASES.sub(" ", introduced)).replace("_", " ")
     unknown = find_unknown_word(words, value.words)
     if unknown is not None and not _is_known_lead(
@@ -525,7 +450,7 @@ def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
         return Verdict(Role.UNCLEAR, unknown)
     if introduction is None and not _announces(words, value):
         return Verdict(Role.UNCLEAR, clause)
-    objection = _retraction(words)
+    objection = takes_back(_HARMLESS_PHRASES.sub(" ", introduced)) or refuses(clause)
     return Verdict(Role.UNCLEAR, objection) if objection else Verdict(Role.UNSAID)
 
 
@@ -561,7 +486,7 @@ def _announces(words: str, value: _Value) -> bool:
 def _refusal(sentence: str, value: _Value) -> str | None:
     """Return the words of a sentence before an introduction that may refuse to answer, or None."""
     folded = AGREEMENT.sub(" ", _DIGITS.sub(" ", sentence)).strip(_MARKUP)
-    refusal = _first_match(folded.casefold(), _REFUSES, _ASKS)
+    refusal = refuses(folded)
     if refusal is not None:
         return refusal
     if sentence.startswith(_NOTES):
@@ -574,22 +499,17 @@ def _refusal(sentence: str, value: _Value) -> str | None:
 def _objection(sentence: str, value: _Value) -> str | None:
     """Return the words of a sentence beside JSON that may say that it is not the answer, or None."""
     if CLOSING.match(sentence) or CONDITION_OF_MORE.match(sentence):
-        return _first_match(sentence.casefold(), _NEVER_CLOSES)
+        return find_phrase(sentence.casefold(), "never closes")
     sentence = AGREEMENT.sub(" ", sentence)
-    folded = sentence.casefold().strip(_MARKUP)
-    if _REFUSES.search(folded) or "?" in folded:
-        return folded[-40:]
-    folded = _HARMLESS_PHRASES.sub(" ", folded)
-    if _first_match(folded, _LOOKS_LIKE, _PARTIAL, _ASKS) is not None:
+    folded = _HARMLESS_PHRASES.sub(" ", sentence.casefold().strip(_MARKUP))
+    if "?" in folded or is_personal_remark(folded) or value.contradicts(folded):
         return folded[:40]
-    if is_personal_remark(folded) or value.contradicts(folded):
+    if (
+        _LETTER.search(folded)
+        and find_unknown_word(_DIGITS.sub(" ", folded), value.words) is not None
+        and not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words)
+    ):
         return folded[:40]
-    if _LETTER.search(folded):
-        if find_unknown_word(_DIGITS.sub(" ", folded), value.words) is None:
-            if _first_match(folded, _NOT_FINAL, _ABSENT) is None:
-                return None
-        elif not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words):
-            return folded[:40]
     return _denial(folded, value)
 
 
@@ -602,7 +522,7 @@ def _objection_to_set_off(sentence: str, value: _Value) -> str | None:
     if len(sentence) > _MAX_SET_OFF:
         return objection
     folded = sentence.casefold()
-    if objection is None or "?" in folded or _REFUSES.search(folded) or _SAYS_EXAMPLE.search(folded):
+    if objection is None or "?" in folded or refuses(folded) or calls_example(folded):
         return objection
     says_missing = _SAYS_MISSING.search(folded) and not _NEVERTHELESS.search(folded)
     denied = (
@@ -610,7 +530,7 @@ def _objection_to_set_off(sentence: str, value: _Value) -> str | None:
     )
     if denied or not is_sentence_in_known_language(_DIGITS.sub(" ", sentence), value.words | _CONTENT_WORDS):
         return objection
-    return _retraction(_YEARS_OLD.sub(" ", _ENGLISH_NEGATION.sub(" ", folded)))
+    return takes_back(_YEARS_OLD.sub(" ", _ENGLISH_NEGATION.sub(" ", folded)))
 
 
 # English negations, and what they must not be about above JSON.
@@ -659,18 +579,11 @@ def _denial(folded: str, value: _Value) -> str | None:
     """Return the words of a sentence that deny JSON; what is not given explains its empty values."""
     if _NOT_GIVEN.search(folded) and value.key_words.isdisjoint(_TAG_WORD.findall(folded)):
         folded = _NOT_GIVEN.sub(" ", folded)
-    absent = _ABSENT.search(folded)
-    if absent is not None:
-        is_explained = value.has_empty_value and _GIVES.search(folded) is not None
-        if not is_explained or _DENIAL.search(folded):
-            return absent[0]
-        folded = _ABSENT.sub(" ", folded)
-    return _retraction(folded)
-
-
-def _retraction(words: str) -> str | None:
-    """Return the first words that weaken JSON, or call it something else than the answer, or None."""
-    return _first_match(words, _NOT_FINAL) or takes_back(words)
+    absent = find_negation(folded) or find_phrase(folded, "absences")
+    is_explained = absent is not None and value.has_empty_value and _GIVES.search(folded) is not None
+    if absent is not None and (not is_explained or _DENIAL.search(folded)):
+        return absent
+    return takes_back(folded, denies=is_explained)
 
 
 def _unknown_tag(text: str, value: _Value) -> str | None:

@@ -49,6 +49,8 @@ EXPLAINED_AWAY = """
     I made this up.|Random choice.|The reverse holds.|I misread the text.|Please verify.|Ich rate nur.
     |À vérifier.|Le client dit le contraire.|Lo adiviné.|Da verificare.|É uma piada.|Grapje.
     |Dit is een voorbeeld.|To żart.|Zgaduję.|Я угадал.|Це приклад.
+    |No estoy seguro.|Não tenho certeza.|Nicht sicher.|Only part of the data is shown.|Envoyez-moi le texte.
+    |The text was empty.|They say so.|Send me the text.
     |Bu bir örnek.|Şaka yapıyorum.|Jag gissade.|Jeg gættede.
     |To je příklad.|Ini contoh.|هذا مثال.|我猜的。|需要核实。|これは例です。|농담입니다.
 """.split("|")
@@ -154,6 +156,10 @@ def test_plain_sentences_are_read_in_many_languages() -> None:
     texts = [(cls, value, text) for cls, value, line in PLAIN for text in line.strip().split("|")]
     wrong = [text for cls, value, text in texts if _value_of(cls, text.strip()) != value]
     assert wrong == []
+
+
+def test_an_explanation_with_mostly_unknown_words_is_rejected() -> None:
+    assert _value_of(Literal["low", "high"], "low. Zorble frantic quux glimp.") is None
 
 
 def test_a_number_after_a_word_that_does_not_lead_to_it_is_rejected() -> None:
