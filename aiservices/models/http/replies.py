@@ -338,6 +338,13 @@ class EventStreamReader(StreamReader):
         return event[: match.start(1)] + event[match.end(1) :]
 
 
+def call_arguments(arguments: object) -> str:
+    """Return the arguments of a tool call as JSON text: some servers send the object, null or nothing."""
+    if isinstance(arguments, str):
+        return arguments
+    return to_json(arguments).decode() if arguments else ""
+
+
 def read_tool_call(call_id: object, name: object, arguments: object) -> ToolCall:
     """Return a tool call of a reply; raise TypeError if a part of it is not text: servers may send any JSON.
 

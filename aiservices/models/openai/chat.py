@@ -34,6 +34,7 @@ from ..http.replies import (
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
+    call_arguments,
     is_json_object,
     parse_object,
     read_logprobs,
@@ -438,7 +439,7 @@ def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
         if "function" in call:
             function = call["function"]
             arguments = function.get("arguments")
-            arguments = "" if arguments == "" else _arguments_of(function) or "{}"
+            arguments = "" if arguments == "" else call_arguments(arguments) or "{}"
             tool_calls.append(read_tool_call(call.get("id"), function["name"], arguments))
     return tuple(tool_calls)
 
@@ -562,7 +563,7 @@ class ChatStreamReader(EventStreamReader):
 
     def _read_call(self, call: JsonObject) -> ToolCallDelta:
         function = call.get("function") or {}
-        name, arguments = function.get("name") or "", _arguments_of(function)
+        name, arguments = function.get("name") or "", call_arguments(function.get("arguments"))
         position = self._position_of(call, name)
         collected = self._calls[position]
         collected["id"] = collected["id"] or call.get("id") or ""
@@ -606,11 +607,3 @@ def _complete_arguments(collected: JsonObject) -> str:
         return ""
     arguments = "".join(pieces)
     return arguments if is_json_object(arguments) else ""
-
-
-def _arguments_of(function: JsonObject) -> str:
-    """Return the arguments of a call as JSON text; some servers send the object."""
-    arguments = function.get("arguments")
-    if isinstance(arguments, str):
-        return arguments
-    return to_json(arguments).decode() if arguments else ""

@@ -24,6 +24,7 @@ from ..http.replies import (
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
+    call_arguments,
     parse_object,
     read_logprobs,
     read_media,
@@ -247,7 +248,7 @@ def _reply(
     status, output = data.get("status"), _output_of(data)
     try:
         message = AiMessage(
-            "".join(_texts(output, "output_text", "text")),
+            _answer_text(output, data),
             tuple(_tool_call(item) for item in output if item["type"] == "function_call"),
             "\n\n".join(filter(None, _thoughts(output))) or None,
             contents=tuple(_contents(output)),
@@ -261,7 +262,7 @@ def _reply(
             read_usage(data.get("usage"), USAGE),
             model,
             data.get("id") or "",
-            "".join(_texts(output, "refusal", "refusal")) or None,
+            "".join(_refusals(output)) or None,
             body,
             (data.get("incomplete_details") or {}).get("reason") or status or "",
             notes,
@@ -297,7 +298,7 @@ def _items_of_state(output: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def _tool_call(item: JsonObject) -> ToolCall:
-    return read_tool_call(item["call_id"], item["name"], item["arguments"])
+    return read_tool_call(item.get("call_id"), item["name"], call_arguments(item.get("arguments")))
 
 
 def _contents(output: Sequence[JsonObject]) -> Iterator[Media]:
@@ -314,7 +315,7 @@ def _has_content(item: JsonObject) -> bool:
 def _needs_state(item: JsonObject) -> bool:
     """Return True if a part of a reply, such as reasoning, must be stored unchanged for later requests."""
     if item["type"] == "message":
-        return item.get("phase") is not None or any(part.get("annotations") for part in item["content"])
+        return item.get("phase") is not None or any(part.get("annotations") for part in _parts(item))
     return item["type"] != "function_call" or item.get("namespace") is not None
 
 
@@ -334,7 +335,7 @@ def _server_tool_run(item: JsonObject) -> ServerToolRun:
 def _citations(output: list[JsonObject]) -> Iterator[JsonObject]:
     for item in output:
         if item["type"] == "message":
-            yield from (one for part in item["content"] for one in part.get("annotations") or ())
+            yield from (one for part in _parts(item) for one in part.get("annotations") or ())
 
 
 def _is_commentary(item: JsonObject) -> bool:
@@ -342,23 +343,42 @@ def _is_commentary(item: JsonObject) -> bool:
     return item["type"] == "message" and item.get("phase") == "commentary"
 
 
-def _texts(output: list[JsonObject], part_type: str, member: str) -> Iterator[str]:
+def _parts(item: JsonObject) -> Sequence[JsonObject]:
+    return item["content"] or ()  # null if there are none
+
+
+def _answer_parts(output: Sequence[JsonObject]) -> Iterator[JsonObject]:
     for item in output:
         if item["type"] == "message" and not _is_commentary(item):
-            yield from (part[member] for part in item["content"] if part["type"] == part_type)
+            yield from _parts(item)
+
+
+def _text_of(part: JsonObject) -> str:
+    return (part.get("text") or "") if part["type"] in ("output_text", "text") else ""
+
+
+def _texts(output: Sequence[JsonObject]) -> Iterator[str]:
+    yield from map(_text_of, _answer_parts(output))
+
+
+def _answer_text(output: Sequence[JsonObject], data: JsonObject) -> str:
+    # some servers have only the text that the SDK of OpenAI adds
+    return "".join(_texts(output)) if output else data.get("output_text") or ""
+
+
+def _refusals(output: Sequence[JsonObject]) -> Iterator[str]:
+    yield from (part.get("refusal") or "" for part in _answer_parts(output) if part["type"] == "refusal")
 
 
 def _logprobs(output: list[JsonObject]) -> Iterator[TokenLogprob]:
-    for item in output:
-        if item["type"] == "message" and not _is_commentary(item):
-            for part in item["content"]:
-                yield from read_logprobs(part.get("logprobs"))
+    for part in _answer_parts(output):
+        yield from read_logprobs(part.get("logprobs"))
 
 
 def _thoughts(output: list[JsonObject]) -> Iterator[str]:
     for item in output:
         if _is_commentary(item):
-            yield from (part["text"] for part in item["content"] if part["type"] == "output_text")
+            yield from map(_text_of, _parts(item))
         elif item["type"] == "reasoning":
             # most models send a summary of their reasoning; models with open weights send its content
             yield from (part["text"] for part in [*(item.get("summary") or ()), *(item.get("content") or ())])
@@ -369,7 +389,13 @@ def _finish_reason(data: JsonObject, message: AiMessage) -> FinishReason:
         # without a reason, it is still incomplete
         reason = (data.get("incomplete_details") or {}).get("reason") or "unknown"
         return read_finish_reason(reason, INCOMPLETE_REASONS)
-    return read_finish_reason("", INCOMPLETE_REASONS, message)
+    status = data.get("status")
+    unknown = "" if status in (None, "completed") else str(status)
+    return read_finish_reason(unknown, INCOMPLETE_REASONS, message)
+
+
+def _identity(item: JsonObject) -> object:
+    return item.get("call_id") or item.get("id")
 
 
 class ResponseStreamReader(EventStreamReader):
@@ -388,7 +414,10 @@ class ResponseStreamReader(EventStreamReader):
         self._notes = notes
         self._reply: ChatReply | None = None
         self._items: dict[int, JsonObject] = {}  # those that are complete replace those that have begun
+        self._places: dict[int, int] = {}  # where an item is in _items, if another one had its index before
         self._pieces: dict[int, list[str]] = {}  # the texts or arguments of items, by the index of the item
+        self._ended: set[int] = set()
+        self._refusals: list[str] = []
         self._calls: dict[int, ToolCallDelta] = {}
         self._commentary: set[int] = set()
         self._reasoning_part: tuple[object, ...] | None = None
@@ -413,8 +442,17 @@ class ResponseStreamReader(EventStreamReader):
         match data.get("type"):
             case "response.output_text.delta":
                 return self._read_text(data)
+            case "response.output_text.done":  # some servers send no deltas
+                return None if self._has_pieces(data) else self._read_text({**data, "delta": data["text"]})
             case "response.function_call_arguments.delta":
                 return self._read_arguments(data)
+            case "response.function_call_arguments.done":
+                done = {**data, "delta": call_arguments(data.get("arguments"))}
+                return None if self._has_pieces(data) else self._read_arguments(done)
+            case "response.refusal.delta":
+                self._refusals.append(data["delta"])
+            case "response.refusal.done":
+                self._refusals = self._refusals or [data["refusal"]]
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return self._read_reasoning(data)
             case "response.output_item.added":
@@ -429,12 +467,29 @@ class ResponseStreamReader(EventStreamReader):
                 pass
         return None
 
+    def _place(self, data: JsonObject) -> int:
+        index = data.get("output_index", 0)
+        return self._places.get(index, index)
+
+    def _has_pieces(self, data: JsonObject) -> bool:
+        place = self._place(data)
+        return place in self._pieces or place in self._ended
+
+    def _place_of(self, index: int, item: JsonObject, *, is_new: bool) -> int:
+        """Return where an item is kept. Some servers give all items of a response the same index."""
+        place = self._places.get(index, index)
+        known = self._items.get(place)
+        may_differ = is_new or place in self._ended
+        if known is not None and may_differ and _identity(known) != _identity(item):
+            place = self._places[index] = max(self._items) + 1000
+        return place
+
     def _read_text(self, data: JsonObject) -> ReplyDelta | None:
         if data.get("output_index") in self._commentary:
             return self._read_reasoning(data)
         if not data["delta"]:
             return None
-        self._pieces.setdefault(data.get("output_index", 0), []).append(data["delta"])
+        self._pieces.setdefault(self._place(data), []).append(data["delta"])
         return ReplyDelta(data["delta"])
 
     def _read_reasoning(self, data: JsonObject) -> ReplyDelta | None:
@@ -453,25 +508,29 @@ class ResponseStreamReader(EventStreamReader):
             self._commentary.add(index)
         if item["type"] != "function_call":
             return None
-        self._items[index] = item
-        call = ToolCallDelta(len(self._calls), item["name"], item.get("arguments") or "")
-        self._calls[index] = call
+        place = self._place_of(index, item, is_new=True)
+        self._items[place] = item
+        call = ToolCallDelta(len(self._calls), item["name"], call_arguments(item.get("arguments")))
+        self._calls[place] = call
         return ReplyDelta(tool_calls=(call,))
 
     def _end_item(self, index: int, item: JsonObject) -> ReplyDelta | None:
-        self._items[index] = item
-        self._pieces.pop(index, None)
-        begun = self._calls.get(index)
+        place = self._place_of(index, item, is_new=False)
+        self._items[place] = item
+        self._ended.add(place)
+        self._pieces.pop(place, None)
+        begun = self._calls.get(place)
         if begun is None or item.get("status", "completed") != "completed":
             return None
         call = _tool_call(item)
         return ReplyDelta(tool_calls=(ToolCallDelta(begun.index, call.name, "", call),))
 
     def _read_arguments(self, data: JsonObject) -> ReplyDelta | None:
-        call = self._calls.get(data["output_index"])
+        place = self._place(data)
+        call = self._calls.get(place)
         if call is None:  # only the last event contains the name of the tool
             return None
-        self._pieces.setdefault(data["output_index"], []).append(data["delta"])
+        self._pieces.setdefault(place, []).append(data["delta"])
         return ReplyDelta(tool_calls=(ToolCallDelta(call.index, call.name, data["delta"]),))
 
     def _streamed_output(self) -> list[JsonObject]:
@@ -480,10 +539,11 @@ class ResponseStreamReader(EventStreamReader):
         for index, pieces in self._pieces.items():
             text, call = "".join(pieces), items.get(index)
             if call is not None:
-                items[index] = {**call, "arguments": (call.get("arguments") or "") + text}
+                items[index] = {**call, "arguments": call_arguments(call.get("arguments")) + text}
             else:
                 items[index] = {"type": "message", "content": [{"type": "output_text", "text": text}]}
-        return [items[index] for index in sorted(items)]
+        refusal = {"type": "message", "content": [{"type": "refusal", "refusal": "".join(self._refusals)}]}
+        return [*(items[index] for index in sorted(items)), *([refusal] if self._refusals else [])]
 
     def _read_last(self, response: JsonObject, status: str) -> None:
         # some servers leave out the output at the end, since all of it has been sent

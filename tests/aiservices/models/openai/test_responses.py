@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import openai
 import pytest
@@ -39,6 +40,7 @@ from aiservices.models.messages import (
     UserMessage,
 )
 from aiservices.models.openai import OpenAiResponsesModel
+from aiservices.models.openai.responses import read_response
 from aiservices.models.requests import (
     ChatOptions,
     ChatRequest,
@@ -495,3 +497,22 @@ def test_requests_and_replies_are_logged_without_keys(
     assert json.loads(lines[1][lines[1].index('{"id"') :])["output"] == [HI]
     assert KEY not in caplog.text
     assert "other-secret" not in caplog.text
+
+
+def test_output_in_other_shapes_is_read_and_an_unknown_status_is_no_complete_answer() -> None:
+    def read(**members: Any) -> ChatReply:
+        return read_response(json.dumps({"status": "completed", **members}).encode())
+
+    def said(*parts: Any) -> dict[str, Any]:
+        return {"type": "message", "content": list(parts)}
+
+    assert read(output=[said({"type": "text", "text": "A"})]).message.text == "A"
+    assert read(output=[said({"type": "output_text", "text": None})]).message.text == ""
+    assert read(output=[{"type": "message", "content": None}]).message.text == ""
+    assert read(output=[], output_text="A").message.text == "A"
+    assert read(output=[said({"type": "output_text", "text": "A"})], output_text="A").message.text == "A"
+    call = {"type": "function_call", "name": "f", "arguments": {"a": 1}}
+    assert read(output=[call]).message.tool_calls == (ToolCall("", "f", '{"a":1}'),)
+    whole = [said({"type": "output_text", "text": "A"})]
+    reasons = [read(output=whole, status=status).finish_reason for status in ("completed", None, "", "odd")]
+    assert reasons == [FinishReason.STOP] * 3 + [FinishReason.OTHER]

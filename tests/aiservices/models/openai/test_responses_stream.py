@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
@@ -234,6 +235,78 @@ def test_text_and_calls_that_arrived_only_in_pieces_are_kept_if_the_last_event_h
     *_, last = model.stream(HELLO)
     assert last.reply is not None
     assert last.reply.message == AiMessage("Let me see.", (ToolCall("call_1", "add", '{"a":1}'),))
+
+
+def raw_event(kind: str, **members: Any) -> bytes:
+    """Return an event that the SDK may not accept."""
+    return b"data: " + json.dumps({"type": f"response.{kind}", **members}).encode() + b"\n\n"
+
+
+def raw_call(call_id: str, arguments: Any, status: str = "completed") -> dict[str, Any]:
+    return {**function_call(call_id, "f", arguments), "status": status}
+
+
+ONE, TWO = ToolCall("x", "f", '{"a":1}'), ToolCall("y", "f", '{"a":2}')
+
+
+@pytest.mark.parametrize(
+    ("events", "text", "calls", "refusal"),
+    [
+        ([raw_event("output_text.done", output_index=0, text="A")], "A", (), None),
+        ([raw_event("output_text.done", text="A")], "A", (), None),
+        (
+            [
+                raw_event("output_text.delta", output_index=0, delta="A"),
+                raw_event("output_text.done", output_index=0, text="A"),
+            ],
+            "A",
+            (),
+            None,
+        ),
+        ([raw_event("refusal.delta", delta="N"), raw_event("refusal.delta", delta="o")], "", (), "No"),
+        ([raw_event("refusal.done", refusal="No")], "", (), "No"),
+        (
+            [
+                raw_event("output_item.added", output_index=0, item=raw_call("x", "", "in_progress")),
+                raw_event("function_call_arguments.done", output_index=0, arguments=ONE.arguments),
+            ],
+            "",
+            (ONE,),
+            None,
+        ),
+        (
+            [
+                raw_event("output_item.done", output_index=0, item=raw_call("x", {"a": 1})),
+                raw_event("output_item.done", output_index=0, item=raw_call("y", TWO.arguments)),
+            ],
+            "",
+            (ONE, TWO),
+            None,
+        ),
+        (
+            [
+                raw_event("output_item.added", output_index=0, item=raw_call("x", "", "in_progress")),
+                raw_event("function_call_arguments.delta", output_index=0, delta=ONE.arguments),
+                raw_event("output_item.added", output_index=0, item=raw_call("y", None, "in_progress")),
+                raw_event("function_call_arguments.delta", output_index=0, delta=TWO.arguments),
+            ],
+            "",
+            (ONE, TWO),
+            None,
+        ),
+    ],
+)
+def test_nothing_is_lost_if_a_server_leaves_out_or_repeats_events(
+    events: list[bytes], text: str, calls: tuple[ToolCall, ...], refusal: str | None
+) -> None:
+    reader = ResponseStreamReader()
+    deltas = [one for raw in events for one in reader.feed(raw)]
+    ended = {"status": "completed", "output": []}
+    deltas += [*reader.feed(raw_event("completed", response=ended)), *reader.end()]
+    reply = deltas[-1].reply
+    assert reply is not None
+    assert (reply.message.text, reply.message.tool_calls, reply.refusal) == (text, calls, refusal)
+    assert "".join(one.text for one in deltas) == text
 
 
 def test_a_stream_of_only_the_last_event_is_read(loopback: Loopback, model: OpenAiResponsesModel) -> None:
