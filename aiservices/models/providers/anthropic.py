@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
-from pydantic_core import to_json
-
 from ...models.arguments import checks_arguments
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object
@@ -26,6 +24,7 @@ from ..http.replies import (
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
+    call_arguments,
     read_error_details,
     read_tool_call,
     result_part,
@@ -520,7 +519,14 @@ def _source(media: Media) -> JsonObject:
 
 
 def _tool_call(block: JsonObject) -> ToolCall:
-    return read_tool_call(block["id"], block["name"], to_json(block["input"]).decode())
+    return read_tool_call(block.get("id"), block["name"], call_arguments(block.get("input")) or "{}")
+
+
+def _as_sent(block: JsonObject) -> JsonObject:
+    """Return a block as it is sent back: the input of a call must be an object."""
+    if block["type"] != "tool_use" or isinstance(block.get("input"), dict):
+        return block
+    return {**block, "input": arguments_object(call_arguments(block.get("input")))}
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
@@ -539,7 +545,9 @@ def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMe
             if kind == "thinking" and block["thinking"]:
                 thoughts.append(block["thinking"])
     message = AiMessage("".join(texts), tuple(calls), "\n\n".join(thoughts) or None)
-    return message.with_state(provider, model, blocks) if needs_state or len(texts) > 1 else message
+    if needs_state or len(texts) > 1:
+        return message.with_state(provider, model, [*map(_as_sent, blocks)])
+    return message
 
 
 def _refusal(data: JsonObject, message: AiMessage) -> str | None:
@@ -600,9 +608,9 @@ class MessageStreamReader(BlockStreamReader):
             case "content_block_start":
                 return self._start_block(data["index"], data["content_block"])
             case "content_block_delta":
-                return self._read_delta(data["index"], data["delta"])
-            case "content_block_stop" if data.get("index") in self._call_indexes:
-                return self._end_call(data["index"])
+                return self._read_delta(self._place(data["index"]), data["delta"])
+            case "content_block_stop" if self._place(data.get("index", 0)) in self._call_indexes:
+                return self._end_call(self._place(data["index"]))
             case "message_delta":
                 self._message |= data["delta"]
                 usage = self._message["usage"] = counts_of(self._message.get("usage"))
@@ -617,9 +625,10 @@ class MessageStreamReader(BlockStreamReader):
         return None
 
     def _start_block(self, index: int, block: JsonObject) -> ReplyDelta | None:
-        self._blocks[index], self._pieces[index] = dict(block), []
+        place = self._new_place(index)
+        self._blocks[place], self._pieces[place] = dict(block), []
         if block["type"] == "tool_use":
-            return self._start_call(index, block["name"])
+            return self._start_call(place, block["name"])
         return self._add_text(block["text"]) if block["type"] == "text" else None
 
     def _read_delta(self, index: int, delta: JsonObject) -> ReplyDelta | None:

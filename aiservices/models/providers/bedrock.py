@@ -38,6 +38,7 @@ from ..http.replies import (
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,
+    call_arguments,
     read_error_details,
     read_tool_call,
     result_part,
@@ -566,7 +567,15 @@ def _system(
 
 
 def _tool_call(use: JsonObject) -> ToolCall:
-    return read_tool_call(use["toolUseId"], use["name"], to_json(use["input"]).decode())
+    return read_tool_call(use.get("toolUseId"), use["name"], call_arguments(use.get("input")) or "{}")
+
+
+def _as_sent(block: JsonObject) -> JsonObject:
+    """Return a block as it is sent back: the input of a call must be an object."""
+    use = block.get("toolUse")
+    if use is None or isinstance(use.get("input"), dict):
+        return block
+    return {"toolUse": {**use, "input": arguments_object(call_arguments(use.get("input")))}}
 
 
 def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMessage:
@@ -587,7 +596,9 @@ def read_blocks(blocks: Sequence[JsonObject], provider: str, model: str) -> AiMe
                 ((block.get("reasoningContent") or {}).get("reasoningText") or {}).get("text") or ""
             )
     message = AiMessage("".join(texts), tuple(calls), "\n\n".join(filter(None, thoughts)) or None)
-    return message.with_state(provider, model, blocks) if needs_state or len(texts) > 1 else message
+    if needs_state or len(texts) > 1:
+        return message.with_state(provider, model, [*map(_as_sent, blocks)])
+    return message
 
 
 def _is_server_tool(block: JsonObject) -> bool:
@@ -710,9 +721,10 @@ class ConverseStreamReader(BlockStreamReader):
                 case "contentBlockStart":
                     return self._start_block(event["contentBlockIndex"], event["start"])
                 case "contentBlockDelta":
-                    return self._read_delta(event["contentBlockIndex"], event["delta"])
-                case "contentBlockStop" if event.get("contentBlockIndex") in self._call_indexes:
-                    return self._end_call(event["contentBlockIndex"])
+                    return self._read_delta(self._place(event["contentBlockIndex"]), event["delta"])
+                case "contentBlockStop":
+                    place = self._place(event.get("contentBlockIndex", 0))
+                    return self._end_call(place) if place in self._call_indexes else None
                 case "messageStop":
                     self._stop_reason = event["stopReason"]
                 case "metadata":  # the last event
@@ -725,12 +737,13 @@ class ConverseStreamReader(BlockStreamReader):
 
     def _start_block(self, index: int, start: JsonObject) -> ReplyDelta | None:
         if "toolResult" in start:  # the result of a tool that the provider runs
-            self._blocks[index] = {"toolResult": {**start["toolResult"], "content": []}}
+            self._blocks[self._new_place(index)] = {"toolResult": {**start["toolResult"], "content": []}}
         if "toolUse" not in start:
             return None
-        self._blocks[index], self._pieces[index] = {"toolUse": dict(start["toolUse"])}, []
-        is_server_tool = _is_server_tool(self._blocks[index])
-        return None if is_server_tool else self._start_call(index, start["toolUse"]["name"])
+        place = self._new_place(index)
+        self._blocks[place], self._pieces[place] = {"toolUse": dict(start["toolUse"])}, []
+        is_server_tool = _is_server_tool(self._blocks[place])
+        return None if is_server_tool else self._start_call(place, start["toolUse"]["name"])
 
     def _read_delta(self, index: int, delta: JsonObject) -> ReplyDelta | None:
         if "text" in delta:

@@ -21,8 +21,8 @@ from ..http.replies import (
     EventStreamReader,
     JsonObject,
     StreamReader,
-    UnreadableReplyError,
     UnsupportedRequestError,
+    is_json_object,
     parse_object,
 )
 from ..media import Media
@@ -215,10 +215,20 @@ class BlockStreamReader(EventStreamReader):
         self._blocks: dict[int, JsonObject] = {}
         self._pieces: dict[int, list[str]] = {}  # of the text or the arguments of a block
         self._call_indexes: dict[int, int] = {}
+        self._places: dict[int, int] = {}  # where a block is in _blocks, if another one had its index before
+
+    def _place(self, index: int) -> int:
+        """Return where the block is kept that has this index now."""
+        return self._places.get(index, index)
+
+    def _new_place(self, index: int) -> int:
+        """Return where a block is kept that begins. Some servers give all blocks the same index."""
+        place = self._places[index] = max(self._blocks) + 1 if index in self._blocks else index
+        return place
 
     @abstractmethod
     def _complete_block(self, index: int) -> JsonObject:
-        """Return a block with all pieces; raise UnreadableReplyError if its arguments are not JSON."""
+        """Return a block with all pieces."""
 
     @abstractmethod
     def _tool_call(self, block: JsonObject) -> ToolCall:
@@ -228,13 +238,15 @@ class BlockStreamReader(EventStreamReader):
         return [self._complete_block(index) for index in sorted(self._blocks)]
 
     def _arguments(self, index: int, *, is_cut_off: bool) -> object:
-        """Return the arguments of a tool call; an empty object if the reply was cut off within them."""
+        """Return the arguments of a tool call: as text if they are not JSON, for the model to be told.
+
+        They are an empty object if the reply was cut off within them.
+        """
+        text = "".join(self._pieces[index])
         try:
-            return from_json("".join(self._pieces[index]) or "{}")
+            return from_json(text or "{}")
         except ValueError:
-            if is_cut_off:
-                return {}
-            raise UnreadableReplyError("the arguments of a tool call are not JSON") from None
+            return {} if is_cut_off else text
 
     def _start_call(self, index: int, name: str) -> ReplyDelta:
         call = self._call_indexes[index] = len(self._call_indexes)
@@ -247,9 +259,8 @@ class BlockStreamReader(EventStreamReader):
         return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], name, piece),))
 
     def _end_call(self, index: int) -> ReplyDelta | None:
-        try:
-            call = self._tool_call(self._complete_block(index))
-        except UnreadableReplyError:  # the reply was cut off here, or is wrong: its end decides
+        call = self._tool_call(self._complete_block(index))
+        if not is_json_object(call.arguments):  # the reply was cut off here, or is wrong: its end decides
             return None
         return ReplyDelta(tool_calls=(ToolCallDelta(self._call_indexes[index], call.name, "", call),))
 

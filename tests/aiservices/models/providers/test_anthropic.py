@@ -455,6 +455,51 @@ def test_a_streamed_tool_call_keeps_thinking(loopback: Loopback) -> None:
     assert loopback.requests[1].json["messages"][1]["content"] == [THINKING, CALL]
 
 
+def block_events(*blocks: dict[str, Any], index: int = 0) -> tuple[dict[str, Any], ...]:
+    """Return the events of blocks that all have the same index, and whose inputs are texts."""
+    events: list[dict[str, Any]] = []
+    for block in blocks:
+        text = block.pop("json", None)
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        if text is not None:
+            delta = {"type": "input_json_delta", "partial_json": text}
+            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    return START, *events, *STOP[1:]
+
+
+def called(call_id: str, text: str) -> dict[str, Any]:
+    return {**CALL, "id": call_id, "input": {}, "json": text}
+
+
+def test_blocks_with_the_same_index_are_all_read(loopback: Loopback) -> None:
+    texts = [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo."}]
+    calls = [called("t1", '{"city": "Delft"}'), called("t2", '{"city": "Bonn"}')]
+    loopback.reply(stream_of(*block_events(*texts, *calls)))
+    (*_, last) = model_at(loopback).stream(ChatRequest.of("x"))
+    assert last.reply is not None
+    assert last.reply.text == "Hello."
+    assert [call.arguments for call in last.reply.message.tool_calls] == [
+        '{"city":"Delft"}',
+        '{"city":"Bonn"}',
+    ]
+
+
+@pytest.mark.parametrize("text", ['{"city": ', "[1]", "Delft", '"a"'])
+def test_a_streamed_call_with_other_arguments_than_an_object_is_told_to_the_model(
+    loopback: Loopback, text: str
+) -> None:
+    thinking = {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}  # so that the blocks are sent back
+    loopback.reply(
+        stream_of(*block_events(thinking, called("t1", text))),
+        stream_of(START, TEXT_START, text_delta("It rains."), *STOP),
+    )
+    assert asks(loopback, tools=[weather]).stream("x").result().value == "It rains."
+    _, answer, results = loopback.requests[1].json["messages"]
+    assert isinstance(answer["content"][1]["input"], dict)
+    assert results["content"][0]["is_error"] is True
+
+
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [

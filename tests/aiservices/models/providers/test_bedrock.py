@@ -153,6 +153,24 @@ def test_a_stream_of_amazon_stream(loopback: Loopback, size: int) -> None:
     assert loopback.requests[0].path.endswith("/converse-stream")
 
 
+def test_streamed_calls_with_the_same_index_or_with_arguments_that_are_no_object(loopback: Loopback) -> None:
+    place = {"contentBlockIndex": 0}
+    events = []
+    for call_id, piece in (("t1", '{"city": "Bonn"}'), ("t2", '{"city": ')):
+        start = {"toolUse": {"toolUseId": call_id, "name": "weather"}}
+        events += [
+            amazon_event("contentBlockStart", {**place, "start": start}),
+            amazon_event("contentBlockDelta", {**place, "delta": {"toolUse": {"input": piece}}}),
+            amazon_event("contentBlockStop", place),
+        ]
+    loopback.reply(amazon_stream(*events, *END), amazon_stream(text("It rains."), *END))
+    assert asks(loopback, tools=[weather]).stream("x").result().value == "It rains."
+    _, answer, results = loopback.requests[1].json["messages"]
+    inputs = [block["toolUse"]["input"] for block in answer["content"]]
+    assert inputs == [{"city": "Bonn"}, {"arguments": '{"city": '}]
+    assert [block["toolResult"].get("status") for block in results["content"]] == [None, "error"]
+
+
 def test_a_streamed_tool_call(loopback: Loopback) -> None:
     start = {"toolUse": {"toolUseId": "t1", "name": "weather"}}
     place = {"contentBlockIndex": 0}
