@@ -34,6 +34,7 @@ _UNSUPPORTED_STATUS = frozenset((400, 404, 405, 415, 422, 501))
 _MAX_OTHER_ERRORS = 100
 _INVALID_STATUS = frozenset((400, 422, 501))  # the request itself was not accepted
 _TOO_LONG = ("context_length", "context length", "context window")
+_NO_SERVER = "can handle the requested parameters"  # of OpenRouter: no endpoints found that …
 # If the error of a provider contains one of these words, it refuses the strategy, not another part of the
 # request.
 _STRATEGY_WORDS = {
@@ -47,9 +48,10 @@ _STRATEGY_WORDS = {
         "guided",
         "json mode",
         "mime type",
+        _NO_SERVER,
     ),
     Strategy.GRAMMAR: ("response_format", "schema", "grammar"),
-    Strategy.OUTPUT_TOOL: ("tool", "function"),
+    Strategy.OUTPUT_TOOL: ("tool", "function", _NO_SERVER),
     Strategy.JSON_MODE: (
         "response_format",
         "response format",
@@ -57,9 +59,10 @@ _STRATEGY_WORDS = {
         "json mode",
         "text.format",
         "mime type",
+        _NO_SERVER,
     ),
 }
-_TOOL_WORDS = _STRATEGY_WORDS[Strategy.OUTPUT_TOOL]
+_TOOL_WORDS = ("tool", "function")
 
 # An error with one of these words is about something that each strategy sends.
 _OTHER_PARTS = re.compile(

@@ -622,6 +622,8 @@ def certificates() -> Certificates:
         try:
             ssl.create_default_context(cafile=file, capath=folder)
         except OSError as error:
+            if error.errno is None and not isinstance(error, ssl.SSLError):
+                raise  # of a signal handler, such as a TimeoutError
             raise TransportError(
                 f"the certificates that SSL_CERT_FILE and SSL_CERT_DIR name cannot be read: {error}"
             ) from error

@@ -468,7 +468,7 @@ class ResponseStreamReader(EventStreamReader):
         return None
 
     def _place(self, data: JsonObject) -> int:
-        index = data.get("output_index", 0)
+        index: int = data.get("output_index", 0)
         return self._places.get(index, index)
 
     def _has_pieces(self, data: JsonObject) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ from aiservices import (
     JsonObjectFormat,
     JsonSchemaFormat,
     ModelError,
+    ModelNotFoundError,
     ModelServerError,
     OpenAiChatModel,
     ReplyDelta,
@@ -229,6 +231,17 @@ def test_refused_requests_do_not_use_up_the_attempts() -> None:
     assert (result.value, result.strategy) == (Person("Ann"), Strategy.PROMPT)
     purposes = [attempt.purpose.value for attempt in result.attempts]
     assert purposes == ["refused", "refused", "refused", "answer"]
+
+
+def test_a_router_without_a_server_for_the_strategy_refuses_it_with_404() -> None:
+    def reply(request: ChatRequest) -> ChatReply | Exception:
+        if request.tooling is None and request.response_format is None:
+            return ChatReply(AiMessage(ANN))
+        message = "No endpoints found that can handle the requested parameters."
+        return ModelNotFoundError(message, status=404, body=json.dumps({"error": {"message": message}}))
+
+    service = people(ScriptedChatModel(reply, capabilities=ALL))
+    assert [service.person("x").strategy for _ in range(2)] == [Strategy.PROMPT] * 2
 
 
 def test_refused_requests_count_as_requests_of_the_budget() -> None:
