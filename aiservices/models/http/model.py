@@ -9,14 +9,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, TypeAlias, TypeVar
 
 from ..base import Capabilities, ClosedByWith, PickledByArguments, header_listener
 from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
 from ..messages import ChatReply, ReplyDelta, Usage
 from ..request_checks import REQUEST_CHECKS
 from ..requests import ChatOptions, ChatRequest, ImageFormat, check_model_options
-from .api import ApiDialect, CallSettings, RequestWriter, refused_options_at
+from .api import ApiDialect, CallSettings, RefusedOptions, RequestWriter, refused_options_at
 from .base import (
     MAX_REPLY_BYTES,
     AsyncResponse,
@@ -227,6 +227,56 @@ class _PreparedCall:
     call_options: ChatOptions
 
 
+_Key: TypeAlias = tuple[int, int, int, int, bool]
+
+
+class _PreparedCalls:
+    """The prepared calls of a model, by the identities of what they were prepared for.
+
+    Attributes:
+        cached: The calls, the oldest first.
+        refused: The options that the server refused, by models.
+    """
+
+    def __init__(
+        self, model: str, options: ChatOptions, dialect: ApiDialect, refused: RefusedOptions
+    ) -> None:
+        self.cached: dict[_Key, _PreparedCall] = {}
+        self.refused = refused
+        self._model = model
+        self._options = options
+        self._dialect = dialect
+        self._lock = Lock()
+
+    def prepare(self, key: _Key, request: ChatRequest, capabilities: Capabilities) -> _PreparedCall:
+        """Prepare a call, and remember it for further requests with the same objects."""
+        options = request.options.with_defaults(self._options)
+        check_model_options(options)
+        model = options.model or self._model
+        settings = CallSettings(
+            model,
+            replace(options, model=model),
+            request.response_format,
+            request.tooling,
+            key[-1],
+            request.logprobs,
+            refused={**self.refused.get(model, {}), **(request.refused_options or {})},
+        )
+        if isinstance(settings.response_format, ImageFormat) and not capabilities.image_output:
+            raise UnsupportedRequestError(
+                "the model does not answer with images; if it does, pass Capabilities(image_output=True)"
+            )
+        self._dialect.check_options(settings.options)
+        prepared = _PreparedCall(settings, self._dialect.request_writer(settings), request.options)
+        if request.refused_options:  # only this call knows them so far
+            return prepared
+        with self._lock:  # two threads may prepare the same call, but must not remove the same entry
+            if len(self.cached) >= _MAX_PREPARED:
+                del self.cached[next(iter(self.cached))]  # the oldest: a dict keeps the order
+            self.cached[key] = prepared
+        return prepared
+
+
 class HttpChatModel(PickledByArguments, ClosedByWith):
     """A chat model that is called through a provider's HTTP API.
 
@@ -251,6 +301,7 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
     Attributes:
         name: The name of the model with its provider.
         capabilities: The features that the model supports.
+        has_own_clients: True if the model creates its HTTP clients itself instead of using an SDK.
         idempotency_header: The header for a key by which the server recognizes a request that is sent again;
             "" for none. The key is a hash of the request and of the call, so only a repetition has the same.
     """
@@ -280,6 +331,7 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
         self._provider = provider
         self._dialect = dialect
         self._clients = clients
+        self.has_own_clients = isinstance(clients, HttpClients)
         self._address = address
         self._key_advice = key_advice
         self._address_setting = address_setting
@@ -287,9 +339,8 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
         self._options = options
         self._logger = logger
         self._log_level = log_level
-        self._refused = refused_options_at(f"{type(dialect).__qualname__} at {address}")
-        self._prepared: dict[tuple[int, int, int, int, bool], _PreparedCall] = {}
-        self._lock = Lock()
+        refused = refused_options_at(f"{type(dialect).__qualname__} at {address}")
+        self._prepared = _PreparedCalls(model, options, dialect, refused)
         try:
             dialect.check_options(options)
         except UnsupportedRequestError as error:
@@ -435,11 +486,6 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
         except REPLY_ERRORS:
             return None
 
-    @property
-    def has_own_clients(self) -> bool:
-        """True if the model creates its HTTP clients itself instead of using an SDK."""
-        return isinstance(self._clients, HttpClients)
-
     def request_url(self, path: str) -> str:
         """Return the full URL for a path on the model's server."""
         return f"{self.endpoint}/{path.lstrip('/')}"
@@ -480,11 +526,11 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
             stream,
         )
         try:
-            cached = None if request.refused_options else self._prepared.get(key)
-            prepared = cached or self._prepare(key, request)
+            cached = None if request.refused_options else self._prepared.cached.get(key)
+            prepared = cached or self._prepared.prepare(key, request, self.capabilities)
             http_request = prepared.write(request.messages)
         except ValueError as error:  # pydantic_core raises a subclass for texts that are not valid Unicode
-            raise ErrorMapper(self._label(self._model)).invalid_request(error) from error
+            raise ErrorMapper(model_label(self)).invalid_request(error) from error
         extra_headers = prepared.settings.options.extra_headers
         if request.repeats and self.idempotency_header:
             hashed = hashlib.blake2b(http_request.body, digest_size=16)
@@ -494,33 +540,6 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
             http_request = http_request._replace(headers={**http_request.headers, **extra_headers})
         return prepared, http_request
 
-    def _prepare(self, key: tuple[int, int, int, int, bool], request: ChatRequest) -> _PreparedCall:
-        options = request.options.with_defaults(self._options)
-        check_model_options(options)
-        model = options.model or self._model
-        settings = CallSettings(
-            model,
-            replace(options, model=model),
-            request.response_format,
-            request.tooling,
-            key[-1],
-            request.logprobs,
-            refused={**self._refused.get(model, {}), **(request.refused_options or {})},
-        )
-        if isinstance(settings.response_format, ImageFormat) and not self.capabilities.image_output:
-            raise UnsupportedRequestError(
-                "the model does not answer with images; if it does, pass Capabilities(image_output=True)"
-            )
-        self._dialect.check_options(settings.options)
-        prepared = _PreparedCall(settings, self._dialect.request_writer(settings), request.options)
-        if request.refused_options:  # only this call knows them so far
-            return prepared
-        with self._lock:  # two threads may prepare the same call, but must not remove the same entry
-            if len(self._prepared) >= _MAX_PREPARED:
-                del self._prepared[next(iter(self._prepared))]  # the oldest: a dict keeps the order
-            self._prepared[key] = prepared
-        return prepared
-
     def _errors_for(
         self,
         client: HttpClient[Any],
@@ -529,7 +548,7 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
     ) -> ErrorMapper:
         """Return the mapper for the errors of a request; ``secrets`` are those that only this request has."""
         return ErrorMapper(
-            self._label(self._model if settings is None else settings.model),
+            model_label(self, None if settings is None else settings.model),
             (*client.secrets, *secrets),
             self._key_advice,
             None if settings is None else settings.options.timeout,
@@ -539,9 +558,10 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
             self._start_advice,
         )
 
-    def _label(self, model: str) -> str:
-        """Return a string with the name and URL of a model, for error messages and logs."""
-        return f"{self._provider}:{model} at {self.endpoint}"
+
+def model_label(model: HttpChatModel, name: str | None = None) -> str:
+    """Return a model's name, or that which a request gives it, with its URL, for error messages and logs."""
+    return f"{model._provider}:{name or model._model} at {model.endpoint}"
 
 
 @dataclass(slots=True, eq=False)
@@ -661,8 +681,8 @@ class _Call(Generic[R]):
     def learn_refusals(self) -> None:
         """Remember the options that the model refused, after a request without them has succeeded."""
         model = self.model
-        model._refused.setdefault(self.settings.model, {}).update(self.refused_options or {})
-        model._prepared.clear()  # requests prepared earlier contain the refused options
+        model._prepared.refused.setdefault(self.settings.model, {}).update(self.refused_options or {})
+        model._prepared.cached.clear()  # requests prepared earlier contain the refused options
 
     def raise_unless_finished(self, error: Exception) -> None:
         """Raise a ModelError for a broken connection if the streamed reply is not complete."""
@@ -684,7 +704,7 @@ class _Call(Generic[R]):
         if isinstance(error, BadRequestError):
             error.remedy = self.model._dialect.remedy(error, self.settings, self.request)
             if error.remedy == "send again":
-                self.model._prepared.clear()  # requests prepared earlier contain the refused option
+                self.model._prepared.cached.clear()  # requests prepared earlier contain the refused option
         return error
 
     def log(self, message: str, *values: object) -> None:
@@ -692,7 +712,7 @@ class _Call(Generic[R]):
         model = self.model
         redacted = self._errors().redacted
         texts = (redacted(str(value)) for value in values)
-        model._logger.log(model._log_level, f"%s: {message}", model._label(self.settings.model), *texts)
+        model._logger.log(model._log_level, f"%s: {message}", model_label(model, self.settings.model), *texts)
 
     def _note_response(self, response: HttpResponse, body: bytes) -> None:
         if self.logs:

@@ -23,7 +23,7 @@ from ..base import Capabilities, DecisionLimits
 from ..errors import DefinitionError, DefinitionProblem
 from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer
 from ..http.base import ApiKey, Credentials, display_url, key_credentials
-from ..http.model import HttpChatModel, HttpClients, check_name
+from ..http.model import HttpChatModel, HttpClients, check_name, model_label
 from ..http.replies import (
     ErrorDetails,
     ErrorMapper,
@@ -186,7 +186,7 @@ class DecisionChatModel(FlowChatModel, HttpChatModel):
             for question in answer_format.questions:  # before the first of several requests is sent
                 self._decisions.check(question)
         except UnsupportedRequestError as error:
-            label = self._label(request.options.model or self._model)
+            label = model_label(self, request.options.model)
             raise ErrorMapper(label).invalid_request(error) from error
         return [replace(request, response_format=part) for part in _split(answer_format, limit)]
 

@@ -265,7 +265,7 @@ def test_each_call_sends_its_own_system_text_to_a_signed_path_of_the_model(
         )
         for language in ("French", "Danish")
     ]
-    assert len(model._prepared) == 1  # both calls used the same prepared writer
+    assert len(model._prepared.cached) == 1  # both calls used the same prepared writer
 
 
 def test_the_format_the_options_and_their_model_reach_the_dialect(

@@ -171,7 +171,7 @@ def test_a_prepared_request_is_never_used_for_other_options(model: OpenAiChatMod
         streaming = {"stream": True, "stream_options": {"include_usage": True}}
         assert body_of(model, request) == body_of(model, request) == body
         assert body_of(model, request, stream=True) == {**body, **streaming}
-    assert len(model._prepared) == 256
+    assert len(model._prepared.cached) == 256
 
 
 @pytest.mark.parametrize(

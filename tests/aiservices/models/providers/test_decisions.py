@@ -647,9 +647,9 @@ def test_the_same_request_is_prepared_once(loopback: Loopback) -> None:
     loopback.reply(nouls)
     model, request = model_at(loopback, **LIMITED), asking(*MEMBERS)
     model.complete(request)
-    prepared = len(model._prepared)
+    prepared = len(model._prepared.cached)
     model.complete(request)
-    assert (prepared, len(model._prepared)) == (3, 3)
+    assert (prepared, len(model._prepared.cached)) == (3, 3)
 
 
 def test_an_error_in_one_of_several_requests_ends_the_call(loopback: Loopback) -> None:
