@@ -187,7 +187,7 @@ _MEDIA: tuple[type[Media], ...] = (Image, Audio, File)
 _MEDIA_ADVICE = 'use a moderator with such media_types, or pass Moderation(moderator, media="skip")'
 
 
-_PENDING: Any = object()
+_PENDING: object = object()
 
 
 class ModerationCheck:
@@ -323,7 +323,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
     """
     blocked_by: AiServiceError | None = None
 
-    def perform(effect: Effect) -> Flow[Any]:
+    def perform(effect: Effect) -> Flow[object]:
         nonlocal blocked_by
         if blocked_by is not None:
             yield from _forward_record(effect, blocked_by)

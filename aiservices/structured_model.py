@@ -315,7 +315,7 @@ class StructuredSettings(TypedDict, total=False):
 @overload
 def structured(
     model: ChatModel | str | None,
-    output_type: Mapping[str, Any],
+    output_type: Mapping[str, object],
     *,
     include_raw: Literal[False] = ...,
     **settings: Unpack[StructuredSettings],
@@ -323,7 +323,7 @@ def structured(
 @overload
 def structured(
     model: ChatModel | str | None,
-    output_type: Mapping[str, Any],
+    output_type: Mapping[str, object],
     *,
     include_raw: Literal[True],
     **settings: Unpack[StructuredSettings],

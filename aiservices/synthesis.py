@@ -515,7 +515,7 @@ class Synthesizer(Generic[T]):
             return TextChunks, self._questions
         if get_origin(output_type) is list:
             item_type = get_args(output_type)[0]
-            iterator_type: Any = Iterator[item_type]  # type: ignore[valid-type]  # known at run time only
+            iterator_type: object = Iterator[item_type]  # type: ignore[valid-type]  # known at run time only
             return ItemStream, self._plan_questions(iterator_type)
         raise DefinitionError(
             [
@@ -592,7 +592,7 @@ class AnswerParts:
         """Prepare to convert the events of the last model call, which starts now."""
         self._chunks = self._make_chunk_source(invocation)
 
-    def chunks(self, event: object) -> Iterator[Any]:
+    def chunks(self, event: object) -> Iterator[object]:
         """Yield the text chunks or list items that are complete after a stream event."""
         if type(event) is PartAnswered:
             yield event.value

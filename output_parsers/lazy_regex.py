@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import cast
 
 _METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub", "split")
 
@@ -16,7 +16,7 @@ class _LazyPattern:
 
     # Called only for attributes that are not set yet. It sets all methods as instance attributes, so that
     # every later call goes straight to the compiled pattern without passing through Python code.
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         compiled = re.compile(*self._arguments)
         for method in _METHODS:
             setattr(self, method, getattr(compiled, method))

@@ -42,7 +42,7 @@ class Patch(NamedTuple, Generic[T]):
         whole: The parser of the whole reply.
     """
 
-    parts: TypeParser[Any]
+    parts: TypeParser[object]
     paths_by_name: dict[str, Path]
     original: Json
     whole: TypeParser[T]
@@ -100,7 +100,7 @@ class PartsNode(Node[dict[str, Json]]):
     Their types are checked later, in the whole reply.
     """
 
-    def __init__(self, names: Sequence[str], described_by: TypeParser[Any]) -> None:
+    def __init__(self, names: Sequence[str], described_by: TypeParser[object]) -> None:
         self.kind = f"an object with {', '.join(names)}"
         self._names = {normalize_key(name): name for name in names}
         self._described_by = described_by  # the source of the schema and the hint
@@ -110,7 +110,7 @@ class PartsNode(Node[dict[str, Json]]):
         definitions.schemas.update(schema.pop("$defs", {}))
         return schema
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self._described_by.hint
 
     def read(self, data: Json, cursor: Cursor) -> dict[str, Json]:

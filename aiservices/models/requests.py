@@ -471,8 +471,8 @@ class ChatRequest:
         messages: MessageInput,
         *,
         options: ChatOptions = ChatOptions(),
-        response_format: ResponseFormat | Mapping[str, Any] | None = None,
-        tooling: Tooling | Sequence[ToolSpecification | Mapping[str, Any]] | None = None,
+        response_format: ResponseFormat | Mapping[str, object] | None = None,
+        tooling: Tooling | Sequence[ToolSpecification | Mapping[str, object]] | None = None,
         deadline: float | None = None,
         parser: TypeParser[Any] | None = None,
     ) -> ChatRequest:
@@ -566,7 +566,7 @@ def _to_response_format(response_format: object) -> ResponseFormat | None:
 
 
 # A text is a user message; a pair or a dict has a role and a content.
-MessageInput: TypeAlias = str | Message | Sequence[Message | tuple[str, str] | Mapping[str, Any]]
+MessageInput: TypeAlias = str | Message | Sequence[Message | tuple[str, str] | Mapping[str, object]]
 _FORMS = "a message, a pair of role and text, or a dict with role and content"
 
 

@@ -142,8 +142,8 @@ class Wait(NamedTuple):
         wait: Waits in async calls.
     """
 
-    block: Callable[[], Any]
-    wait: Callable[[], Awaitable[Any]]
+    block: Callable[[], object]
+    wait: Callable[[], Awaitable[object]]
 
 
 # A flow may also yield a part of a reply (not the last one), which a stream shows.

@@ -86,7 +86,7 @@ _FILE_HEADERS = {
     "Cache-Control": "no-cache",
 }
 _NOT_WORD = re.compile(r"\W+")
-_UNSET: Any = object()
+_UNSET: object = object()
 _SECRET_OPTIONS = ("extra_headers", "extra_body")  # they may contain an API key
 
 
@@ -369,13 +369,13 @@ class PlaygroundRun(MethodCall):
         self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
     ) -> None:
         super().__init__(function, args, kwargs)
-        self._outcome: Any = _UNSET
+        self._outcome: object = _UNSET
         self.items: list[Any] = []
 
     def again(self) -> PlaygroundRun:
         return PlaygroundRun(self._function, self._args, self._kwargs)
 
-    def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
+    def result_json(self, outcome: object, codec: JsonCodec[object]) -> str:
         """Return a service call's result as JSON text, and store it to show the details later.
 
         Raises ValueError if the value cannot be converted.

@@ -44,7 +44,7 @@ T = TypeVar("T")
 DEFAULT_THREADS = 40  # as many as anyio's own limiter
 DEFAULT_MAX_WAITING_CALLS = 400
 LARGE_ARGUMENTS = 4 * 1024  # larger JSON is read in a thread
-_END: Any = object()
+_END: object = object()
 
 
 # --- Problems ---
@@ -59,7 +59,7 @@ class ProblemError(Exception):
         self.headers = headers
 
 
-def read_arguments(codec: JsonCodec[dict[str, Any]], text: str, qualname: str) -> dict[str, Any]:
+def read_arguments(codec: JsonCodec[dict[str, object]], text: str, qualname: str) -> dict[str, object]:
     """Parse the JSON object with a caller's arguments, or raise ProblemError with all mistakes."""
     try:
         return codec.read(text)
@@ -394,7 +394,7 @@ class ResumedCall(MethodCall):
             self._states.claim(self._state)
         self._is_claimed = True
 
-    def start(self) -> Any:
+    def start(self) -> object:
         if not self._is_claimed:
             self.prepare()
         return super().start()
@@ -413,7 +413,7 @@ async def iterate(
             async for item in iterator:
                 yield item
         else:
-            items: Iterator[Any] = iter(iterator)
+            items: Iterator[object] = iter(iterator)
             while True:
                 item = await _finish_step(run_sync(next, items, _END, limiter=thread_limiter))
                 if item is _END:

@@ -218,7 +218,7 @@ def _without_time_formats(schema: object) -> Any:
     return {key: _without_time_formats(part) for key, part in schema.items()}
 
 
-def _hints_of(cls: type) -> Mapping[str, Any] | None:
+def _hints_of(cls: type) -> Mapping[str, object] | None:
     """Return the annotations of a dataclass or TypedDict; None if they cannot be resolved."""
     if not is_dataclass(cls) and not is_typeddict(cls):
         return {}
@@ -276,7 +276,7 @@ def codec_for(
     """Return a converter between values of a type and JSON text, or raise UnsupportedTypeError."""
     if _holds_media(tp):
         return _MediaCodec(codec_for(json_type(tp), registry).parser, tp)
-    parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
+    parser: OutputParser[object] = registry.parser_for(tp, namespace=namespace)
     return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)), tp)
 
 
@@ -291,10 +291,10 @@ class _MediaCodec(JsonCodec[Any]):
     def write(self, value: object) -> str:
         return super().write(to_json_records(value))
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> object:
         return from_json_records(super().read(text))
 
-    def restore(self, text: str) -> Any:
+    def restore(self, text: str) -> object:
         return self.read(text)
 
 
@@ -307,7 +307,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def typed_dict(name: str, fields: dict[str, Any]) -> Any:
+def typed_dict(name: str, fields: dict[str, object]) -> object:
     """Create a TypedDict class with the given name and fields."""
     return TypedDict(name, fields)  # type: ignore[operator]  # the fields are known at run time only
 
@@ -416,7 +416,7 @@ class ToolMessageJson:
 # System messages are missing on purpose: a remote caller must not change the instructions of the model.
 MessageJson: TypeAlias = UserMessageJson | AiMessageJson | ToolMessageJson
 _MEDIA_RECORDS: dict[type[Media], type[_MediaJson]] = {Image: ImageJson, Audio: AudioJson, File: FileJson}
-_RECORDS: dict[object, Any] = {
+_RECORDS: dict[object, object] = {
     Image: ImageJson,
     Audio: AudioJson,
     File: FileJson,
@@ -434,7 +434,7 @@ def _holds_media(tp: object) -> bool:
     return tp in (Image, Audio, File)
 
 
-def json_type(tp: Any) -> Any:
+def json_type(tp: Any) -> object:
     """Replace media and message classes in a type annotation with the classes of their JSON form."""
     if _is_hashable(tp) and tp in _RECORDS:
         return _RECORDS[tp]
@@ -601,17 +601,17 @@ class AccountJson(_FrozenModel):
     """Why this strategy was chosen."""
     tool_runs: tuple[ToolRunJson, ...] = ()
     """The tool calls in their order."""
-    sources: tuple[Any, ...] = ()
+    sources: tuple[object, ...] = ()
     """The retrieved contents, as plain JSON."""
     inner_calls: tuple[InnerCallJson, ...] = ()
     """The calls of service methods that tools made."""
-    conflicts: tuple[Any, ...] = ()
+    conflicts: tuple[object, ...] = ()
     """The fields for which parts of a document have different values, as plain JSON."""
 
 
 def result_codec(
     tp: object, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
-) -> JsonCodec[Any]:
+) -> JsonCodec[object]:
     """Return a JSON converter for a service call's Result object, including request details."""
     title = "".join(character for character in name if character.isalnum())
     value_type = json_type(tp) if _holds_media(tp) else tp
@@ -619,13 +619,13 @@ def result_codec(
     return codec_for(record, registry, namespace)
 
 
-def write_value(value: object, codec: JsonCodec[Any]) -> str:
+def write_value(value: object, codec: JsonCodec[object]) -> str:
     """Convert a service call's value to JSON text, or raise ValueError if it cannot be converted."""
     # The raw response of the provider may hold anything, so a ChatReply is sent without it.
     return codec.write(replace(value, raw=None) if isinstance(value, ChatReply) else value)
 
 
-def write_result(result: Result[object], value_codec: JsonCodec[Any]) -> str:
+def write_result(result: Result[object], value_codec: JsonCodec[object]) -> str:
     """Convert a service call's Result to JSON text, or raise ValueError if it cannot be converted."""
     reply = result.reply
     account = AccountJson(

@@ -92,7 +92,7 @@ class Argument(NamedTuple):
     name: str
     annotation: str
     role: Role | None
-    codec: JsonCodec[Any]
+    codec: JsonCodec[object]
     required: bool
     variadic: bool
     takes_document: bool = False
@@ -187,9 +187,9 @@ class Method:
     returns: ReturnType
     arguments: tuple[Argument, ...]
     server_parameters: tuple[str, ...]
-    value_codec: JsonCodec[Any]
-    result_codec: JsonCodec[Any]
-    arguments_codec: JsonCodec[dict[str, Any]]
+    value_codec: JsonCodec[object]
+    result_codec: JsonCodec[object]
+    arguments_codec: JsonCodec[dict[str, object]]
 
     def __post_init__(self) -> None:
         self.service, self.name = self.qualname.split(".")
@@ -231,7 +231,7 @@ class Method:
         return self.returns.shape is ReturnShape.VALUE and self.returns.output_type in (None, NoneType)
 
     @property
-    def return_codec(self) -> JsonCodec[Any]:
+    def return_codec(self) -> JsonCodec[object]:
         """The converter from a service method's return value to JSON for the response body."""
         return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec
 
@@ -300,13 +300,13 @@ class Method:
         return [*before, *kwargs.pop(self._variadic_name)], kwargs
 
 
-def resume_codec(method: Method) -> JsonCodec[dict[str, Any]]:
+def resume_codec(method: Method) -> JsonCodec[dict[str, object]]:
     """Return the JSON converter for the body of a request that resumes a suspended call."""
     title = method.arguments_codec.schema["title"].removesuffix("Arguments")
     fields: dict[str, object] = {
         "state": str,
         "approvals": NotRequired[bool | dict[str, bool | Denied]],
-        "results": NotRequired[dict[str, Any]],
+        "results": NotRequired[dict[str, object]],
     }
     return codec_for(typed_dict(f"{title}Resume", fields), DEFAULT_REGISTRY)
 
@@ -396,7 +396,7 @@ def _method(
         return None
     without_self = signature.signature
     arguments: list[Argument] = []
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     server_parameters: list[str] = []
     descriptions = dict(parameter_docs(inspect.getdoc(function) or ""))
     for parameter in parameters:
@@ -433,7 +433,7 @@ def _codecs_of(
     namespace: Mapping[str, object],
     qualname: str,
     problems: list[DefinitionProblem],
-) -> tuple[JsonCodec[Any], JsonCodec[Any]] | None:
+) -> tuple[JsonCodec[object], JsonCodec[object]] | None:
     """Return the converters of a method's values and of its Results; add an error to ``problems``, if any."""
     try:
         codec = codec_for(tp, registry, namespace)
@@ -670,7 +670,7 @@ class ItemEncoder:
         self._codec = method.value_codec
         self._is_text = method.returns.shape is ReturnShape.TEXT_STREAM
 
-    def encode(self, item: Any) -> Iterator[SseEvent]:
+    def encode(self, item: object) -> Iterator[SseEvent]:
         if self._is_text:
             yield SseEvent(EventName.TEXT, _json(item))
             return
@@ -695,7 +695,7 @@ class StreamEncoder:
         self._answer_text: Callable[[ReplyDelta], str] = str
         self._last_snapshot = _EMPTY_SNAPSHOT
 
-    def encode(self, item: Any) -> Iterator[SseEvent]:
+    def encode(self, item: object) -> Iterator[SseEvent]:
         if isinstance(item, AttemptStarted):
             self._answer_text, self._last_snapshot = item.output_format.text_extractor(), _EMPTY_SNAPSHOT
             yield SseEvent(EventName.ATTEMPT, _json(self._attempt_data(item)))
@@ -739,7 +739,7 @@ def error_event(problem: Problem) -> SseEvent:
     return SseEvent(EventName.ERROR, problem.json_bytes().decode())
 
 
-def event_schema(method: Method) -> dict[str, Any]:
+def event_schema(method: Method) -> dict[str, object]:
     """Return the JSON Schema of a method's server-sent events, with one alternative for each event name."""
     shape = method.returns.shape
     data_schemas: dict[str, JsonSchema]

@@ -78,10 +78,10 @@ class Shape(NamedTuple):
             Raises ValueError if the Arrow type cannot hold it.
     """
 
-    arrow: Callable[[Facts], Any]
-    convert: Callable[[Any, Facts], Any]
+    arrow: Callable[[Facts], object]
+    convert: Callable[[Any, Facts], object]
 
-    def value(self, data: Json, facts: Facts) -> Any:
+    def value(self, data: Json, facts: Facts) -> object:
         """Convert a JSON value to a Python value that pyarrow accepts."""
         return None if data is None else self.convert(data, facts)
 
@@ -213,7 +213,7 @@ def _list_shape(item: Shape) -> Shape:
 
 
 def _map_shape(item: Shape) -> Shape:
-    def convert(data: Json, facts: Facts) -> list[tuple[str, Any]]:
+    def convert(data: Json, facts: Facts) -> list[tuple[str, object]]:
         pairs = _expect(dict, data, "an object").items()
         return [(_to_text(key, facts), item.value(one, facts)) for key, one in pairs]
 
@@ -221,7 +221,7 @@ def _map_shape(item: Shape) -> Shape:
 
 
 def _struct_shape(shapes: Mapping[str, Shape]) -> Shape:
-    def convert(data: Json, facts: Facts) -> dict[str, Any]:
+    def convert(data: Json, facts: Facts) -> dict[str, object]:
         values = _expect(dict, data, "an object")
         return {key: shape.value(values.get(key), facts) for key, shape in shapes.items()}
 
@@ -234,7 +234,7 @@ def _struct_shape(shapes: Mapping[str, Shape]) -> Shape:
 def _decision_shape(value: Shape) -> Shape:
     struct = _struct_shape({"value": value, "probability": _SHAPES["float"], "source": _SHAPES["text"]})
 
-    def convert(data: Json, facts: Facts) -> Any:
+    def convert(data: Json, facts: Facts) -> object:
         value, entries = _expect(dict, data, "a decision")["value"], data["probabilities"]
         shares = [(entry["value"], entry["probability"]) for entry in entries]
         if isinstance(value, list):
@@ -262,9 +262,9 @@ class AnswerColumn:
     shape: Shape = field(repr=False, compare=False)
     _write: Callable[[Any], Json] = field(repr=False, compare=False)
     _has_details: bool = False
-    node: Node[Any] | None = field(default=None, repr=False, compare=False)
+    node: Node[object] | None = field(default=None, repr=False, compare=False)
 
-    def to_json(self, value: Any) -> Json:
+    def to_json(self, value: object) -> Json:
         """Convert a column value to JSON, or raise ValueError if it has the wrong type."""
         if value is None:
             return None
@@ -281,14 +281,14 @@ class AnswerColumns:
     """
 
     columns: tuple[AnswerColumn, ...]
-    _values: Callable[[Any], Mapping[str, Any]] = field(repr=False, compare=False)
+    _values: Callable[[Any], Mapping[str, object]] = field(repr=False, compare=False)
     _items: _ItemValues | None = field(default=None, repr=False, compare=False)
 
-    def split(self, answer: Any) -> dict[str, Any]:
+    def split(self, answer: object) -> dict[str, object]:
         """Split an answer into a dict from column names to values; unset fields become None."""
         return self._named(self._values(answer))
 
-    def rows(self, answer: Any) -> Iterator[dict[str, Any]]:
+    def rows(self, answer: object) -> Iterator[dict[str, object]]:
         """Split an answer into one dict for each item of the list with ``explode``; else into one dict."""
         values = self._values(answer)
         if self._items is None:
@@ -337,13 +337,13 @@ class _ItemValues(NamedTuple):
     """
 
     key: str
-    values: Callable[[Any], Mapping[str, Any]]
+    values: Callable[[Any], Mapping[str, object]]
 
     def key_of(self, key: str) -> str:
         return f"{self.key}[].{key}"
 
 
-def _item_of(node: Node[Any] | None) -> Node[object] | None:
+def _item_of(node: Node[object] | None) -> Node[object] | None:
     """Return the parser of the items of a list, which may be optional; None if it is not a list."""
     while isinstance(node, (ConstrainedNode, RawNode, RootModelNode, RecursiveNode)):
         (node,) = node.parts
@@ -372,7 +372,7 @@ def answer_columns(answer_type: Any) -> AnswerColumns:
     return _columns_of(node.inner if isinstance(node, EnvelopeNode) else node)
 
 
-def _columns_of(node: Node[Any]) -> AnswerColumns:
+def _columns_of(node: Node[object]) -> AnswerColumns:
     record = unwrapped(node)
     if isinstance(record, CitedNode):
         places = [AnswerColumn(name, name, _SHAPES[kind], _same) for name, kind in PLACE_COLUMNS.items()]
@@ -405,7 +405,7 @@ USAGE_COLUMNS = (
 )
 
 
-def _probability(decision: Decision[Any]) -> dict[str, object]:
+def _probability(decision: Decision[object]) -> dict[str, object]:
     probability = decision.probability if decision.probabilities else None
     return {"probability": probability, "source": decision.source}
 
@@ -423,7 +423,7 @@ def _record_columns(record: ObjectNode) -> AnswerColumns:
     if takes_extra:
         columns.append(AnswerColumn(extra, extra, _SHAPES["json"], AnyNode().write))
 
-    def values(answer: object) -> dict[str, Any]:
+    def values(answer: object) -> dict[str, object]:
         by_name = record.field_values(answer)
         by_key = {key: by_name.pop(name, None) for name, key in keys.items()}
         return {**by_key, extra: by_name} if takes_extra and by_name else by_key
@@ -451,7 +451,7 @@ class Fields:
     answers: AnswerColumns
     error: str = "error"
     inputs_complete: bool = True
-    input_types: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
+    input_types: Callable[[], Mapping[str, object]] = field(default=dict, repr=False, compare=False)
     usage: tuple[AnswerColumn, ...] = ()
 
     @property
@@ -469,7 +469,7 @@ class Fields:
         """The names of the output columns that the input does not have."""
         return frozenset(self.columns) - frozenset(self.inputs)
 
-    def rows(self, row: Row[Any]) -> list[Cells]:
+    def rows(self, row: Row[object]) -> list[Cells]:
         """Return the output rows for a row with its answer or error; several if a list is exploded.
 
         An answer that cannot be written as JSON is an error of the row. Raises RowsError if an unexpected
@@ -613,7 +613,7 @@ def _without_spelling(value: object) -> object:
     return value
 
 
-def fit(value: Any, tp: Any) -> Any:
+def fit(value: Any, tp: Any) -> object:
     """Convert a Python value to a value that pyarrow accepts for the given Arrow type."""
     if value is None:
         return None
@@ -709,10 +709,10 @@ class _Column(ABC):
     """Collects the values of a column, and converts them to Arrow arrays."""
 
     def __init__(self) -> None:
-        self.values: list[Any] = []
+        self.values: list[object] = []
 
     @abstractmethod
-    def array(self) -> Any:
+    def array(self) -> object:
         """Return the collected values as an Arrow array, and empty the column."""
 
 
@@ -723,7 +723,7 @@ class _UntypedColumn(_Column):
         super().__init__()
         self.kind: _Kind = "null"
 
-    def array(self) -> Any:
+    def array(self) -> object:
         values, self.values = self.values, []
         for value in values:
             self.kind = _joined(self.kind, _kind_of(value))
@@ -740,7 +740,7 @@ class _TypedColumn(_Column):
         self._untyped: _UntypedColumn | None = None
         self._was_used = False
 
-    def array(self) -> Any:
+    def array(self) -> object:
         values, self.values = self.values, []
         pa = pyarrow()
         if self._untyped is None:
@@ -763,7 +763,7 @@ class _AnswerArrays(_Column):
         self.shape = shape
         self.facts: Facts = set()
 
-    def array(self) -> Any:
+    def array(self) -> object:
         values, self.values = self.values, []
         tp = self.shape.arrow(self.facts)
         return pyarrow().array([fit(value, tp) for value in values] if self.facts else values, tp)
@@ -772,7 +772,7 @@ class _AnswerArrays(_Column):
 class Cells(NamedTuple):
     """The values of an output row: the input values, the answer and usage as JSON values, and the error."""
 
-    inputs: dict[str, Any]
+    inputs: Mapping[str, object]
     answers: list[Json]
     error: str | None
 

@@ -251,7 +251,7 @@ def filter_rows(
         settings["journal"] = Path(labels).with_name(f"{Path(labels).name}.journal")
     job = job_for(by, table, settings)
     refuse_iterator(job, "filter_rows")
-    rows: Rows[Any] = Rows(job)
+    rows: Rows[object] = Rows(job)
     rows.run()
     probabilities = array("d", map(_probability, rows))
     candidates, ordered = _candidates(probabilities, labelled, precision, confidence)
@@ -343,7 +343,7 @@ def _service_method(function: object) -> ServiceMethod | None:
         return None
 
 
-def _probability(row: Row[Any]) -> float:
+def _probability(row: Row[object]) -> float:
     """Return the probability of True; -1 for a row without an answer."""
     if row.error is not None or row.is_unanswered:
         return -1.0
@@ -368,7 +368,7 @@ def _labels_of(chosen: Sequence[Row[object]], labels: Labels, job: Job, settings
 def _labels_of_method(chosen: Sequence[Row[object]], labels: Judge, settings: RowSettings) -> list[bool]:
     shared = ("columns", "budget", "limits", "cache")
     own = cast(RowSettings, {name: value for name, value in settings.items() if name in shared})
-    judged: Rows[Any] = Rows(job_for(labels, [row.inputs for row in chosen], own))
+    judged: Rows[object] = Rows(job_for(labels, [row.inputs for row in chosen], own))
     judged.run()
     failed = next((row.error for row in judged if row.error is not None), None)
     if failed is not None:

@@ -194,7 +194,7 @@ def _shown(value: object) -> str:
 class _LoopThread(threading.Thread):
     """A thread that runs a job in an event loop, and puts the finished rows into a queue."""
 
-    def __init__(self, job: Job, results: SimpleQueue[Any]) -> None:
+    def __init__(self, job: Job, results: SimpleQueue[object]) -> None:
         super().__init__(target=copy_context().run, args=(self._run,), daemon=True)
         self._job = job
         self._results = results
@@ -316,16 +316,18 @@ class RowSettings(TypedDict, total=False):
 # The value of a Result, or of an awaitable, is the value of the rows.
 @overload
 def map_rows(
-    method: Callable[..., Awaitable[Result[T]]], table: Any, /, **settings: Unpack[RowSettings]
+    method: Callable[..., Awaitable[Result[T]]], table: object, /, **settings: Unpack[RowSettings]
 ) -> Rows[T]: ...
-@overload
-def map_rows(method: Callable[..., Result[T]], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
 @overload
 def map_rows(
-    method: Callable[..., Awaitable[T]], table: Any, /, **settings: Unpack[RowSettings]
+    method: Callable[..., Result[T]], table: object, /, **settings: Unpack[RowSettings]
 ) -> Rows[T]: ...
 @overload
-def map_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+def map_rows(
+    method: Callable[..., Awaitable[T]], table: object, /, **settings: Unpack[RowSettings]
+) -> Rows[T]: ...
+@overload
+def map_rows(method: Callable[..., T], table: object, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
 @checks_arguments
 @shows_settings(RowSettings)
 def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:
@@ -366,18 +368,18 @@ def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack
 
 @overload
 def amap_rows(
-    method: Callable[..., Awaitable[Result[T]]], table: Any, /, **settings: Unpack[RowSettings]
+    method: Callable[..., Awaitable[Result[T]]], table: object, /, **settings: Unpack[RowSettings]
 ) -> Rows[T]: ...
 @overload
 def amap_rows(
-    method: Callable[..., Result[T]], table: Any, /, **settings: Unpack[RowSettings]
+    method: Callable[..., Result[T]], table: object, /, **settings: Unpack[RowSettings]
 ) -> Rows[T]: ...
 @overload
 def amap_rows(
-    method: Callable[..., Awaitable[T]], table: Any, /, **settings: Unpack[RowSettings]
+    method: Callable[..., Awaitable[T]], table: object, /, **settings: Unpack[RowSettings]
 ) -> Rows[T]: ...
 @overload
-def amap_rows(method: Callable[..., T], table: Any, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
+def amap_rows(method: Callable[..., T], table: object, /, **settings: Unpack[RowSettings]) -> Rows[T]: ...
 @checks_arguments
 @shows_settings(RowSettings)
 def amap_rows(method: Callable[..., object], table: object, /, **settings: Unpack[RowSettings]) -> Rows[Any]:

@@ -234,7 +234,7 @@ class _ArrowOutput(Output):
         super().__init__(path, fields)
         self._rows = ArrowRows(fields, self._can_write)
         self._writer: Any = None
-        self._schema: Any = None
+        self._schema: object = None
         self._parts: list[Path] = []
         self._flush()  # creates the file, so that an unwritable folder is an error at once
 
@@ -379,7 +379,7 @@ def _check_count(count: int | None, rows_used: int, limit: int | None) -> None:
         raise RowsError(f"there are {rows_used} rows with answers for the {count} rows of the table")
 
 
-def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: int | None = None) -> Any:
+def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: int | None = None) -> object:
     """Return a dataframe of the same kind as the input, with additional columns for the answer and the error.
 
     A pandas index is kept. A LazyFrame gives a DataFrame. Files, iterables and other Arrow objects give a
@@ -416,7 +416,7 @@ def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: 
     return result
 
 
-def select_rows(table: Table, fields: Fields, rows: Iterable[Row[object]], numbers: array[int]) -> Any:
+def select_rows(table: Table, fields: Fields, rows: Iterable[Row[object]], numbers: array[int]) -> object:
     """Return some rows of the input as a dataframe of its kind, with its columns.
 
     Args:

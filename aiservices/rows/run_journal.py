@@ -294,14 +294,14 @@ class RunJournal:
         place = self._index.execute("SELECT offset FROM done WHERE id = ?", (row,)).fetchone()
         return None if place is None else StoredEntry(place[0], self._file.entry_at(place[0]))
 
-    def replies_of(self, row: str) -> dict[int, dict[str, Any]]:
+    def replies_of(self, row: str) -> dict[int, dict[str, object]]:
         """Return a dict from request numbers to the stored replies for an unfinished row."""
         if not self._has_replies:
             return {}
         entries = self._index.execute("SELECT call, offset FROM reply WHERE id = ?", (row,)).fetchall()
         return {call: self._file.entry_at(offset) for call, offset in entries}
 
-    def has_changed(self, key: Any, row: str) -> bool:
+    def has_changed(self, key: object, row: str) -> bool:
         """Return True if the row with this key had different content in an earlier run."""
         return self._row_with(key) not in (None, row)
 
@@ -314,7 +314,7 @@ class RunJournal:
 
     # --- Writing ---
 
-    def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
+    def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, object]) -> None:
         """Store the model's reply to one of a row's requests."""
         self.add(reply_line(row, call, request, reply))
 
@@ -322,7 +322,7 @@ class RunJournal:
         """Store the HTTP response to one of a row's requests, as received from a batch."""
         self.add({"reply": row, "call": call, "request": request, "http": {"status": status, "body": body}})
 
-    def add_done(self, row: str, key: Any, entry: Mapping[str, Any]) -> StoredEntry:
+    def add_done(self, row: str, key: object, entry: Mapping[str, object]) -> StoredEntry:
         """Store the value or error of a finished row, and return the entry with its place."""
         line = done_line(row, key, entry)
         return StoredEntry(self.add(line), line)
@@ -332,12 +332,12 @@ class RunJournal:
         if self.people.get(row) != value:
             self.add({"person": row, "value": value})
 
-    def add_key(self, key: Any, row: str) -> None:
+    def add_key(self, key: object, row: str) -> None:
         """Record that the row with this key has the same content as a row that is already finished."""
         if self._row_with(key) != row:
             self.add({"same": row, "key": key})
 
-    def add(self, entry: dict[str, Any]) -> int:
+    def add(self, entry: dict[str, object]) -> int:
         """Append a line to the journal, for example a line from another process; return its place."""
         offset = self._file.append(entry)
         self._add_to_index(entry, offset)
@@ -353,7 +353,7 @@ class SeenRows:
             "CREATE TABLE seen_content (id TEXT PRIMARY KEY, count INTEGER) WITHOUT ROWID;"
         )
 
-    def first_with_key(self, key: Any, number: int) -> int:
+    def first_with_key(self, key: object, number: int) -> int:
         """Remember a row's key, and return the number of the first row with this key."""
         run, text = self._index.execute, _text(key)
         if run("INSERT OR IGNORE INTO seen_key VALUES (?, ?)", (text, number)).rowcount:
@@ -476,7 +476,7 @@ def _is_beginning(line: bytes) -> bool:
 
 
 @contextmanager
-def open_entries(path: Path) -> Iterator[Callable[[int], dict[str, Any]]]:
+def open_entries(path: Path) -> Iterator[Callable[[int], dict[str, object]]]:
     """Context manager that reads a journal: yields a function from the place of a line to its entry."""
     try:
         file = path.open("rb")
@@ -507,12 +507,12 @@ def temporary_folder(owner: object) -> Path:
     return Path(folder)
 
 
-def reply_line(row: str, call: int, request: str, reply: Mapping[str, object]) -> dict[str, Any]:
+def reply_line(row: str, call: int, request: str, reply: Mapping[str, object]) -> dict[str, object]:
     """Return the journal line for the model's reply to one of a row's requests."""
     return {"reply": row, "call": call, "request": request, "body": reply}
 
 
-def done_line(row: str, key: object, entry: Mapping[str, object]) -> dict[str, Any]:
+def done_line(row: str, key: object, entry: Mapping[str, object]) -> dict[str, object]:
     """Return the journal line for a finished row."""
     return {"done": row, **({} if key is None else {"key": key}), **entry}
 

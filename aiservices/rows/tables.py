@@ -39,7 +39,7 @@ class Header(NamedTuple):
     """The column names and Arrow types of a file; empty if the file has no header."""
 
     columns: tuple[str, ...] = ()
-    types: Mapping[str, Any] = {}
+    types: Mapping[str, object] = {}
 
 
 class FileFormat(NamedTuple):
@@ -125,7 +125,7 @@ class _CsvFiles:
         return sum(1 for _ in self._lines(path)) - 1
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> Row:
+def _unique_keys(pairs: list[tuple[str, object]]) -> Row:
     row = dict(pairs)
     if len(row) < len(pairs):
         names = [name for name, _ in pairs]
@@ -303,7 +303,7 @@ class Table:
     source: Any
     _read: Callable[[], Iterator[Row]] = field(repr=False)
     _count: Callable[[], int | None] = field(default=lambda: None, repr=False)
-    _types: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _types: Callable[[], Mapping[str, object]] = field(default=dict, repr=False)
     text_only: bool = False
     is_one_shot: bool = False
     files: tuple[Path, ...] = ()
@@ -320,7 +320,7 @@ class Table:
         return self._count()
 
     @cached_property
-    def types(self) -> Mapping[str, Any]:
+    def types(self) -> Mapping[str, object]:
         """A dict from column names to Arrow types, if the source has types."""
         return self._types()
 
@@ -391,7 +391,7 @@ def _is_arrow_column(source: Any) -> bool:
     return is_array and not pyarrow().types.is_struct(source.type)
 
 
-def _frame_of(series: Any, names: Sequence[str] | None, column: str | None) -> Any:
+def _frame_of(series: Any, names: Sequence[str] | None, column: str | None) -> object:
     """Return a dataframe with a Series, or an array of pyarrow, as its only column."""
     own = getattr(series, "name", None)
     own = own if isinstance(own, str) and own else column  # that of a table without a header is a number
@@ -437,7 +437,7 @@ def _once(read: Callable[[], Iterator[Row]], what: str) -> Callable[[], Iterator
 _PLAIN_TYPES = frozenset({str, int, bool, type(None), bytes, date, datetime, time, timedelta, Decimal})
 
 
-def _plain_pandas(value: Any) -> Any:
+def _plain_pandas(value: Any) -> object:
     if type(value).__name__ in ("NaTType", "NAType"):
         return None
     if isinstance(value, datetime):
@@ -447,7 +447,7 @@ def _plain_pandas(value: Any) -> Any:
     return _plain(value.tolist()) if hasattr(value, "tolist") else str(value)  # a Series; a Period
 
 
-def _plain(value: Any, *, nan_is_missing: bool = False) -> Any:
+def _plain(value: Any, *, nan_is_missing: bool = False) -> object:
     """Convert numpy, pandas and pyarrow values to plain Python values, also inside lists and dicts."""
     kind = type(value)
     if kind in _PLAIN_TYPES:
@@ -478,7 +478,7 @@ def _iterable(source: object, names: tuple[str, ...] | None, column: str | None 
         raise _wrong("table", f"{_described(source)} is not a table; {_ACCEPTED}")
     own_column = names[0] if names is not None and len(names) == 1 else column
 
-    def record(item: object) -> Mapping[str, Any]:
+    def record(item: object) -> Mapping[str, object]:
         if not _is_value(item):
             return _record(item, names)
         if own_column is None:
@@ -521,7 +521,7 @@ def _is_value(item: object) -> bool:
     return is_scalar or isinstance(item, _VALUE_TYPES)
 
 
-def _named(item: Sequence[object], names: tuple[str, ...] | None) -> Mapping[str, Any]:
+def _named(item: Sequence[object], names: tuple[str, ...] | None) -> Mapping[str, object]:
     if names is None:
         kind = type(item).__name__
         raise ValueError(f'it is a {kind} without names; pass names=("id", "text"), or rows that are dicts')
@@ -530,12 +530,12 @@ def _named(item: Sequence[object], names: tuple[str, ...] | None) -> Mapping[str
     return dict(zip(names, item, strict=True))
 
 
-def _record(item: Any, names: tuple[str, ...] | None) -> Mapping[str, Any]:
+def _record(item: Any, names: tuple[str, ...] | None) -> Mapping[str, object]:
     """Convert the object of one row to a mapping.
 
     Raises ValueError if it cannot be a row.
     """
-    cls: Any = type(item)
+    cls: object = type(item)
     if isinstance(item, Mapping):
         return item
     if isinstance(item, BaseModel):
@@ -625,9 +625,9 @@ def _pandas(frame: Any) -> Table:
             for row in zip(*values, strict=True):
                 yield dict(zip(columns, row, strict=True))
 
-    def types() -> Mapping[str, Any]:
+    def types() -> Mapping[str, object]:
         schema = pyarrow(feature="the types of a DataFrame").Schema
-        arrow: dict[str, Any] = {}
+        arrow: dict[str, object] = {}
         for name in columns:
             with suppress(ValueError, TypeError, NotImplementedError):  # a dtype that Arrow does not have
                 # without rows: the values of a column of objects may have any type
@@ -663,7 +663,7 @@ def _polars_lazy(frame: Any) -> Table:
     return Table(columns, "polars", frame, read, _types=lambda: _polars_types(schema.to_frame()))
 
 
-def _polars_types(frame: Any) -> Mapping[str, Any]:
+def _polars_types(frame: Any) -> Mapping[str, object]:
     pyarrow(feature="the types of a polars dataframe")
     typed = [name for name, dtype in frame.schema.items() if str(dtype) != "Object"]
     return arrow_types(frame.select(typed).to_arrow().schema)
@@ -678,7 +678,7 @@ def _duckdb(relation: Any) -> Table:
         open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
         yield from batch_rows(open_reader(BATCH_SIZE), "the DuckDB relation")
 
-    def types() -> Mapping[str, Any]:
+    def types() -> Mapping[str, object]:
         return arrow_types(pyarrow(feature="DuckDB").table(relation.limit(0)).schema)
 
     return Table(columns, "duckdb", relation, read, _types=types)
@@ -745,7 +745,7 @@ def _arrow_stream(source: object, name: str) -> Table:
 
 
 def _arrow_table(
-    source: Any,
+    source: object,
     schema: Any,
     read: Callable[[], Iterator[Row]],
     count: Callable[[], int | None] = lambda: None,
@@ -922,7 +922,7 @@ def _checked_header(file_format: FileFormat, path: Path) -> Header:
 # --- Arrow data ---
 
 
-Row: TypeAlias = dict[str, Any]
+Row: TypeAlias = dict[str, object]
 
 BATCH_SIZE = 1_000  # rows; small, because a row may hold whole documents
 
@@ -932,7 +932,7 @@ def pyarrow(module: str = "pyarrow", feature: str = "writing Arrow data") -> Any
     return import_extra(module, "tables", feature)
 
 
-def arrow_types(schema: Any) -> dict[str, Any]:
+def arrow_types(schema: Any) -> dict[str, object]:
     """Return a dict from a schema's column names to their Arrow types.
 
     Dictionary-encoded columns have the type of their values. Columns that are always null have no type.
@@ -941,7 +941,7 @@ def arrow_types(schema: Any) -> dict[str, Any]:
     return {name: tp for name, tp in types.items() if str(tp) != "null"}
 
 
-def _value_type(tp: Any) -> Any:
+def _value_type(tp: Any) -> object:
     """Replace dictionary and view types inside an Arrow type, such as ``string_view`` with ``string``."""
     kinds = pyarrow(feature="Arrow types").types
     if kinds.is_dictionary(tp) or kinds.is_run_end_encoded(tp):
@@ -953,7 +953,7 @@ def _value_type(tp: Any) -> Any:
     return _with_parts(tp, _value_type)
 
 
-def _microseconds(tp: Any) -> Any:
+def _microseconds(tp: Any) -> object:
     """Replace nanoseconds in an Arrow type with microseconds, the finest unit in Python."""
     pa = pyarrow(feature="Arrow types")
     kinds = pa.types
@@ -967,7 +967,7 @@ def _microseconds(tp: Any) -> Any:
     return _with_parts(tp, _microseconds)
 
 
-def _with_parts(tp: Any, change: Callable[[Any], Any]) -> Any:
+def _with_parts(tp: Any, change: Callable[[Any], object]) -> object:
     """Apply a function to the inner types of an Arrow struct, map or list type; return the new type."""
     pa = pyarrow(feature="Arrow types")
     kinds = pa.types
@@ -993,11 +993,11 @@ def batch_rows(batches: Iterable[Any], location: str) -> Iterator[Row]:
                     yield dict(zip(batch.schema.names, values, strict=True))
 
 
-def _python_values(column: Any) -> list[Any]:
+def _python_values(column: Any) -> list[object]:
     readable = _microseconds(column.type)  # pyarrow gives nanoseconds as objects of pandas
     if readable != column.type:
         column = column.cast(readable, safe=False)  # digits below a microsecond are cut off
-    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    values: list[object] = column.to_pylist(maps_as_pydicts="strict")
     return values
 
 

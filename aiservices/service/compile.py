@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import UnionType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, get_args, get_origin
 
 from output_parsers.types.target import type_arguments_by_class, type_name
 
@@ -182,7 +182,7 @@ def compile_interface(
     settings = _with_declaration(settings, declaration_of(cls), name, problems)
     if _is_open(interface, cls, name, problems):
         return {}  # every method would report the same problem again
-    models: dict[Any, ChatModel | None] = {}  # each wrong model is reported once
+    models: dict[object, ChatModel | None] = {}  # each wrong model is reported once
     plans: dict[str, MethodPlan] = {}
     type_arguments = type_arguments_by_class(interface)
     stub_count = 0
@@ -233,7 +233,7 @@ def _with_declaration(
 
 
 def plan_method(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     qualname: str,
     settings: Settings,
     type_arguments: Mapping[object, object],

@@ -88,7 +88,7 @@ class ServicePlan(NamedTuple):
     """
 
     settings: ServiceSettings
-    namespace: Mapping[str, Any]
+    namespace: Mapping[str, object]
     methods: Mapping[str, MethodPlan]
     groups: Sequence[CallGroup]
     problems: Sequence[DefinitionProblem]
@@ -192,12 +192,12 @@ class _Origin(NamedTuple):
         namespace: The local names of the caller in quoted type hints.
     """
 
-    interface: Any
-    model: Any
+    interface: object
+    model: object
     settings: Mapping[str, Any]
-    namespace: Mapping[str, Any]
+    namespace: Mapping[str, object]
 
-    def reduce(self, service: object) -> tuple[Any, ...]:
+    def reduce(self, service: object) -> tuple[object, ...]:
         """Return the data from which pickle creates the service again, by a call of ``create``."""
         from ..interface.decorators import names_in_hints
 
@@ -215,7 +215,7 @@ class _Origin(NamedTuple):
 
 
 def _create_after_pickling(
-    interface: Any, model: Any, settings: dict[str, Any], names: dict[str, Any]
+    interface: Any, model: Any, settings: dict[str, Any], names: dict[str, object]
 ) -> object:
     """Recreate a pickled service, in a process whose ``__main__`` may not define all its types."""
     vars(sys.modules["__main__"]).update(names)

@@ -54,7 +54,7 @@ from .signatures import ReturnShape
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Reduce: TypeAlias = Callable[[object], tuple[Any, ...]]
+Reduce: TypeAlias = Callable[[object], tuple[object, ...]]
 
 
 def resume(
@@ -167,7 +167,7 @@ class ServiceMethod(NamedTuple):
 
     plan: MethodPlan
     budget: Budget
-    start: Callable[[Invocation], Any]
+    start: Callable[[Invocation], object]
     shares_conversation: bool
     is_streamed: bool
     pipeline: Pipeline
@@ -233,7 +233,7 @@ class CallPath(NamedTuple):
 
 def implement(
     interface: Any, plans: Mapping[str, MethodPlan], paths: Mapping[str, CallPath], reduce: Reduce
-) -> type[Any]:
+) -> type[object]:
     """Return a subclass of an interface in which the methods without a body call a model.
 
     A subclass of a generic interface, such as ``Box[int]``, keeps the arguments of its type.
@@ -321,7 +321,7 @@ def start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation
             return lambda invocation: iterator(streaming_flow(pipeline, invocation), source(invocation))
 
 
-def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
+def result_of(answer: Answer, invocation: Invocation) -> Result[object]:
     """Convert the answer of a service call to a Result, which also has its requests and duration."""
     state = invocation.state
     messages = [*map(without_instructions, state.conversation or invocation.request.messages)]
@@ -332,7 +332,7 @@ def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
 
 def start_stream(
     pipeline: Pipeline, invocation: Invocation, *, is_async: bool
-) -> Stream[Any] | AsyncStream[Any]:
+) -> Stream[object] | AsyncStream[object]:
     """Return the stream of a service call, whose request is sent when the stream is first read."""
     flow, make_result = streaming_flow(pipeline, invocation), partial(result_of, invocation=invocation)
     if is_async:

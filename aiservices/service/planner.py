@@ -64,11 +64,11 @@ class Settings(NamedTuple):
     user_message: TemplateSource | None = None
     transform: RequestHook | Callable[[ChatRequest, Invocation], ChatRequest] | None = None
     parsers: ParserRegistry = DEFAULT_REGISTRY
-    namespace: Mapping[str, Any] = {}
+    namespace: Mapping[str, object] = {}
     tools: tuple[ToolSource, ...] = ()
     tool_limits: ToolLimits = ToolLimits()
     tool_errors: ToolErrors = ToolErrors()
-    tool_interceptors: tuple[Any, ...] = ()
+    tool_interceptors: tuple[object, ...] = ()
     votes: int = 0
     check: Check = "value"
     cite: Cite = "quotes"
@@ -81,7 +81,7 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(
-        cls, settings: Mapping[str, Any], model: ChatModel | str | None, namespace: Mapping[str, Any] = {}
+        cls, settings: Mapping[str, Any], model: ChatModel | str | None, namespace: Mapping[str, object] = {}
     ) -> Settings:
         """Return the settings from keyword arguments of ``create`` or ``structured``."""
         fields: dict[str, Any] = {name: settings.get(name) for name in cls._fields}
@@ -173,10 +173,10 @@ class CallDefinition:
     model: ChatModel | None
     settings: Settings
     strategy: Strategy | None = None
-    make_parser: Callable[[Any], OutputParser[Any]] | None = None
+    make_parser: Callable[[Any], OutputParser[object]] | None = None
     task: str = ""
     is_agent: bool = False
-    parser: OutputParser[Any] | None = None
+    parser: OutputParser[object] | None = None
 
     @property
     def returns(self) -> ReturnType:
@@ -229,7 +229,7 @@ class CallDefinition:
 
 def plan_call(
     call: CallDefinition, problems: list[DefinitionProblem]
-) -> tuple[CallPlan | None, OutputParser[Any] | None]:
+) -> tuple[CallPlan | None, OutputParser[object] | None]:
     """Plan a call of a model, and add all problems of its definition to ``problems``.
 
     Returns the plan, which is None if there is no model to ask, and the parser of the answers, which is None
@@ -273,7 +273,7 @@ def plan_call(
 # --- The parser of the answers ---
 
 # Return types for which nothing is parsed: the method returns the reply, or a part of it.
-_REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
+_REPLY_TYPES: dict[object, Callable[[ChatReply], object]] = {
     ChatReply: lambda reply: reply,
     AiMessage: lambda reply: reply.message,
 }
@@ -309,7 +309,7 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
 
     Returns None, and adds a problem, if no parser supports the type, or if a model cannot write its values.
     """
-    output_type: Any = call.returns.output_type
+    output_type: object = call.returns.output_type
     if call.make_parser is None and isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return _ReplyParser(reply_format(_REPLY_TYPES[output_type]))
     if call.make_parser is None and output_type is CitedText and call.settings.options.server_tools:
@@ -335,7 +335,7 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
 
 
 def _adapted(
-    parser: OutputParser[Any], call: CallDefinition, problems: list[DefinitionProblem]
+    parser: OutputParser[object], call: CallDefinition, problems: list[DefinitionProblem]
 ) -> OutputParser[object]:
     """Return the parser for the items of a stream, if it is one, and with the leniency of the settings."""
     if call.returns.shape is ReturnShape.ITEMS:
@@ -399,7 +399,7 @@ def _only(call: CallDefinition, models: Iterable[ChatModel], one: OutputFormat) 
 
 def _value_routes(
     call: CallDefinition,
-    parser: OutputParser[Any],
+    parser: OutputParser[object],
     members: Iterable[ChatModel],
     problems: list[DefinitionProblem],
 ) -> tuple[ModelRoute, ...]:
@@ -425,7 +425,7 @@ def _value_routes(
     return tuple(routes)
 
 
-def _strategies(call: CallDefinition, parser: OutputParser[Any], model: ChatModel) -> StrategyFallbacks:
+def _strategies(call: CallDefinition, parser: OutputParser[object], model: ChatModel) -> StrategyFallbacks:
     """Return the strategies for requesting a value from a model, the best one first."""
     capabilities = model.capabilities
     if call.offers_tools and not capabilities.schema_with_tools:

@@ -53,8 +53,8 @@ class PlannedExample(NamedTuple):
         value: The answer.
     """
 
-    values: Mapping[str, Any]
-    value: Any
+    values: Mapping[str, object]
+    value: object
 
 
 class PromptPlan(NamedTuple):
@@ -179,7 +179,7 @@ class PromptPlan(NamedTuple):
             return (question,)
         return (*self._earlier_messages(values, arguments), question)
 
-    async def amessages(self, arguments: Mapping[str, Any], invocation: Invocation) -> tuple[Message, ...]:
+    async def amessages(self, arguments: Mapping[str, object], invocation: Invocation) -> tuple[Message, ...]:
         """Return the chat messages of a service call whose system message an async function makes."""
         make: Any = self.system  # an async function here
         text = await make({**arguments, _INVOCATION: invocation})
@@ -202,7 +202,7 @@ class PromptPlan(NamedTuple):
         return tuple([FewShotExample(self.user_text(one.values), one.value) for one in self.examples])
 
     def _earlier_messages(
-        self, values: Mapping[str, Any], arguments: Mapping[str, Any]
+        self, values: Mapping[str, object], arguments: Mapping[str, Any]
     ) -> tuple[Message, ...]:
         """Return the messages before the user message: the system message and the earlier conversation."""
         system: tuple[Message, ...] = ()
@@ -234,7 +234,7 @@ class PromptPlan(NamedTuple):
         return (*system, *history)
 
     def _with_media(
-        self, values: dict[str, Any], user_name: str | None, contents: tuple[Any, ...]
+        self, values: dict[str, object], user_name: str | None, contents: tuple[Any, ...]
     ) -> UserMessage:
         """Return the user message of a service call, including images and other media from the arguments.
 
@@ -488,7 +488,7 @@ def _plan_system_function(
         for parameter in unknown
         if parameter.default is parameter.empty
     )
-    function: Callable[..., Any] = by_name(source)
+    function: Callable[..., object] = by_name(source)
 
     def system(values: Mapping[str, object]) -> Any:
         return function(**{name: values[parameter] for name, parameter in function_parameters.items()})

@@ -116,7 +116,7 @@ class ServiceSettings(TypedDict, total=False):
     votes: int | None
     check: Check | None
     cite: Cite | None
-    localns: Mapping[str, Any] | None
+    localns: Mapping[str, object] | None
 
 
 _OPTIONS = (
@@ -209,7 +209,7 @@ def shows_settings(settings: Any) -> Callable[[F], F]:
     return decorate
 
 
-def _hints_of(settings: Any) -> dict[str, str]:
+def _hints_of(settings: object) -> dict[str, str]:
     hints = get_annotations(settings, format=Format.FORWARDREF)
     return {name: getattr(hint, "__forward_arg__", None) or str(hint) for name, hint in hints.items()}
 

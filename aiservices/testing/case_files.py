@@ -169,7 +169,7 @@ class _CaseReader:
                 message = f"{name} is missing, a parameter of {self._qualname}"
                 yield DefinitionProblem(record.location, message)
 
-    def read(self, record: _Record) -> tuple[Case[Any], list[DefinitionProblem]]:
+    def read(self, record: _Record) -> tuple[Case[object], list[DefinitionProblem]]:
         """Return the test case for a record, and the problems found in its fields."""
         problems = list(self._wrong_names(record))
 
@@ -267,7 +267,7 @@ def _read_media(field: _Field, cls: type[Any], folder: Path, *, is_list: bool) -
 
 def _reader(tp: Any) -> Callable[[_Field], Any]:
     """Return a function that parses a field as a value of a type, without repairing mistakes."""
-    parser: OutputParser[Any] = DEFAULT_REGISTRY.parser_for(tp)
+    parser: OutputParser[object] = DEFAULT_REGISTRY.parser_for(tp)
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp))
     # The parser of str accepts any text as it is. Inside an object every value must be JSON.
     enveloped = typed.with_envelope(_ENVELOPE)

@@ -56,12 +56,12 @@ _SECRET_VARIABLE = re.compile(r"(_KEY|_TOKEN|_SECRET|_PASSWORD|_PASSWD|_CREDENTI
 _MIN_SECRET_LENGTH = 8  # a shorter value may be a word of the prompt
 
 
-def request_to_json(request: ChatRequest) -> dict[str, Any]:
+def request_to_json(request: ChatRequest) -> dict[str, object]:
     """Convert a model request to JSON data, leaving out headers, timeout, deadline and empty fields."""
     options = {name: value for name, value in asdict(request.options).items() if value is not None}
     for name in _NOT_RECORDED:
         options.pop(name, None)
-    data: dict[str, Any] = {"messages": [message_to_dict(message) for message in request.messages]}
+    data: dict[str, object] = {"messages": [message_to_dict(message) for message in request.messages]}
     if options:
         data["options"] = options
     response_format = request.response_format
@@ -86,11 +86,11 @@ def request_to_json(request: ChatRequest) -> dict[str, Any]:
             "tools": [asdict(tool) for tool in request.tooling.tools],
         }
     # The round trip turns tuples into lists: a request compares equal to one that was read from a file.
-    plain: dict[str, Any] = json.loads(json.dumps(data, default=str))
+    plain: dict[str, object] = json.loads(json.dumps(data, default=str))
     return plain
 
 
-def delta_to_json(delta: ReplyDelta) -> str | dict[str, Any]:
+def delta_to_json(delta: ReplyDelta) -> str | dict[str, object]:
     """Convert a chunk of a streamed model reply to JSON data.
 
     The last chunk also carries the whole reply, which is left out.
@@ -120,7 +120,7 @@ def delta_from_json(data: str | Mapping[str, Any]) -> ReplyDelta:
     return ReplyDelta(data.get("text", ""), data.get("reasoning", ""), tool_calls=calls)
 
 
-def without_secrets(data: object, redact: Callable[[str], str]) -> Any:
+def without_secrets(data: object, redact: Callable[[str], str]) -> object:
     """Replace secrets in JSON data with "(removed)".
 
     A secret is recognized by its key, by its form, or because an environment variable such as ``…_API_KEY``
@@ -282,9 +282,9 @@ class CassetteChatModel(DelegatingChatModel):
             finally:
                 exchange.pieces = self._pieces(deltas)
 
-    def _request_json(self, request: ChatRequest) -> dict[str, Any]:
+    def _request_json(self, request: ChatRequest) -> dict[str, object]:
         # The model is part of the request: one file can hold the exchanges of several models.
-        data: dict[str, Any] = self._public({"model": self._name, **request_to_json(request)})
+        data: dict[str, object] = self._public({"model": self._name, **request_to_json(request)})
         return data
 
     def _public(self, data: object) -> Any:
@@ -303,7 +303,7 @@ class CassetteChatModel(DelegatingChatModel):
                 )
                 raise
 
-    def _pieces(self, deltas: Sequence[ReplyDelta]) -> list[Any]:
+    def _pieces(self, deltas: Sequence[ReplyDelta]) -> list[object]:
         """Return the parts of a streamed reply to store: one part if a secret is spread over several."""
         deltas = [delta for delta in deltas if delta.reply is None]
         channels: dict[object, list[str]] = {
@@ -404,7 +404,7 @@ class CassetteFile:
     def __init__(self, path: Path, mode: CassetteMode) -> None:
         self.path = path
         self.mode = mode
-        self.models: dict[str, dict[str, Any]] = {}
+        self.models: dict[str, dict[str, object]] = {}
         self._lock = threading.Lock()
         self._exchanges: list[Exchange | None] = []  # None reserves the position of a call that is running
         self._not_replayed: list[Exchange] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
 
 from output_parsers.mentions import dates_in, durations_in, numbers_in, times_in
 from output_parsers.parser.type_parser import TypeParser
@@ -23,16 +22,16 @@ class _Collected:
     """Collects the cited values of an answer while it is read."""
 
     def __init__(self) -> None:
-        self.values: list[tuple[Cited[Any], Node[Any] | None, str]] = []
+        self.values: list[tuple[Cited[object], Node[object] | None, str]] = []
 
-    def verify(self, cited: Cited[Any], node: Node[Any] | None, cursor: Cursor) -> None:
+    def verify(self, cited: Cited[object], node: Node[object] | None, cursor: Cursor) -> None:
         self.values.append((cited, node, cursor.path))
 
     def resolve(self) -> None:
         """Do nothing."""
 
 
-def with_quotes(parser: TypeParser[Any], text: str, sources: Sources, choices: Choices) -> str:
+def with_quotes(parser: TypeParser[object], text: str, sources: Sources, choices: Choices) -> str:
     """Return an answer in which each cited value is one that stands in the texts of the call, with its quote.
 
     Raises LookupError if no text has a value of the type.
@@ -51,7 +50,7 @@ def with_quotes(parser: TypeParser[Any], text: str, sources: Sources, choices: C
 
 
 def _citations(
-    cited: Cited[Any], node: Node[Any] | None, sources: Sources, choices: Choices
+    cited: Cited[object], node: Node[object] | None, sources: Sources, choices: Choices
 ) -> Iterator[Cited[object]]:
     """Yield the values of a type, with quotes, that the texts have."""
     for text, number in sources.texts:

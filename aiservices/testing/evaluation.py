@@ -63,7 +63,7 @@ def evaluate(
 ) -> Report[T]: ...
 @overload
 def evaluate(
-    method: Callable[..., Iterator[Any] | AsyncIterator[Any]],
+    method: Callable[..., Iterator[object] | AsyncIterator[object]],
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
@@ -159,7 +159,7 @@ async def aevaluate(
 ) -> Report[T]: ...
 @overload
 async def aevaluate(
-    method: Callable[..., Iterator[Any] | AsyncIterator[Any]],
+    method: Callable[..., Iterator[object] | AsyncIterator[object]],
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
@@ -225,7 +225,7 @@ class _Evaluation:
         self,
         method: Callable[..., object],
         cases: Cases,
-        scorers: Sequence[Scorer[object]],
+        scorers: Sequence[Scorer[Any]],
         settings: _Settings,
     ) -> None:
         messages = chain(_problems(method, cases, scorers), settings.problems())
@@ -236,7 +236,7 @@ class _Evaluation:
         self._settings = settings
         self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
-    def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
+    def flow(self, drive: Callable[[Flow[Outcome]], object]) -> Flow[Report[object]]:
         """Run all test cases of an evaluation concurrently, and return the report."""
         started, settings = time.monotonic(), self._settings
         numbered = [(case, n) for n, case in enumerate(self._cases, 1) for _ in range(settings.repeat)]
@@ -257,7 +257,7 @@ class _Evaluation:
             frozenset(scorer.name for scorer in self._scorers if scorer.lower_is_better),
         )
 
-    def _case(self, case: Case[Any], number: int) -> Flow[Outcome]:
+    def _case(self, case: Case[object], number: int) -> Flow[Outcome]:
         call = yield from measure_call(self._method, case.arguments)
         self._raise(call.error)
         scores: dict[str, Score | Exception] = {}
@@ -348,7 +348,7 @@ def _problems(
         yield f"{names.count(name)} scorers have the name {name}; give each its own name"
 
 
-def _score(scorer: Scorer[Any], scorer_input: ScorerInput[Any]) -> Flow[MeasuredCall]:
+def _score(scorer: Scorer[object], scorer_input: ScorerInput[object]) -> Flow[MeasuredCall]:
     """Call a scorer for an answer; return the Verdict, or the error raised by the scorer."""
     try:
         arguments = scorer.select_arguments(scorer_input)

@@ -82,7 +82,7 @@ class FakeChatModel(ScriptedChatModel):
         *,
         values: Mapping[Any, Any] | None = None,
         calls: Sequence[str] | Literal["all"] = (),
-        draw: Callable[..., Any] | None = None,
+        draw: Callable[..., object] | None = None,
         capabilities: Capabilities = _CAPABILITIES,
         name: str = "fake",
     ) -> None:
@@ -110,7 +110,7 @@ class FakeChatModel(ScriptedChatModel):
         super().__init__(self._reply, capabilities=capabilities, name=name)
         self._seed = seed
         self._values = dict(values or {})
-        self._used: set[Any] = set()
+        self._used: set[object] = set()
         self._calls = calls
         self._draw = draw
 
@@ -207,7 +207,7 @@ class FakeChatModel(ScriptedChatModel):
             return None
         return request.parser.target.type if has_type and request.parser is not None else None
 
-    def _write(self, value: object, key: object, parser: TypeParser[Any] | None) -> str:
+    def _write(self, value: object, key: object, parser: TypeParser[object] | None) -> str:
         """Return the text that a model would write for a value of ``values``.
 
         Raises DefinitionError if the value does not fit.
@@ -292,7 +292,7 @@ _SAMPLES_BY_ROLE: dict[Role, object] = {
 }
 
 
-def sample_arguments(method: object) -> dict[str, Any]:
+def sample_arguments(method: object) -> dict[str, object]:
     """Generate arguments for a service method's parameters that have no default.
 
     A string parameter gets ``<name>``, and any other parameter a value of its type. Raises TypeError for a

@@ -64,7 +64,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     guard = item.config.stash[_GUARD]
     guard.enter_test(item.nodeid, is_permitted=item.get_closest_marker("real_model") is not None)
     # Also around setup and teardown: fixtures may call models, too.

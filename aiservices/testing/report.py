@@ -315,7 +315,7 @@ _BASELINE_FORMAT = 1
 
 def _baseline(report: Report[object]) -> dict[str, Any]:
     """Return the scores of each case as JSON; raise DefinitionError if two cases have the same name."""
-    cases: dict[str, Any] = {}
+    cases: dict[str, object] = {}
     is_mean = {one.scorer: not one.is_rate for one in report.summaries}
     for start in range(0, len(report.outcomes), report.repeat):
         outcomes = report.outcomes[start : start + report.repeat]

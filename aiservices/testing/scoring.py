@@ -195,7 +195,7 @@ def brier(name: str = "brier") -> Scorer[Decision[Any]]:
     members. ``name`` is the name of the scorer in reports.
     """
 
-    def score(value: Decision[Any], expected: Any) -> float:
+    def score(value: Decision[object], expected: Any) -> float:
         shares = _probabilities_of(value, expected)
         if value.is_list:
             return fmean((share - (1.0 if one in expected else 0.0)) ** 2 for one, share in shares.items())
@@ -213,7 +213,7 @@ def log_loss(name: str = "log loss") -> Scorer[Decision[Any]]:
     it is the mean over the members. ``name`` is the name of the scorer in reports.
     """
 
-    def score(value: Decision[Any], expected: Any) -> float:
+    def score(value: Decision[object], expected: Any) -> float:
         shares = _probabilities_of(value, expected)
         if value.is_list:
             rights = [share if one in expected else 1 - share for one, share in shares.items()]
@@ -260,7 +260,7 @@ def scored_by(
         if parameter.kind is not parameter.VAR_KEYWORD
     }
 
-    def select_arguments(scorer_input: ScorerInput[Any]) -> dict[str, Any]:
+    def select_arguments(scorer_input: ScorerInput[object]) -> dict[str, Any]:
         available = scorer_input.named_values
         missing = [key for key, required in is_required.items() if required and key not in available]
         if missing:
@@ -272,7 +272,7 @@ def scored_by(
     return Scorer(name or _name_of(function), function, select_arguments)
 
 
-def _value_and_expected(scorer_input: ScorerInput[Any]) -> dict[str, object]:
+def _value_and_expected(scorer_input: ScorerInput[object]) -> dict[str, object]:
     if scorer_input.expected is NOT_GIVEN:
         raise TypeError("the case has no expected value; write Case({…}, expected)")
     return {"value": scorer_input.value, "expected": scorer_input.expected}
@@ -310,7 +310,7 @@ class MeasuredCall(NamedTuple):
     trace: Any = None
 
 
-def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) -> Flow[MeasuredCall]:
+def measure_call(method: Callable[..., object], arguments: Mapping[str, object]) -> Flow[MeasuredCall]:
     """Call a service method or function, and return a MeasuredCall with its value or error.
 
     The attempts of a plain function are known only if it returns the ``Result`` of a service method.

@@ -84,7 +84,7 @@ class ValueAndText(NamedTuple):
         text: The reply text, in the form that the parser asks a model for.
     """
 
-    value: Any
+    value: object
     text: str
 
 
@@ -220,13 +220,13 @@ class _SchemaValues:
             return self.value(whole, depth)
         return self._of_type(self._type(schema, depth), schema, depth)
 
-    def _resolve(self, schema: object) -> Any:
+    def _resolve(self, schema: object) -> object:
         """Follow the ``$ref`` of a JSON Schema, if it has one, and return the schema found there."""
         while isinstance(schema, Mapping) and "$ref" in schema:
             schema = _merge(referenced_part(self._root, schema["$ref"]), _without(schema, "$ref"))
         return schema
 
-    def _choose(self, options: list[Any], depth: int) -> Any:
+    def _choose(self, options: list[object], depth: int) -> object:
         if depth < _MAX_DEPTH:
             return self._resolve(self._choices.one_of(options))
         return self._resolve(min(options, key=lambda option: self._height(option, ())))
@@ -359,7 +359,7 @@ class _SchemaValues:
         return 1 + max((self._height(part, inside) for part in parts), default=0)
 
 
-def _without(schema: JsonSchema, *keywords: str) -> dict[str, Any]:
+def _without(schema: JsonSchema, *keywords: str) -> dict[str, object]:
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 

@@ -42,7 +42,7 @@ from ..models.requests import ToolSpecification
 F = TypeVar("F", bound=Callable[..., Any])
 # The parser of the arguments that the model writes, the roles of the parameters that it never sees, and the
 # return annotation.
-ParsedSignature: TypeAlias = tuple[TypeParser[dict[str, Any]], Mapping[str, type], Any]
+ParsedSignature: TypeAlias = tuple[TypeParser[dict[str, object]], Mapping[str, type], object]
 _DECLARATION = "__aiservices_tool__"
 # The attribute of methods that return an iterator of the pieces of one text.
 YIELDS_TEXT = "__aiservices_yields_text__"
@@ -101,7 +101,7 @@ class ExternalResult(NamedTuple):
 
 # What is known about a call that waited: the decision about it, its result if it has run already, or an
 # InnerDecisions of the engine if the tool is a service method in which calls waited.
-WaitingCallDecision: TypeAlias = bool | Denied | ExternalResult | ToolMessage | tuple[Any, ...]
+WaitingCallDecision: TypeAlias = bool | Denied | ExternalResult | ToolMessage | tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ class ToolDeclaration(NamedTuple):
     return_behavior: ReturnBehavior = ReturnBehavior.TO_LLM
     timeout: float | None = None
     needs_approval: NeedsApproval = False
-    metadata: Mapping[str, Any] | None = None
+    metadata: Mapping[str, object] | None = None
     external: bool = False
-    interceptors: tuple[Any, ...] = ()
+    interceptors: tuple[object, ...] = ()
     max_calls: int | None = None
-    compensate: Callable[..., Any] | None = None
+    compensate: Callable[..., object] | None = None
     start_early: bool = False
     idempotent: bool = False
 
@@ -193,8 +193,8 @@ class Tool:
 
     @staticmethod
     def from_schema(
-        definition: Mapping[str, Any],
-        function: Callable[..., Any] | None = None,
+        definition: Mapping[str, object],
+        function: Callable[..., object] | None = None,
         *,
         strict_keywords: bool = False,
     ) -> Tool:
@@ -342,7 +342,7 @@ class ToolProvider(Protocol):
 
 
 # A function, a Tool, an object with methods that are tools, or a provider.
-ToolSource: TypeAlias = Callable[..., Any] | Tool | ToolProvider | object
+ToolSource: TypeAlias = Callable[..., object] | Tool | ToolProvider | object
 
 
 @overload
@@ -355,17 +355,17 @@ def tool(
     return_behavior: ReturnBehavior | str = ...,
     timeout: float | None = ...,
     needs_approval: NeedsApproval = ...,
-    metadata: Mapping[str, Any] | None = ...,
+    metadata: Mapping[str, object] | None = ...,
     external: bool = ...,
-    interceptors: Sequence[Any] = ...,
+    interceptors: Sequence[object] = ...,
     max_calls: int | None = ...,
-    compensate: Callable[..., Any] | None = ...,
+    compensate: Callable[..., object] | None = ...,
     start_early: bool = ...,
     idempotent: bool = ...,
 ) -> Callable[[F], F]: ...
 @checks_arguments
 def tool(
-    function: Any = None,
+    function: object = None,
     /,
     *,
     name: str | None = None,
@@ -373,11 +373,11 @@ def tool(
     return_behavior: ReturnBehavior | str = ReturnBehavior.TO_LLM,
     timeout: float | None = None,
     needs_approval: NeedsApproval = False,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
     external: bool = False,
-    interceptors: Sequence[Any] = (),
+    interceptors: Sequence[object] = (),
     max_calls: int | None = None,
-    compensate: Callable[..., Any] | None = None,
+    compensate: Callable[..., object] | None = None,
     start_early: bool = False,
     idempotent: bool = False,
 ) -> Any:
@@ -503,7 +503,7 @@ def interceptor_problem(interceptor: object) -> str | None:
     return call_problem(interceptor, "call", "proceed")
 
 
-def tool_methods(source: object) -> list[Callable[..., Any]]:
+def tool_methods(source: object) -> list[Callable[..., object]]:
     """Return the methods of an object that are decorated with ``@tool``."""
     cls = type(source)
     names = [name for name in dir(cls) if _declaration(getattr(cls, name, None)) is not None]
@@ -598,9 +598,9 @@ def _external_tool(
     declaration: ToolDeclaration,
     name: str,
     description: str,
-    arguments: TypeParser[dict[str, Any]],
+    arguments: TypeParser[dict[str, object]],
     return_type: Any,
-    compensate: Callable[..., Any] | None,
+    compensate: Callable[..., object] | None,
 ) -> Tool:
     if return_type is not inspect.Signature.empty:
         try:
@@ -765,7 +765,7 @@ def _is_plain_class(cls: object) -> bool:
     return False
 
 
-def _default_problem(function: Any, arguments: TypeParser[dict[str, Any]]) -> str | None:
+def _default_problem(function: Any, arguments: TypeParser[dict[str, object]]) -> str | None:
     """Return an error if a default value of a tool parameter has the wrong type; None if all fit.
 
     Only strings, numbers and bools are checked. Other defaults, such as None, may stand for "no value".

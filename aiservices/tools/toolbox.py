@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeGuard
 
 from output_parsers.parser.type_parser import TypeParser
 
@@ -77,7 +77,7 @@ class OfferedTools(NamedTuple):
     """
 
     tooling: Tooling
-    parsers: Mapping[str, TypeParser[dict[str, Any]]]
+    parsers: Mapping[str, TypeParser[dict[str, object]]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,12 +89,12 @@ def to_pointer(steps: Iterable[str | int]) -> str:
     return "/".join(["#", *(escape_pointer(str(step)) for step in steps)])
 
 
-def at_pointer(root: object, pointer: str) -> Any:
+def at_pointer(root: object, pointer: str) -> object:
     """Return the part of a JSON Schema at a JSON pointer such as ``#/$defs/Person``.
 
     Raises LookupError, ValueError or TypeError if there is none.
     """
-    part: Any = root
+    part: object = root
     for step in pointer.split("/")[1:]:
         part = _part_at(part, step)
     return part
@@ -106,7 +106,7 @@ def _part_at(part: Any, step: str) -> object:
     return part[int(key)] if isinstance(part, list) else part[key]
 
 
-def referenced_part(root: object, reference: object) -> Any:
+def referenced_part(root: object, reference: object) -> object:
     """Return the part of a JSON Schema that a ``$ref`` by a JSON pointer leads to.
 
     Return None if the reference leads to another document, to an anchor or nowhere.
@@ -134,7 +134,7 @@ def followed(root: object, part: object) -> Any:
     return part
 
 
-def children(node: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
+def children(node: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Yield the schemas nested directly in a JSON Schema, each with its relative JSON pointer."""
     for key, value in node.items():
         if key in MAPS and isinstance(value, dict):
@@ -417,7 +417,7 @@ class SchemaDocument:
 
     def _lookup(self, pointer: str) -> tuple[object, str]:
         """Return the value at a JSON pointer, and the base URI of the references inside it."""
-        node: Any = self._raw
+        node: object = self._raw
         base = self._base_uri(node, "")
         for step in pointer.split("/")[1:]:
             node = _part_at(node, step)

@@ -121,7 +121,7 @@ class SchemaCheck:
         self._in_place = set(map(id, all_schemas(bare)))
         self._id_keyword = "id" if draft_of(schema) <= 4 else "$id"
         self._walked: set[int] = set()
-        self._resolvers: dict[int, Any] = {}  # with the base address of each part, by its id
+        self._resolvers: dict[int, object] = {}  # with the base address of each part, by its id
         self._conflicting: set[str] = set()
         self._targets: dict[int, list[object]] = {}  # the reference targets of each part, by its id
         self._is_dynamic = False  # a reference may lead to different parts, depending on those before it
@@ -133,10 +133,10 @@ class SchemaCheck:
         keywords["multipleOf"] = _multiple_of
         for key in _REFERENCES & draft.VALIDATORS.keys():
             keywords[key] = self._cached(key, draft.VALIDATORS[key])
-        checks: Any = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
+        checks: object = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
         linear: Any = extend(draft, validators=checks)  # type: ignore[no-untyped-call]  # has no types
         # jsonschema accepts 3.0 as an integer; the exact validator does not
-        whole: Any = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+        whole: object = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
         strict: Any = extend(linear, type_checker=whole)  # type: ignore[no-untyped-call]  # has no types
         self._exact: Any = strict(bare, registry=registry)
         self._validator: Any = linear(bare, registry=registry)
@@ -325,7 +325,7 @@ class SchemaCheck:
         Without the cache, a chain of definitions that each refer twice to the next takes exponential time.
         """
 
-        def check_once(validator: Any, reference: Any, value: object, schema: Any) -> Iterator[Any]:
+        def check_once(validator: Any, reference: object, value: object, schema: object) -> Iterator[object]:
             scope = tuple(uri for uri, _ in validator._resolver.dynamic_scope()) if self._is_dynamic else ()
             key = (keyword, id(schema), id(value), scope)
             results = _REFERENCE_RESULTS.get()
@@ -397,7 +397,7 @@ class SchemaCheck:
 
 
 # The errors of each value at each reference, during one validation: they are found once.
-_REFERENCE_RESULTS: ContextVar[dict[object, tuple[object, list[Any]]]] = ContextVar("_REFERENCE_RESULTS")
+_REFERENCE_RESULTS: ContextVar[dict[object, tuple[object, list[object]]]] = ContextVar("_REFERENCE_RESULTS")
 
 
 @contextmanager
@@ -636,7 +636,7 @@ def _alternatives_problems(error: Any, cursor: Cursor, check: SchemaCheck) -> It
         message = "it fits more than one alternative, and must fit exactly one"
         yield Problem(cursor.path, message, describe_value(error.instance))
         return
-    alternatives: dict[int, list[Any]] = {}
+    alternatives: dict[int, list[object]] = {}
     for suberror in error.context:
         alternatives.setdefault(suberror.relative_schema_path[0], []).append(suberror)
     nearest = _nearest(list(alternatives.values()))
@@ -713,7 +713,7 @@ Align: TypeAlias = Callable[[Json, Cursor], object]
 
 
 @cache
-def any_adapter() -> TypeAdapter[Any]:
+def any_adapter() -> TypeAdapter[object]:
     """Return a pydantic adapter that accepts any value.
 
     It is used for nodes whose values the jsonschema package validates.
@@ -926,7 +926,7 @@ class SchemaTree:
         # a hint repeats what several references refer to
         self.hint_is_complete &= _hint_size(self.root, {}) <= _MAX_HINT_PARTS
 
-    def target(self, reference: str) -> Any:
+    def target(self, reference: str) -> object:
         """Return the part of the JSON Schema at a JSON pointer, such as ``#/$defs/Person``.
 
         Return None for other kinds of references.

@@ -173,7 +173,7 @@ class NamedSchema(NamedTuple):
 
     name: str
     description: str | None
-    schema: Mapping[str, Any]
+    schema: Mapping[str, object]
     strict: bool | None = None
 
 
@@ -213,7 +213,7 @@ def named_schema(definition: Mapping[str, object], *, strict_keywords: bool = Fa
 def _defined_schema(definition: Mapping[str, object], kind: object, *, strict_keywords: bool) -> NamedSchema:
     """Extract the JSON Schema of a tool definition or a response format."""
     inner = definition.get(kind, definition) if kind in ("function", "json_schema") else definition
-    members: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
+    members: Mapping[str, object] = inner if isinstance(inner, Mapping) else {}
     keys = [key for key in _SCHEMA_KEYS if members.get(key) is not None]
     if len(keys) > 1:
         raise ValueError(f"the dict has {' and '.join(map(repr, keys))}; it must have one of them")

@@ -147,10 +147,10 @@ class Udf:
         unique = {row.row_id: row for row in rows if row is not None}
         name = blake2b("\0".join([worker.work, *unique]).encode(), digest_size=16).hexdigest()
         answered = dict(zip(unique, worker.answer(Chunk(name, list(unique.values()))), strict=True))
-        answers: list[list[Any]] = [[] for _ in fields.answers.columns]
+        answers: list[list[object]] = [[] for _ in fields.answers.columns]
         reader = EntryReader(method)
         for number, row in enumerate(rows):
-            values: list[Any] = [None] * len(answers)
+            values: list[object] = [None] * len(answers)
             if row is not None:
                 values, errors[number] = _values(answered[row.row_id], reader, fields, method)
             for column, value in zip(answers, values, strict=True):

@@ -159,7 +159,7 @@ class BatchService(ABC):
             yield value
 
 
-def _json_of(line: bytes) -> list[Any]:
+def _json_of(line: bytes) -> list[object]:
     try:
         value = json.loads(line)
     except ValueError:
@@ -435,7 +435,7 @@ class GeminiBatches(BatchService):
 
 
 # The HTTP status of a code of google.rpc.Status; the codes of HTTP stand for themselves.
-_HTTP_STATUSES: Mapping[Any, int] = {
+_HTTP_STATUSES: Mapping[object, int] = {
     3: 400,
     4: 504,
     5: 404,

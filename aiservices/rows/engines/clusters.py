@@ -192,7 +192,7 @@ class _ChunkFunction:
     def __init__(self, spec: bytes) -> None:
         self._spec = spec
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterable[Any]) -> Iterator[object]:
         pa = pyarrow()
         for batch in batches:
             for chunk in batch.column(0):

@@ -127,7 +127,7 @@ class PermissionServer:
             limiter.add_bounds(self._limits)
         tokens = limiter.estimate_length(characters, message["max_tokens"])
         permit = await limiter.aacquire(tokens, time.monotonic() + message["wait"])
-        answer: dict[str, Any] = {"number": number}
+        answer: dict[str, object] = {"number": number}
         exceeded = self._spent.exceeded()
         if permit is None:
             answer["refused"] = "time"
@@ -170,7 +170,7 @@ class PermissionClient:
         self.address = address
         self._writer: asyncio.StreamWriter | None = None
         self._connecting = asyncio.Lock()
-        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._answers: dict[int, asyncio.Future[dict[str, object]]] = {}
         self._number = 0
         self._reading: asyncio.Task[None] | None = None
         self._is_lost = False
@@ -204,7 +204,7 @@ class PermissionClient:
             raise BudgetExceededError(answer["message"], limit=answer["limit"])
         return None if "refused" in answer else number
 
-    def tell(self, what: str, number: int, **details: Any) -> None:
+    def tell(self, what: str, number: int, **details: object) -> None:
         """Send the PermissionServer a message about a request, for example that the request failed."""
         if self._writer is not None and not self._is_lost:
             self._writer.write(json.dumps({"do": what, "number": number, **details}).encode() + b"\n")

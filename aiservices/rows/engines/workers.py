@@ -85,8 +85,8 @@ class WorkRow(NamedTuple):
     """A table row for a worker: the row's id, its arguments, and the replies already stored for it."""
 
     row_id: str
-    arguments: Mapping[str, Any]
-    replies: Mapping[int, Any]
+    arguments: Mapping[str, object]
+    replies: Mapping[int, object]
 
 
 class Chunk(NamedTuple):
@@ -294,7 +294,7 @@ async def run_on_workers(
     parts: PartFolder,
     host: str,
     chunk_rows: int,
-) -> AsyncGenerator[Row[Any], None]:
+) -> AsyncGenerator[Row[object], None]:
     """Process all rows of a job in worker processes, and yield each row when it is finished.
 
     Args:
@@ -360,7 +360,7 @@ def spec_of(job: Job, parts: PartFolder | None, permissions: PermissionAddress |
     )
 
 
-def bound_service(method: MappedMethod) -> tuple[Any, str]:
+def bound_service(method: MappedMethod) -> tuple[object, str]:
     """Return a bound method's service and name, or raise DefinitionError if the method is not bound."""
     bound = method.bound
     service = getattr(bound, "__self__", None)
@@ -620,8 +620,8 @@ class Part:
         self._written = 0
         self._written_at = time.monotonic()
         self._flushing = threading.Lock()
-        self._done: dict[str, dict[str, Any]] = {}
-        self._replies: dict[str, dict[int, dict[str, Any]]] = {}
+        self._done: dict[str, dict[str, object]] = {}
+        self._replies: dict[str, dict[int, dict[str, object]]] = {}
         if folder is not None:
             for entry in folder.read(f"{chunk}-"):
                 if "done" in entry:
@@ -633,15 +633,15 @@ class Part:
         """Return a row's journal entry if an earlier attempt finished the row; otherwise return None."""
         return self._done.get(row)
 
-    def replies_of(self, row: str) -> Mapping[int, dict[str, Any]]:
+    def replies_of(self, row: str) -> Mapping[int, dict[str, object]]:
         """Return a dict from request numbers to the replies that earlier attempts received for a row."""
         return self._replies.get(row, {})
 
-    def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None:
+    def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, object]) -> None:
         """Store a model's reply to one request for a row."""
         self._add(reply_line(row, call, request, reply))
 
-    def add_done(self, row: str, entry: Mapping[str, Any]) -> None:
+    def add_done(self, row: str, entry: Mapping[str, object]) -> None:
         """Store the journal entry of a finished row."""
         self._add(done_line(row, None, entry))
 
