@@ -1,15 +1,17 @@
 """Search text for words and patterns, in whatever form their characters are written.
 
-A text is searched in several forms: as it is written, with compatibility characters, upper case and
-invisible characters folded, and with the escapes of JSON resolved. Each form knows where its characters are
-in the text, so that matches can be masked there.
+A text is searched in several forms: as it is written, with compatibility characters, lookalikes, upper case
+and invisible characters folded, with escapes resolved (JSON, HTML and URLs), and without markup inside of
+words. Each form knows where its characters are in the text, so that matches can be masked there.
 """
 
 from __future__ import annotations
 
+import html
 import re
+import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -41,61 +43,84 @@ def folded_forms(text: str) -> Iterator[TextForm]:
     Their characters are in NFKC and in lower case, and each run of white space is one space. Invisible
     characters are left out, and in a form of its own they separate words: models read them in both ways.
     """
-    for form in _unescaped_forms(text):
-        yield _folded(form, lower=True)
+    for form in _decoded_forms(text):
+        yield (folded := _folded(form, lower=True))
+        yield from _latin_form(folded)
         if any(map(_is_invisible, form.text)):
             yield _folded(form, lower=True, shows_invisible=True)
 
 
 def _pattern_forms(text: str) -> Iterator[TextForm]:
     """Yield the forms of a text in which the regular expressions of users are searched."""
-    for form in _unescaped_forms(text):
+    for form in _decoded_forms(text):
         yield form
         if not form.text.isascii() or _CONTROLS_IN.search(form.text):
-            yield _folded(form, lower=False)
+            yield (folded := _folded(form, lower=False))
+            yield from _latin_form(folded)
 
 
-# The escapes of JSON. A text may contain JSON that contains JSON.
+# The escapes of JSON and other languages, of HTML and of URLs. A text may contain JSON that contains JSON.
+_HEX = "[0-9a-fA-F]"
 _ESCAPE = re.compile(
-    r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt])'
+    rf"\\(?:u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U00{_HEX}{{6}}"
+    rf"|x{_HEX}{{2}}|[\"\\/bfnrt])"
+    rf"|&(?:#[0-9]{{1,7}};?|#[xX]{_HEX}{{1,6}};?|[A-Za-z][A-Za-z0-9]{{1,31}};)"
+    rf"|%[0-7]{_HEX}|%[c-dC-D]{_HEX}%[89abAB]{_HEX}|%[eE]{_HEX}(?:%[89abAB]{_HEX}){{2}}"
+    rf"|%[fF][0-4](?:%[89abAB]{_HEX}){{3}}"
+)
+_ESCAPE_SIGNS = re.compile(r"[\\&%]")
+# Marks of Markdown and HTML inside of a word, which a reader does not see.
+_MARKUP = re.compile(
+    r"(?<=\w)(?:\*{1,3}|_{2,3}|~~|`|<[^<>\n]{0,99}>){1,3}(?=[^\W\d_])|(?<=[^\W\d_])(?:\*{1,3}|_{2,3}|~~|`|<[^<>\n]{0,99}>){1,3}(?=\w)"
 )
 _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _MAX_NESTING = 3
 
 
-def _unescaped_forms(text: str) -> Iterator[TextForm]:
+def _decoded_forms(text: str) -> Iterator[TextForm]:
+    """Yield a text as it is, and with its escapes resolved; each also without markup inside of words."""
     form = TextForm(text, range(len(text)), range(1, len(text) + 1))
-    yield form
-    for _ in range(_MAX_NESTING):
-        if "\\" not in form.text or _ESCAPE.search(form.text) is None:
-            return
-        form = _unescaped(form)
+    for nesting in range(_MAX_NESTING + 1):
+        if nesting:
+            if _ESCAPE_SIGNS.search(form.text) is None or _ESCAPE.search(form.text) is None:
+                return
+            form = _replaced(form, _ESCAPE, _character)
         yield form
+        if _MARKUP.search(form.text) is not None:
+            yield _replaced(form, _MARKUP, lambda mark: "")
 
 
-def _unescaped(form: TextForm) -> TextForm:
+def _replaced(form: TextForm, pattern: re.Pattern[str], function: Callable[[str], str]) -> TextForm:
+    """Return a form in which each match of a pattern is replaced by what a function returns for it."""
     pieces: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     end = 0
-    for match in _ESCAPE.finditer(form.text):
-        start = match.start()
-        pieces += (form.text[end:start], _character(match.group()))
+    for match in pattern.finditer(form.text):
+        start, new = match.start(), function(match.group())
+        pieces += (form.text[end:start], new)
         starts += form.starts[end:start]
-        starts.append(form.starts[start])
+        starts += [form.starts[start]] * len(new)
         ends += form.ends[end:start]
         end = match.end()
-        ends.append(form.ends[end - 1])
+        ends += [form.ends[end - 1]] * len(new)
     return TextForm(
         "".join((*pieces, form.text[end:])), (*starts, *form.starts[end:]), (*ends, *form.ends[end:])
     )
 
 
 def _character(escape: str) -> str:
-    if escape[1] != "u":
+    if escape[0] == "&":
+        return html.unescape(escape)
+    if escape[0] == "%":
+        return bytes.fromhex(escape.replace("%", "")).decode("utf-8", "replace")
+    if escape[1] not in "uUx":
         return _CONTROLS.get(escape[1], escape[1])
-    units = bytes.fromhex(escape.replace("\\u", ""))
-    return units.decode("utf-16-be", "surrogatepass")
+    if escape[1] == "u" and "{" not in escape:
+        units = bytes.fromhex(escape.replace("\\u", ""))
+        return units.decode("utf-16-be", "surrogatepass")
+    number = int(escape[2:].strip("{}"), 16)
+    return chr(number) if number <= sys.maxunicode else escape
 
 
 _MAX_CLUSTER = 16  # normalization takes quadratic time for many marks on one character
@@ -149,6 +174,7 @@ def _continues(character: str) -> bool:
         return _CONTROLS_IN.match(character) is not None
     return (
         unicodedata.combining(character) > 0
+        or unicodedata.category(character) == "Me"
         or _JOINS.match(character) is not None
         or _is_invisible(character)
     )
@@ -162,12 +188,55 @@ def _fold(cluster: str, lower: bool, shows_invisible: bool) -> str:
         _shown(character) * shows_invisible if _is_invisible(character) else character
         for character in cluster
     )
-    composed = unicodedata.normalize("NFKC", visible)
+    composed = "".join(map(_plain, unicodedata.normalize("NFKC", visible)))
+    if len(composed) > 1 and all(map(_is_mark, composed[1:])):
+        base = unicodedata.normalize("NFD", composed)[0]
+        composed = base if base.isascii() else composed  # marks that are part of no letter
     return unicodedata.normalize("NFKC", composed.casefold()) if lower else composed
 
 
 def _shown(invisible: str) -> str:
     return chr(ord(invisible) - 0xE0000) if ord(invisible) in _TAGS else " "
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) in ("Mn", "Me")
+
+
+# Styled letters that Unicode does not fold.
+_STYLED = dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢɑɡ", "abcdefghijklmnoprstuvwyzag", strict=True))
+_STYLED |= {chr(start + place): chr(97 + place) for start in (0x1F150, 0x1F170) for place in range(26)}
+# Letters of Cyrillic, Greek and Armenian, and of Turkish, that look like other letters.
+_LOOKALIKES = dict(
+    zip(
+        "аеорсухіјѕһԁԛԝѵӏкмтнвαορνικχγυτεηωβμζօսոհցı",
+        "aeopcyxijshdqwvlkmthbaopvikxyutenwbmzounhgi",
+        strict=True,
+    )
+)
+_TO_LATIN = str.maketrans(
+    _LOOKALIKES | {other.upper(): latin.upper() for other, latin in _LOOKALIKES.items() if other != "ı"}
+)
+_WORD = re.compile(r"[^\W_]+")
+
+
+def _plain(character: str) -> str:
+    """Return a letter without its style, and a digit of any script as an ASCII digit."""
+    number = unicodedata.decimal(character, None)
+    return _STYLED.get(character, character) if number is None else str(number)
+
+
+def _latin_form(form: TextForm) -> Iterator[TextForm]:
+    """Yield the form with lookalikes as Latin letters in words that also have Latin letters or digits."""
+    if form.text.isascii():
+        return
+
+    def latin(word: str) -> str:
+        return word.translate(_TO_LATIN) if any(map(str.isascii, word)) else word
+
+    text = _WORD.sub(lambda match: latin(match.group()), form.text)
+    if text != form.text:
+        yield form._replace(text=text)
 
 
 # --- Words and patterns ---

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import inspect
 import json
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from typing import Annotated, Any, Literal, Protocol
+from urllib.parse import quote
 
 import pytest
 
@@ -60,8 +64,40 @@ SPELLINGS = {
     "emphasized": f"_{SECRET}_",
     "as JSON": json.dumps(SECRET)[1:-1],
     "as JSON in JSON": json.dumps(json.dumps(SECRET))[1:-1],
+    "HTML entities": "".join(f"&#{ord(char)};" for char in SECRET),
+    "escaped HTML entities": SECRET.replace("p", "&amp;#x70;"),
+    "named entities": html.escape(SECRET).replace("ss", "s&shy;s"),
+    "percent": quote(SECRET).replace("ss", "%73s"),
+    "escapes of other languages": SECRET.replace("p", "\\x70").replace("a", "\\u{61}"),
+    "lookalikes": SECRET.replace("p", "р").replace("a", "а").replace("o", "ο"),
+    "small capitals": SECRET.replace("p", "ᴘ").replace("ss", "ꜱꜱ"),
+    "digits of another script": SECRET.replace("77", "٧७"),
+    "marks": SECRET.replace("pass", "p̶a̴s\u20dds\u0336"),
+    "many marks": SECRET.replace("pass", "".join(f"{char}\u0300\u0301\u0302" for char in "pass")),
+    "keycaps": SECRET.replace("77", "7\ufe0f\u20e37\ufe0f\u20e3"),
+    "direction": SECRET.replace("pass", "\u202epa\u200fss\u202c"),
+    "markup": SECRET.replace("pass", "p**a**s<b></b>s"),
+    "tag": SECRET.replace("ss", "s<wbr>s"),
 }
-every_spelling = pytest.mark.parametrize("secret", SPELLINGS.values(), ids=SPELLINGS)
+
+
+def every_spelling(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a test with each spelling of the secret, and report all that fail."""
+
+    @wraps(test)
+    def run(**arguments: Any) -> None:
+        failures = {}
+        for name, secret in SPELLINGS.items():
+            try:
+                test(secret=secret, **arguments)
+            except Exception as error:
+                failures[name] = error
+        assert failures == {}
+
+    signature = inspect.signature(test)
+    others = [one for name, one in signature.parameters.items() if name != "secret"]
+    run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+    return run
 
 
 @dataclass
@@ -213,6 +249,10 @@ NOTE_CALLS: dict[str, Callable[[Kinds], object]] = {
 }
 
 
+def _in_one_line(text: str) -> str:
+    return " ".join(text.replace("<wbr>", "").split())
+
+
 def _notes(text: str) -> str:
     return json.dumps({"value": [{"text": text, "name": "tea", "kind": "flag"}]})
 
@@ -226,7 +266,9 @@ OUTPUTS: dict[str, tuple[Callable[[str], str], dict[str, Callable[[Kinds], objec
         NOTE_CALLS,
     ),
     "text after JSON": (
-        lambda secret: f"```json\n{_notes('x')}\n```\nI hope it helps, {' '.join(secret.split())}.",
+        lambda secret: (
+            f"```json\n{_notes('x')}\n```\nI hope it helps, {' '.join(secret.replace('<wbr>', '').split())}."
+        ),
         NOTE_CALLS,
     ),
     "field without a place": (
@@ -258,6 +300,8 @@ def test_nothing_that_is_masked_is_shown_or_stored(
     stored = [message_to_dict(message) for message in memory.messages()]
     assert "pass77" not in _folded(repr(shown))
     assert "pass77" not in _folded(repr(stored))
+    is_left_out = source in ("text after JSON", "field without a place")
+    assert [text.count("***") > 0 for text in (repr(shown), repr(stored))] == [not is_left_out] * 2
 
 
 @every_spelling
@@ -392,6 +436,7 @@ def test_no_text_of_a_tool_reaches_the_model(kind: str, secret: str) -> None:
     guards = ToolGuardrails(results=[masked(SECRET)])
     create(Kinds, model, tools=[find], tool_interceptors=[guards]).text("x")
     assert "pass77" not in sent(model)
+    assert "***" in sent(model)
 
 
 def test_fields_of_a_result_are_not_text() -> None:

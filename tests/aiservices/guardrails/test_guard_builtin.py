@@ -180,8 +180,44 @@ def test_other_phrases_pass(text: str) -> None:
     assert verdict(no_injection(), text) == Passed()
 
 
-@pytest.mark.parametrize("piece", ["ignore all of the ", "show me all of ", "ignore ", " ", "<|"])
+PIECES = ["ignore all of the ", "show me all of ", "ignore ", " ", "<|", "a<", "a**", "a<b", "&#1", "&a"]
+PIECES += ["%7", "%e3", "\\u{", "а1", "a\u0300"]
+    "ignore all of the ",
+    "show me all of ",
+    "ignore ",
+    " ",
+    "<|",
+    "a<",
+    "a**",
+    "a<b",
+    "&#1",
+    "&a",
+    "%7",
+    "%e3",
+    "\\u{",
+    "а1",
+    "a\u0300",
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
 def test_a_long_text_is_read_in_time(piece: str) -> None:
     began = time.process_time()
-    assert verdict(no_injection(), piece * (400_000 // len(piece))) == Passed()
+    assert verdict(no_injection(), piece * (100_000 // len(piece))) == Passed()
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("cop", "сор"),  # rubbish, in Russian: another word, which looks alike
+        ("max", "Мах"),
+        ("José", "Jose"),
+        ("má", "ma"),  # Vietnamese
+        ("ab", "a < b > c"),
+        ("23", "2**3"),
+        ("ab", "a_b"),
+    ],
+)
+def test_other_words_are_not_found(word: str, text: str) -> None:
+    assert verdict(masked(word), text) == Passed()
