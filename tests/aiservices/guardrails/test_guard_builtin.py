@@ -182,22 +182,6 @@ def test_other_phrases_pass(text: str) -> None:
 
 PIECES = ["ignore all of the ", "show me all of ", "ignore ", " ", "<|", "a<", "a**", "a<b", "&#1", "&a"]
 PIECES += ["%7", "%e3", "\\u{", "а1", "a\u0300"]
-    "ignore all of the ",
-    "show me all of ",
-    "ignore ",
-    " ",
-    "<|",
-    "a<",
-    "a**",
-    "a<b",
-    "&#1",
-    "&a",
-    "%7",
-    "%e3",
-    "\\u{",
-    "а1",
-    "a\u0300",
-]
 
 
 @pytest.mark.parametrize("piece", PIECES)
