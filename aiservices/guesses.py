@@ -86,6 +86,9 @@ def _advice(package: str, name: str, names: list[str]) -> str | None:
         if name in there:
             return f"it is in {package}.{other}: from {package}.{other} import {name}"
         elsewhere.update({one.casefold(): f"{one}, from {package}.{other}" for one in there})
+    parsers = import_module("output_parsers")
+    if name in parsers.__all__:
+        return f"it is in output_parsers: from output_parsers import {name}"
     if name.casefold() in elsewhere:
         return f"did you mean {elsewhere[name.casefold()]}?"
     for folder in (f"{package}.integrations", package):

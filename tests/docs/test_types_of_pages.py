@@ -16,7 +16,6 @@ from docs.test_pages import FOREIGN, PAGES
 DISABLED = ("no-redef", "empty-body", "import-untyped", "import-not-found")
 # Errors that stay, by page: parts of messages.
 KNOWN = {
-    "architecture.md": ['Name "replace" is not defined'],  # the function alone, without its imports
     "how-to/streams.md": ['"aclosing" cannot be "AsyncIterator[str]"'],  # iterators of methods have aclose
     "how-to/numbers-dates-choices.md": ["TypeForm[Never]", "Need type annotation"],  # mypy has no TypeForm
     "how-to/mcp.md": ["AccessToken", "AnyHttpUrl", "Incompatible return value"],  # short for the reader
