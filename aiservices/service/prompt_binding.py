@@ -5,11 +5,20 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from datetime import date, datetime, time
-from decimal import Decimal
 from itertools import takewhile
-from types import NoneType
-from typing import Any, NamedTuple, TypeAlias
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ForwardRef,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from pydantic_core import to_json
 
@@ -75,7 +84,7 @@ class PromptPlan(NamedTuple):
         names: The names of all parameters if each can be passed by position or by name, else None.
         system_takes_invocation: True if the function for the system message takes the Invocation.
         system_is_async: True if this function is async.
-        never_none: The names of the parameters whose types are text, numbers or dates, without None.
+        never_none: The names of the parameters whose types do not accept None.
     """
 
     qualname: str
@@ -103,8 +112,8 @@ class PromptPlan(NamedTuple):
         for name in self.never_none:
             if arguments[name] is None:
                 raise TypeError(
-                    f"{self.qualname}: {name} is None, which would be sent as the word none; if it is "
-                    f"optional, annotate it with None, as in {name}: str | None"
+                    f"{name} is None, which would be sent as the word none; if it is optional, annotate it "
+                    f"with None, as in {name}: str | None"
                 )
         return arguments
 
@@ -334,13 +343,26 @@ def plan_prompt(
     )
 
 
-_SCALARS = frozenset((str, int, float, bool, Decimal, date, datetime, time))
-
-
 def _is_never_none(parameter: Parameter, signature: inspect.Signature) -> bool:
-    types, default = parameter.types, signature.parameters[parameter.name].default
-    is_data = parameter.role in (None, Role.USER_MESSAGE) and default is not None
-    return is_data and bool(types) and _SCALARS.issuperset(types)
+    default = signature.parameters[parameter.name].default
+    is_data = parameter.role in (None, Role.USER_MESSAGE, Role.MEDIA) and default is not None
+    return is_data and not _may_be_none(parameter.hint)
+
+
+def _may_be_none(hint: Any) -> bool:
+    """Return True if an annotation accepts None, or if that is not known."""
+    if hint is None or hint in (NoneType, Any, object) or isinstance(hint, (str, TypeVar, ForwardRef)):
+        return True
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return None in arguments
+    if origin in (Union, UnionType):
+        return any(map(_may_be_none, arguments))
+    if origin is Annotated:
+        return _may_be_none(arguments[0])
+    # a NewType, or a type alias of Python 3.12
+    inner = getattr(hint, "__supertype__", None) or getattr(origin or hint, "__value__", None)
+    return inner is not None and _may_be_none(inner)
 
 
 def docstring_problems(

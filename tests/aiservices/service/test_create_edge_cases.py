@@ -3,7 +3,9 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Literal, NewType, Optional, Protocol
 
 import pytest
 from typing_extensions import TypeAliasType
@@ -165,6 +167,15 @@ def test_result_of_none_accepts_any_text() -> None:
     assert [request.response_format for request in model.requests] == [None] * 3
 
 
+@dataclass
+class Place:
+    city: str
+
+
+Name = NewType("Name", str)
+OptionalName = NewType("OptionalName", Optional[str])  # type: ignore[valid-newtype]  # noqa: UP045
+
+
 class Parameters(Protocol):
     @user_message("{{text}} {{count}}")
     def both(self, text: str, count: Annotated[int, "a count"] = 1) -> str: ...
@@ -173,6 +184,28 @@ class Parameters(Protocol):
     def optional(self, text: str | None, tag: str = None) -> str: ...  # type: ignore[assignment]  # noqa: RUF013
 
     def bare(self, text: str) -> str: ...
+
+    @user_message("{{words}} {{place}} {{mood}} {{raw}} {{of}} {{name}}")
+    def others(
+        self,
+        words: list[str] = [],  # noqa: B006
+        place: Place = Place("a"),  # noqa: B008
+        mood: Literal["good", "bad"] = "good",
+        raw: dict[str, Any] = {},  # noqa: B006
+        of: int | list[int] = 0,
+        name: Name = Name("a"),
+    ) -> str: ...
+
+    @user_message("{{any_}} {{thing}} {{choice}} {{words}} {{noted}} {{name}}")
+    def optional_others(
+        self,
+        any_: Any,
+        thing: object,
+        choice: Literal["a", None],
+        words: Optional[list[str]],  # noqa: UP045
+        noted: Annotated[int | None, "a count"],
+        name: OptionalName,
+    ) -> str: ...
 
     def unknown(self, text) -> str: ...  # type: ignore[no-untyped-def]
 
@@ -185,11 +218,17 @@ def test_none_for_a_parameter_that_is_not_optional_is_an_error_before_any_reques
         lambda: service.both(text=None),  # type: ignore[arg-type]
         lambda: service.both("a", count=None),  # type: ignore[arg-type]
         lambda: service.bare(None),  # type: ignore[arg-type]
+        *[
+            partial(service.others, **{name: None})
+            for name in ("words", "place", "mood", "raw", "of", "name")
+        ],
     ]
     for call in wrong:
-        with pytest.raises(TypeError, match=r"is None, which would be sent as the word none; .* \| None"):
+        with pytest.raises(TypeError, match=r"^Parameters\.\w+: \w+ is None, which would be .* \| None$"):
             call()
     assert not model.requests
     service.optional(None)
     service.unknown(None)
-    assert [request.messages[-1].text for request in model.requests] == ["none none", "none"]
+    service.optional_others(None, None, None, None, None, None)
+    sent = [request.messages[-1].text for request in model.requests]
+    assert sent == ["none none", "none", " ".join(["none"] * 6)]
