@@ -12,7 +12,7 @@ from typing_extensions import TypeForm
 
 from output_parsers.prose.numbers import NumberStyle
 from output_parsers.result.reading import Leniency
-from output_parsers.types.evidence import Check
+from output_parsers.types.evidence import Check, Cite
 from output_parsers.types.node import OutputParser
 
 from .engine.approval import Approvals, SuspendedCall, resumed_invocation
@@ -292,6 +292,7 @@ class StructuredSettings(TypedDict, total=False):
         leniency: How far answers may deviate from the requested format; by default ``Leniency.SAFE``.
         number_style: Whether numbers in text have a decimal point or a decimal comma.
         check: What is verified of Cited values: "value" (the default), "quote" or "off".
+        cite: What the model writes for the quotes of Cited values: "quotes" (the default) or "lines".
         examples: Few-shot examples: messages of the user, each with its answer, as a value or as JSON data.
         strict_keywords: True to refuse a JSON Schema with a misspelt keyword, instead of a warning.
     """
@@ -308,6 +309,7 @@ class StructuredSettings(TypedDict, total=False):
     leniency: Leniency | None
     number_style: NumberStyle | None
     check: Check | None
+    cite: Cite | None
     examples: Sequence[tuple[str, object]]
     strict_keywords: bool
 

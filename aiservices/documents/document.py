@@ -160,7 +160,7 @@ class Document:
         json = core_schema.union_schema(
             [
                 core_schema.no_info_after_validator_function(cls, core_schema.str_schema()),
-                core_schema.no_info_after_validator_function(_from_json, document),
+                core_schema.no_info_after_validator_function(document_from_json, document),
             ]
         )
         return core_schema.json_or_python_schema(
@@ -184,6 +184,18 @@ class Document:
         return {"anyOf": [text, document]}
 
 
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Return the names with numbers for those that occur again: "a.pdf", "a.pdf (2)"."""
+    unique: dict[str, None] = {}
+    for name in names:
+        numbered, number = name, 1
+        while numbered in unique:
+            number += 1
+            numbered = f"{name} ({number})"
+        unique[numbered] = None
+    return list(unique)
+
+
 def to_json_data(document: Document) -> dict[str, Any]:
     """Return a document as JSON data, which pydantic converts back."""
     data: dict[str, Any] = {"text": document.text, "name": document.name}
@@ -201,7 +213,8 @@ def to_json_data(document: Document) -> dict[str, Any]:
     return data
 
 
-def _from_json(data: Mapping[str, Any]) -> Document:
+def document_from_json(data: Mapping[str, Any]) -> Document:
+    """Return the document with the data that ``to_json_data`` returns."""
     return Document(data["text"], data.get("name", ""), _pages_from_json(data.get("pages", ())))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from output_parsers.parser.type_parser import TypeParser
+from output_parsers.types.evidence import Sources
 
 from ..engine.effects import Flow, GatherFlows
 from ..engine.flows import hold_back
@@ -16,7 +17,7 @@ from ..engine.results import Answer
 from ..interface.templates import record_fields, render_value
 from ..models.errors import ServiceOutputError
 from ..models.messages import AiMessage, ChatReply, FinishReason, SystemMessage, UserMessage
-from .document import Document
+from .document import Document, unique_names
 from .merging import Found, MergeConflictError, Merger, Rules
 from .splitting import DocumentPart, Split
 
@@ -43,7 +44,8 @@ class SplitReading(BaseInterceptor):
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         argument = invocation.arguments[self._parameter]
-        documents = [argument] if isinstance(argument, (Document, str)) else list(argument or ())
+        is_one = isinstance(argument, (Document, str))
+        documents = [argument] if is_one else self._named(argument or ())
         parts = [part for one in map(_document, documents) for part in self._split.parts(one)]
         if not parts:
             return (yield from proceed(invocation))
@@ -52,11 +54,17 @@ class SplitReading(BaseInterceptor):
         answers: list[Answer] = []
         if self._split.carry:
             for part in parts:
-                answers.append((yield from self._read(invocation, proceed, part, answers)))
+                answers.append((yield from self._read(invocation, proceed, part, answers, parts[0])))
         else:
-            flows = tuple([self._read(invocation, proceed, part, ()) for part in parts])
+            flows = tuple([self._read(invocation, proceed, part, (), parts[0]) for part in parts])
             answers = yield GatherFlows(flows, self._concurrency(invocation))
         return self._merged(invocation, parts, answers)
+
+    def _named(self, documents: Iterable[Document | str]) -> list[Document]:
+        """Return the documents of a list with different names, which quotes of their parts have."""
+        given = [_document(one) for one in documents]
+        names = unique_names(one.name or f"{self._parameter}[{index}]" for index, one in enumerate(given))
+        return [Document(one.text, name, one.pages) for one, name in zip(given, names, strict=True)]
 
     def _concurrency(self, invocation: Invocation) -> int:
         """Return how many parts are read at the same time: no more than the budget has requests left."""
@@ -67,13 +75,21 @@ class SplitReading(BaseInterceptor):
         return limit if requests is None else max(min(limit, requests), 1)
 
     def _read(
-        self, invocation: Invocation, proceed: Proceed, part: DocumentPart, earlier: Sequence[Answer]
+        self,
+        invocation: Invocation,
+        proceed: Proceed,
+        part: DocumentPart,
+        earlier: Sequence[Answer],
+        first: DocumentPart,
     ) -> Flow[Answer]:
         """Ask about one part of a document; the request counts as a call inside of this one."""
         outer = invocation.state
         state = CallState(outer.budget, enclosing=(*outer.enclosing, EnclosingCall(invocation, None)))
         state.waiting = outer.waiting
         asked = self._invocation(invocation, part, state, earlier)
+        whole = invocation.plan.output_format.parser
+        sources = Sources({part.name: part}, "off", is_continued=part is not first, whole=whole)
+        asked = replace(asked, request=replace(asked.request, sources=sources))
         record = RunningCall(asked)
         assert outer.inner is not None
         outer.inner.append(record)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..models.arguments import check_settings, checks_arguments, is_at_least
+from ..models.arguments import check_settings, checks_arguments
 from ..models.messages import CHARACTERS_PER_TOKEN
 from .document import Document
 from .pages import Box
@@ -46,25 +47,30 @@ class Split:
     count_tokens: Callable[[str], int] = count_tokens
 
     def __post_init__(self) -> None:
-        carry = (self.carry,) if isinstance(self.carry, str) else tuple(self.carry)
+        carry = tuple(self.carry) if isinstance(self.carry, Iterable) else (self.carry,)
+        carry = (self.carry,) if isinstance(self.carry, str) else carry
         object.__setattr__(self, "carry", carry)
         concurrency = self.max_concurrency
-        advice = "it must be at least 0, and at most half of tokens"
+        has_tokens = _is_count(self.tokens, 1)
+        most = self.tokens if has_tokens else math.inf
+        advice = "it must be a whole number of at least 0, and at most half of tokens"
+        names = all(isinstance(name, str) for name in carry)
         check_settings(
             "Split",
-            ("tokens", self.tokens, is_at_least(self.tokens, 1), "it must be at least 1"),
+            ("tokens", self.tokens, has_tokens, "it must be a whole number of at least 1"),
             (
                 "overlap",
                 self.overlap,
-                is_at_least(self.overlap, 0) and self.overlap * 2 <= self.tokens,
+                _is_count(self.overlap, 0) and self.overlap * 2 <= most,
                 advice,
             ),
             (
                 "max_concurrency",
                 concurrency,
-                concurrency is None or is_at_least(concurrency, 1),
-                "it must be at least 1",
+                concurrency is None or _is_count(concurrency, 1),
+                "it must be a whole number of at least 1",
             ),
+            ("carry", self.carry, names, "pass names of fields"),
             ("count_tokens", self.count_tokens, callable(self.count_tokens), "pass a function of a text"),
         )
 
@@ -108,6 +114,10 @@ class Split:
         return self.count_tokens(
             text[position : position + size] if forwards else text[position - size : position]
         )
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 class DocumentPart(Document):

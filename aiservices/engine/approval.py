@@ -236,6 +236,16 @@ def suspend(
     state, data = invocation.state, dict(invocation.state.interceptor_data)
     if state.conversation is not None and len(state.conversation) < len(invocation.request.messages):
         data[_CONVERSATION] = len(state.conversation)  # rejected answers follow in the request
+    if invocation.request.sources is not None:
+        from output_parsers.types.evidence import Sources  # few answers are cited
+
+        from ..documents.document import Document, to_json_data
+
+        assert isinstance(invocation.request.sources, Sources)
+        documents = invocation.request.sources.documents
+        data[SOURCES] = {
+            name: to_json_data(one) for name, one in documents.items() if isinstance(one, Document)
+        }
     return SuspendedCall(
         qualname=invocation.plan.qualname,
         messages=invocation.request.messages,
@@ -255,7 +265,9 @@ def suspend(
     )
 
 
-_CONVERSATION = "conversation"  # part of stored states, so it must not change
+# Parts of stored states, so they must not change.
+_CONVERSATION = "conversation"
+SOURCES = "sources"  # the texts in which quotes are searched
 _NOT_A_STATE = "the text is not a suspended call that to_json wrote"
 
 

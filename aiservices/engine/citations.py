@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from output_parsers.types.cited import CitedSentence, CitedText, Place, Quote
 from output_parsers.types.evidence import Check, Sources
 
-from ..documents.document import Document
+from ..documents.document import Document, document_from_json, unique_names
 from ..models.messages import ChatReply, Message, UserMessage
+from .approval import SOURCES
 
 if TYPE_CHECKING:
     from .plan import Invocation
@@ -29,11 +30,32 @@ def with_sources(invocation: Invocation, check: Check) -> Invocation:
         return replace(invocation, request=replace(request, sources=sources_of(invocation, check)))
     documents, lines, messages = _documents_of(invocation), list[Place](), request.messages
     for name, document in documents.items():
-        numbered, spans = _numbered(document.text, len(lines) + 1)
-        lines += [Place(name, start + document.offset, end + document.offset) for start, end in spans]
-        messages = tuple([_with_numbers(message, document.text, numbered) for message in messages])
-    sources = Sources(documents, check, lines)
+        for text, offset in _shown_texts(document, messages):
+            numbered, spans = _numbered(text, len(lines) + 1)
+            offset += document.offset
+            lines += [Place(name, start + offset, end + offset) for start, end in spans]
+            messages = tuple([_with_numbers(message, text, numbered) for message in messages])
+    sources = _sources(invocation, documents, check, lines)
     return replace(invocation, request=replace(request, messages=messages, sources=sources))
+
+
+def _shown_texts(document: Document, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
+    """Yield a document as the messages show it: as a whole, or if it is the messages, each of them."""
+    texts = [message.text for message in messages if isinstance(message, UserMessage)]
+    if len(texts) < 2 or document.text != _joined(texts):
+        yield document.text, 0
+        return
+    offset = 0
+    for text in texts:
+        yield text, offset
+        offset += len(text) + len(_GAP)
+
+
+_GAP = "\n\n"  # between messages
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return _GAP.join(texts)
 
 
 def _numbered(text: str, first: int) -> tuple[str, list[tuple[int, int]]]:
@@ -46,7 +68,8 @@ def _numbered(text: str, first: int) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _with_numbers(message: Message, text: str, numbered: str) -> Message:
-    if not isinstance(message, UserMessage) or not text.strip() or text not in message.text:
+    is_shown = isinstance(message, UserMessage) and bool(text.strip()) and text in message.text
+    if not is_shown or numbered in message.text:  # the messages of a resumed call have numbers
         return message
     return replace(message, text=message.text.replace(text, numbered, 1))
 
@@ -57,11 +80,26 @@ def sources_of(invocation: Invocation, check: Check) -> Sources:
     These are the documents among the arguments, or else the texts, and the passages that retrieval has found.
     If there are none, it is the text of the user messages, without the reports about rejected answers.
     """
-    return Sources(_documents_of(invocation), check)
+    return _sources(invocation, _documents_of(invocation), check)
+
+
+def _sources(
+    invocation: Invocation,
+    documents: Mapping[str, Document],
+    check: Check,
+    lines: Sequence[Place] | None = None,
+) -> Sources:
+    part = invocation.request.sources  # set for the parts of a long document
+    if not isinstance(part, Sources):
+        return Sources(documents, check, lines)
+    return Sources(documents, check, lines, is_continued=part.is_continued, whole=part.whole)
 
 
 def _documents_of(invocation: Invocation) -> dict[str, Document]:
-    """Return the sources of a call by their names."""
+    """Return the sources of a call by their names; those of a resumed call are in its state."""
+    stored = invocation.state.interceptor_data.get(SOURCES)
+    if stored is not None:
+        return {name: document_from_json(document) for name, document in stored.items()}
     roles = {*invocation.plan.role_names.values(), *invocation.tool_context}
     shown = {name: value for name, value in invocation.arguments.items() if name not in roles}
     found = [*_documents(shown, (Document,))] or [*_documents(shown, (str,))]
@@ -70,15 +108,10 @@ def _documents_of(invocation: Invocation) -> dict[str, Document]:
         # the reports about rejected answers repeat their quotes, and prove nothing
         asked = invocation.state.conversation or invocation.request.messages
         messages = (one.text for one in asked if isinstance(one, UserMessage))
-        found = [(PROMPT, "\n\n".join(messages))]
-    documents: dict[str, Document] = {}
-    for name, source in found:
-        unique, number = str(name), 1
-        while unique in documents:
-            number += 1
-            unique = f"{name} ({number})"
-        documents[unique] = source if isinstance(source, Document) else Document(source)
-    return documents
+        found = [(PROMPT, _joined(messages))]
+    names = unique_names(str(name) for name, _ in found)
+    sources = [source if isinstance(source, Document) else Document(source) for _, source in found]
+    return dict(zip(names, sources, strict=True))
 
 
 def _documents(

@@ -24,7 +24,7 @@ from pydantic import BaseModel, RootModel
 
 from output_parsers.types.constraints import SECRETS
 
-from ..documents.document import Document
+from ..documents.document import Document, unique_names
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.media import Media
 from ..models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
@@ -391,8 +391,9 @@ def _render_list(values: Iterable[object]) -> str:
     items = list(values)
     if items and all(isinstance(item, _MESSAGES) for item in items):
         return "\n".join(map(render_value, items))
-    if items and all(isinstance(item, Document) for item in items):
-        return "\n\n".join(map(_render_document, items))
+    documents = [item for item in items if isinstance(item, Document)]
+    if documents and len(documents) == len(items):
+        return "\n\n".join(map(_render_document, documents, unique_names([one.name for one in documents])))
     is_prompt_list = any(structured_prompt_of(cls) is not None for cls in set(map(type, items)))
     if not is_prompt_list and any(_is_record(item) or isinstance(item, _LISTS) for item in items):
         return _to_json(items)
@@ -402,8 +403,8 @@ def _render_list(values: Iterable[object]) -> str:
     return ("\n\n" if is_prompt_list else ", ").join(texts)
 
 
-def _render_document(document: Any) -> str:
-    name = f' name="{escape(document.name)}"' if document.name else ""
+def _render_document(document: Document, name: str) -> str:
+    name = f' name="{escape(name)}"' if document.name else ""
     return f"<document{name}>\n{document.text}\n</document>"
 
 

@@ -304,6 +304,11 @@ class _ReplyParser(_NoValueParser):
         self.problem = problem
 
 
+def _searches(options: ChatOptions) -> bool:
+    """Return True if the provider runs tools, such as a search, and sends citations."""
+    return bool(options.server_tools) or "web_search_options" in (options.extra_body or {})
+
+
 def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> OutputParser[object] | None:
     """Return the parser that converts model replies to the type of the answer.
 
@@ -312,7 +317,7 @@ def _find_parser(call: CallDefinition, problems: list[DefinitionProblem]) -> Out
     output_type: object = call.returns.output_type
     if call.make_parser is None and isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return _ReplyParser(reply_format(_REPLY_TYPES[output_type]))
-    if call.make_parser is None and output_type is CitedText and call.settings.options.server_tools:
+    if call.make_parser is None and output_type is CitedText and _searches(call.settings.options):
         from ..engine.citations import cited_text_of  # few methods cite
 
         return _ReplyParser(reply_format(cited_text_of))

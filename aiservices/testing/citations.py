@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal
 
 from output_parsers.mentions import dates_in, durations_in, numbers_in, times_in
 from output_parsers.parser.type_parser import TypeParser
-from output_parsers.result.reading import Cursor, Json, Leniency, ValidationFailure
+from output_parsers.result.errors import OutputParsingError
+from output_parsers.result.reading import Cursor, Json, Leniency, ValidationFailure, dump_json
 from output_parsers.types.cited import Cited, cited_from
 from output_parsers.types.evidence import Sources
 from output_parsers.types.node import Node
@@ -47,6 +49,44 @@ def with_quotes(parser: TypeParser[object], text: str, sources: Sources, choices
             )
         cited._set(value=found.value, quote=found.quote)
     return parser.write(value)
+
+
+def nothing_of(parser: TypeParser[object]) -> str:
+    """Return the answer of a type that says nothing: null, or a record or a list without values."""
+    for text in ("null", "{}", "[]"):
+        try:
+            return parser.write(parser.parse(text))
+        except (OutputParsingError, ValueError):
+            continue
+    raise LookupError(
+        "the answer about a part of a document must have values; pass it by FakeChatModel(values=…)"
+    )
+
+
+def with_short_lists(parser: TypeParser[object], text: str) -> str:
+    """Return an answer with at most one item in each list: two might be one item with other values."""
+    shortened = dump_json(_shortened(json.loads(text)))
+    try:
+        parser.parse(shortened)
+    except OutputParsingError:
+        return text
+    return shortened
+
+
+def _shortened(data: Json) -> Json:
+    if isinstance(data, dict):
+        return {key: _shortened(one) for key, one in data.items()}
+    return [_shortened(one) for one in data[:1]] if isinstance(data, list) else data
+
+
+def stands_in(parser: TypeParser[object], text: str, sources: Sources) -> bool:
+    """Return True if the quotes of an answer stand in the texts of the call."""
+    try:
+        with cited_from(sources):
+            parser.parse(text)
+    except OutputParsingError:
+        return False
+    return True
 
 
 def _citations(

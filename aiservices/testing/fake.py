@@ -37,7 +37,7 @@ from ..models.requests import ChatRequest, ImageFormat, JsonObjectFormat, JsonSc
 from ..models.scripted import ScriptedChatModel
 from ..service.methods import plan_of
 from .cassette import canonical_json, request_to_json
-from .citations import with_quotes
+from .citations import nothing_of, stands_in, with_quotes, with_short_lists
 from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for
 
 _CAPABILITIES = Capabilities(
@@ -180,12 +180,27 @@ class FakeChatModel(ScriptedChatModel):
         return tuple(images)
 
     def _text(self, request: ChatRequest, choices: Choices) -> str:
+        """Return an answer. Only the first part of a document has made-up values: others might differ."""
+        parser, sources = request.parser, request.sources
+        if not isinstance(sources, Sources) or not isinstance(sources.whole, TypeParser):
+            return self._whole_text(request, choices)
+        assert isinstance(parser, TypeParser), "as that of the whole answer"
+        whole = replace(request, parser=sources.whole)
+        has_quotes = self._key(whole) is not None and parser.has_citations
+        if sources.is_continued and not has_quotes:
+            return nothing_of(parser)
+        text = self._whole_text(whole, choices)
+        return text if not has_quotes or stands_in(parser, text, sources) else nothing_of(parser)
+
+    def _whole_text(self, request: ChatRequest, choices: Choices) -> str:
         parser, key = request.parser, self._key(request)
         if key is not None:
             self._used.add(key)
             return self._write(self._values[key], key, parser)
         if parser is not None:
             text = value_and_text_for(parser, choices).text
+            if isinstance(request.sources, Sources) and request.sources.whole is not None:
+                text = with_short_lists(parser, text)
             if isinstance(request.sources, Sources):
                 text = with_quotes(parser, text, request.sources, choices)
             return text

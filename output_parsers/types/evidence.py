@@ -57,6 +57,8 @@ class Sources:
         documents: The documents by their names.
         check: "value" to check quotes and values, "quote" to check quotes, "off" to accept what is not found.
         lines: The numbered lines, if the model writes their numbers instead of quotes; the first one is 1.
+        is_continued: True for a part of a document after the first one. An answer about it may be empty.
+        whole: The parser of the answer about the whole document, if the texts are a part of one.
     """
 
     def __init__(
@@ -64,11 +66,21 @@ class Sources:
         documents: Mapping[str, SourceDocument],
         check: Check = "value",
         lines: Sequence[Place] | None = None,
+        *,
+        is_continued: bool = False,
+        whole: object = None,
     ) -> None:
         self._documents = documents
+        self.is_continued = is_continued
+        self.whole = whole
         self._lines = lines
         self._check = check
         self._read: dict[str, Cited[Any]] = {}
+
+    @property
+    def documents(self) -> Mapping[str, SourceDocument]:
+        """The documents by their names."""
+        return self._documents
 
     @property
     def texts(self) -> list[tuple[str, str]]:

@@ -381,6 +381,7 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
             body,
             word,
             notes,
+            citations=tuple(message.get("annotations") or ()),
             logprobs=read_logprobs(choice["logprobs"].get("content")) if choice.get("logprobs") else (),
         )
     except (AttributeError, KeyError, TypeError):
@@ -464,6 +465,7 @@ class ChatStreamReader(EventStreamReader):
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
         self._images: list[JsonObject] = []
+        self._citations: list[JsonObject] = []
         self._calls: list[JsonObject] = []
         self._positions: dict[int, int] = {}  # positions in _calls, by the index that the provider sent
         self._finish_reason: str | None = None
@@ -495,6 +497,7 @@ class ChatStreamReader(EventStreamReader):
             refusal,
             stop_reason=self._finish_reason or "",
             notes=self._notes,
+            citations=tuple(self._citations),
             logprobs=tuple(self._logprobs),
         )
         return [ReplyDelta(reply=reply)]
@@ -518,6 +521,7 @@ class ChatStreamReader(EventStreamReader):
         if delta.keys() - _PLAIN_MEMBERS or isinstance(delta.get("content"), list):
             self._keep_state(delta)
         self._images += delta.get("images") or ()
+        self._citations += delta.get("annotations") or ()
         refusal = _refusal_of(delta)
         if refusal:
             self._refusals.append(refusal)

@@ -80,9 +80,22 @@ def test_splitting_a_long_document_takes_linear_time() -> None:
 
 def test_wrong_sizes_are_an_error() -> None:
     for wrong, problem in (
-        ({"tokens": 0}, "tokens is 0; it must be at least 1"),
-        ({"tokens": 10, "overlap": 6}, "overlap is 6; it must be at least 0, and at most half of tokens"),
-        ({"max_concurrency": 0}, "max_concurrency is 0"),
+        ({"tokens": 0}, "tokens is 0; it must be a whole number of at least 1"),
+        ({"tokens": "5"}, "tokens is '5'; it must be a whole number"),
+        ({"tokens": 10.5, "overlap": 0}, "tokens is 10.5; it must be"),
+        ({"tokens": True, "overlap": 0}, "tokens is True; it must be"),
+        ({"tokens": float("nan")}, "tokens is nan; it must be"),
+        ({"tokens": None}, "tokens is None; it must be"),
+        ({"tokens": 10, "overlap": 6}, "overlap is 6; it must be .* at least 0, and at most half of tokens"),
+        ({"overlap": -1}, "overlap is -1; it must be"),
+        ({"overlap": "1"}, "overlap is '1'; it must be"),
+        ({"overlap": 0.5}, "overlap is 0.5; it must be"),
+        ({"overlap": False}, "overlap is False; it must be"),
+        ({"max_concurrency": 0}, "max_concurrency is 0; it must be"),
+        ({"max_concurrency": "2"}, "max_concurrency is '2'; it must be"),
+        ({"carry": 5}, r"carry is \(5,\); pass names of fields"),
+        ({"carry": [None]}, r"carry is \(None,\); pass names of fields"),
+        ({"count_tokens": 5}, "count_tokens is 5; pass a function"),
     ):
         with pytest.raises(DefinitionError, match=problem):
             Split(**wrong)  # type: ignore[arg-type]

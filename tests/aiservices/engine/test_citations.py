@@ -15,6 +15,7 @@ from aiservices import (
     ChatReply,
     Cited,
     CitedText,
+    DefinitionError,
     Document,
     Result,
     Retry,
@@ -22,16 +23,21 @@ from aiservices import (
     Strategy,
     Stream,
     ToolCall,
+    UserMessage,
     create,
     options,
+    tool,
     user_message,
 )
 from aiservices.documents import Page
+from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
 from aiservices.models.base import Capabilities
+from aiservices.models.openai.chat import ChatStreamReader, read_chat_completion
 from aiservices.models.scripted import ScriptedChatModel
 from aiservices.retrieval import Content, KeywordRetriever, RetrievalAugmentor
 from aiservices.rows import map_rows
 from aiservices.rows.fields import answer_columns
+from aiservices.service.methods import resume
 from aiservices.structured_model import structured
 from aiservices.testing import FakeChatModel
 
@@ -289,6 +295,72 @@ def test_a_model_can_cite_numbers_of_lines() -> None:
     sentence = {"text": "Bob owns cars.", "quotes": ["2"]}
     answer = create(Lines, model({"sentences": [sentence]})).explain(DOCUMENT)
     assert answer.quotes[0].quote == "Bob has 7 cars and 8 cats."
+
+
+def test_structured_cites_numbers_of_lines_in_its_messages() -> None:
+    chat = model({"party": {"lines": "1", "value": "ACME Corp."}, "amount": {"lines": "4", "value": 1500}})
+    messages = [UserMessage("ACME Corp. pays. It is rich."), UserMessage("Really? It pays 1,500 euros.")]
+    contract = structured(chat, Contract, cite="lines").invoke(messages)
+    assert [one.text for one in chat.requests[0].messages[:2]] == [
+        "[1] ACME Corp. pays. [2] It is rich.",
+        "[3] Really? [4] It pays 1,500 euros.",
+    ]
+    text = "\n\n".join(one.text for one in messages)
+    assert (
+        contract.amount.quote == text[contract.amount.start : contract.amount.end] == "It pays 1,500 euros."
+    )
+    with pytest.raises(DefinitionError, match="cite is 'words'; it must be"):
+        structured(chat, Contract, cite="words")  # type: ignore[call-overload]
+
+
+def test_documents_with_the_same_name_are_shown_with_their_numbers() -> None:
+    chat = model({"quote": "7 cars", "value": 7})
+    cited = create(Reader, chat).several([Document("8 cars", "a.txt"), Document("7 cars", "a.txt")])
+    assert '<document name="a.txt (2)">\n7 cars' in chat.requests[0].messages[-1].text
+    assert cited.document == "a.txt (2)"
+
+
+def test_a_call_that_waited_for_an_approval_still_has_its_documents() -> None:
+    def ask(question: str) -> str:
+        """Ask a person."""
+        return "yes"
+
+    call = ToolCall("1", "ask", '{"question": "?"}')
+    by_lines = {"party": {"lines": "1", "value": "ACME Corp."}, "amount": {"lines": "1", "value": 1500}}
+    for interface, reply in ((Reader, GOOD), (Lines, by_lines)):
+        chat = ScriptedChatModel([ChatReply(AiMessage("", (call,))), json.dumps(reply)])
+        page = Page(0, len(DOCUMENT.text), 100, 100)
+        document = Document(DOCUMENT.text, "contract.txt", [page])
+        service: Any = create(interface, chat, tools=[tool(needs_approval=True)(ask)])
+        argument = document if interface is Reader else [document]
+        with pytest.raises(ApprovalRequiredError) as waiting:
+            service.contract(argument)
+        state = SuspendedCall.from_json(waiting.value.state.to_json())
+        contract = resume(service.contract, state, {"1": True})
+        assert (contract.party.document, contract.party.page, contract.party.start) == ("contract.txt", 1, 0)
+        assert "[1] [1]" not in chat.requests[1].messages[0].text
+
+
+def test_the_annotations_of_chat_completions_are_citations() -> None:
+    place = {"url": "https://a.example", "title": "A", "start_index": 0, "end_index": 4}
+    message = {"content": "Yes. No.", "annotations": [{"type": "url_citation", "url_citation": place}]}
+    choice = {"message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    streamed = {"delta": {"role": "assistant", **message}, "finish_reason": "stop"}
+    reader = ChatStreamReader()
+    deltas = list(reader.feed(f"data: {json.dumps({'choices': [streamed]})}\n\ndata: [DONE]\n\n".encode()))
+    for reply in (
+        read_chat_completion(json.dumps({"choices": [choice], "model": "m"}).encode()),
+        [*deltas, *reader.end()][-1].reply,
+    ):
+        assert reply is not None
+        assert answer_of(reply) == [("Yes.", [("", "https://a.example")]), ("No.", [])]
+
+    class Chatter(Protocol):
+        @options(extra_body={"web_search_options": {}})
+        @user_message("{{question}}")
+        def answer(self, question: str) -> CitedText: ...
+
+    assert create(Chatter, ScriptedChatModel([reply])).answer("?").quotes[0].document == "https://a.example"
 
 
 def test_a_fake_model_cites_lines_that_have_the_values() -> None:

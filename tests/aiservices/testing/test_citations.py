@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 
 import pytest
 
-from aiservices import Cited, CitedText, Document, Strategy, create, user_message
+from aiservices import Cited, CitedText, Document, Result, Strategy, create, options, user_message
+from aiservices.documents import Split, by
 from aiservices.testing import FakeChatModel
 
 DOCUMENT = Document("Ann pays 1,250.50 euros from 3 May 2024 on. She has 2 cats and 14 days of holidays.")
@@ -54,3 +55,60 @@ def test_each_cited_value_stands_in_the_document(strategy: Strategy) -> None:
 def test_a_document_without_such_a_value_is_an_error() -> None:
     with pytest.raises(LookupError, match=r"have no value for \$\.start; pass the answer"):
         create(Reader, FakeChatModel()).contract(Document("Ann pays nothing."))
+
+
+@dataclass
+class Owned:
+    owner: Cited[str]
+    cats: Cited[int]
+    note: str
+    items: list[str]
+
+
+class Long(Protocol):
+    @options(split=Split(tokens=20, overlap=5), merge={"items": by("name")})
+    @user_message("Extract this.\n\n{{documents}}")
+    def things(self, documents: list[Document]) -> Things: ...
+    @options(split=Split(tokens=20, overlap=5))
+    @user_message("Extract this.\n\n{{document}}")
+    def owned(self, document: Document) -> Result[Owned]: ...
+    @options(split=Split(tokens=20, overlap=5))
+    @user_message("Extract this.\n\n{{document}}")
+    def names(self, document: Document) -> list[str]: ...
+    @options(split=Split(tokens=20, overlap=5))
+    @user_message("Extract this.\n\n{{document}}")
+    def count(self, document: Document) -> int: ...
+
+
+@dataclass
+class Thing:
+    name: str
+    price: int
+
+
+@dataclass
+class Things:
+    title: str
+    items: list[Thing]
+    by_name: dict[str, int]
+
+
+def test_the_parts_of_a_long_document_do_not_contradict_each_other() -> None:
+    text = " ".join(f"Ann has {number} cats and Bob pays {10 * number} euros." for number in range(1, 30))
+    for seed in range(10):
+        reader = create(Long, FakeChatModel(seed))
+        owned = reader.owned(Document(text))
+        assert owned.conflicts == ()
+        assert text[owned.value.cats.start : owned.value.cats.end] == owned.value.cats.quote
+        assert reader.things([Document(text), Document(text[:300])]).title
+        assert reader.names(Document(text))
+        assert isinstance(reader.count(Document(text)), int)
+
+
+def test_given_values_of_a_long_document_are_found_in_the_part_with_their_quotes() -> None:
+    text = "Nothing here. " * 30 + "Ann has 7 cats. " + "Nothing more. " * 30
+    value = Owned(Cited("Ann", "Ann has"), Cited(7, "7 cats"), "a note", ["x"])
+    fake = FakeChatModel(values={Owned: value})
+    owned = create(Long, fake).owned(Document(text))
+    assert (owned.value.cats.value, owned.value.note, owned.value.items) == (7, "a note", ["x"])
+    assert len(fake.requests) > 10
