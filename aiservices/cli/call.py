@@ -28,6 +28,7 @@ from rich.text import Text
 
 from output_parsers import ItemError
 from output_parsers.parser.type_parser import DEFAULT_REGISTRY
+from output_parsers.result.reading import JsonObject
 
 from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
@@ -440,7 +441,7 @@ def _details_json(result: Result[object]) -> dict[str, object]:
     return details
 
 
-def _details_text(details: dict[str, Any]) -> str:
+def _details_text(details: JsonObject) -> str:
     """Describe a service call as text, with one line for each model request, reply repair and tool call."""
     lines = [f"strategy: {details['strategy']} ({'; '.join(details['reasons'])})"]
     for number, attempt in enumerate(details["attempts"], 1):

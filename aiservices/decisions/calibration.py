@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from output_parsers.result.reading import JsonObject
+
 from ..models.errors import DefinitionError, DefinitionProblem
 
 FORMAT = 1
@@ -167,7 +169,7 @@ def _key(entry: CalibrationEntry) -> tuple[str, str, str, str]:
     return entry.method, entry.path, entry.model, entry.source
 
 
-def _entry_from_dict(data: Mapping[str, Any]) -> CalibrationEntry:
+def _entry_from_dict(data: JsonObject) -> CalibrationEntry:
     entry = CalibrationEntry(**data)
     calibrator = Calibrator(data["calibrator"]["kind"], tuple(data["calibrator"]["parameters"]))
     entry = replace(entry, calibrator=calibrator, options=tuple(data["options"]))

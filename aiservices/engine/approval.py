@@ -16,6 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError, shorten
+from output_parsers.result.reading import JsonObject
 
 from ..interface.parameters import memory_id_data
 from ..models.errors import AiServiceError, SuspendedCallError, ToolError
@@ -440,7 +441,7 @@ def _mapping_to_dict(value: object) -> object:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def options_from_json(data: dict[str, Any]) -> ChatOptions:
+def options_from_json(data: JsonObject) -> ChatOptions:
     """Restore options from JSON data; raise TypeError for wrong data."""
     stop = data.get("stop")
     if "extra_headers" in data:  # to_json does not write them

@@ -6,7 +6,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
@@ -66,7 +66,7 @@ def run_in_background(coroutine: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def _marked(coroutine: Coroutine[Any, Any, T]) -> T:
+async def _marked(coroutine: Awaitable[T]) -> T:
     _RUNS_IN_BACKGROUND.set(True)
     return await coroutine
 

@@ -18,6 +18,8 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any, Literal, TypeVar
 
+from output_parsers.result.reading import JsonObject
+
 from ..interface.decorators import CallId
 from ..interface.parameters import memory_id_data
 from ..journal import (
@@ -322,7 +324,7 @@ def messages_of_start(start: Mapping[str, object]) -> tuple[Message, ...]:
     return tuple([message_from_dict(message) for message in json.loads(text)])
 
 
-def program_of(plan: CallPlan, toolbox: Toolbox | None) -> dict[str, Any]:
+def program_of(plan: CallPlan, toolbox: Toolbox | None) -> JsonObject:
     """Return what is compared of the program of a call: its models, its schema and its tools."""
     parser, tools = plan.output_format.parser, {} if toolbox is None else toolbox.tools
     return {
@@ -332,7 +334,7 @@ def program_of(plan: CallPlan, toolbox: Toolbox | None) -> dict[str, Any]:
     }
 
 
-def _fixed_part(program: dict[str, Any], options: ChatOptions) -> str:
+def _fixed_part(program: JsonObject, options: ChatOptions) -> str:
     data = program | {
         "options": {
             name: getattr(options, name)
@@ -351,7 +353,7 @@ def _digest(data: object) -> str:
 _MESSAGE_NAMES = {"system": "the system message", "user": "the user message"}
 
 
-def _changes(stored: Mapping[str, Any], current: Mapping[str, Any]) -> Iterable[str]:
+def _changes(stored: JsonObject, current: JsonObject) -> Iterable[str]:
     """Yield the names of what differs between the beginnings of two calls."""
     before, now = stored.get("messages", []), current["messages"]
     if len(before) != len(now):
@@ -392,7 +394,7 @@ def _decided_keys(keys: Iterable[str]) -> list[str]:
 
 
 def _check_decisions(
-    invocation: Invocation, entries: Mapping[str, Any], *, is_new: bool = False
+    invocation: Invocation, entries: JsonObject, *, is_new: bool = False
 ) -> tuple[str, object]:
     """Return the key and the data of decisions.
 
@@ -430,7 +432,7 @@ class DurableCall(RequestRecorder[str]):
         self,
         journal: Journal,
         stored: StoredCall,
-        entries: dict[str, Any],
+        entries: JsonObject,
         invocation: Invocation,
         path: str = "",
         segment: int = 0,
@@ -505,7 +507,7 @@ class DurableCall(RequestRecorder[str]):
             own = key.removeprefix(self._prefix)
             if not key.startswith(self._prefix):
                 continue
-            result: Mapping[str, Any] | None
+            result: JsonObject | None
             if own.startswith("begun:"):
                 result = self._entries.get(f"{self._prefix}tool:{own[6:]}")
             elif "/begun:" in own:

@@ -11,7 +11,7 @@ from typing import Any
 
 from output_parsers.parser.type_parser import parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
-from output_parsers.result.reading import strict_equal
+from output_parsers.result.reading import JsonObject, strict_equal
 from output_parsers.types.decisions import values_with_details
 
 from ..models import errors as _errors
@@ -64,7 +64,7 @@ def error_to_json(error: Exception) -> dict[str, object]:
     return data
 
 
-def error_from_json(data: Mapping[str, Any]) -> Exception:
+def error_from_json(data: JsonObject) -> Exception:
     """Restore an error from the data of ``error_to_json``."""
     name, text = data["type"], data["text"]
     if name in _MODEL_ERRORS:
@@ -100,7 +100,7 @@ def failed_request_to_json(error: Exception) -> dict[str, object]:
     return {"error": error_to_json(error)}
 
 
-def reply_of(data: Mapping[str, Any]) -> ChatReply:
+def reply_of(data: JsonObject) -> ChatReply:
     """Return a recorded reply, or raise the error with which its request failed."""
     if "error" in data:
         raise error_from_json(data["error"])
@@ -145,7 +145,7 @@ def _type_of_service(tool: Tool) -> Any:
     return None if plan is None else plan.output_type
 
 
-def tool_run_from_json(data: Mapping[str, Any], call: ToolInvocation) -> ToolRun:
+def tool_run_from_json(data: JsonObject, call: ToolInvocation) -> ToolRun:
     """Restore a tool run from the data of ``tool_run_to_json``."""
     message = message_from_dict(data["message"])
     if not isinstance(message, ToolMessage):
@@ -168,7 +168,7 @@ def tool_run_from_json(data: Mapping[str, Any], call: ToolInvocation) -> ToolRun
     )
 
 
-def _result_of(data: Mapping[str, Any], message: ToolMessage, tool: Tool | None) -> object:
+def _result_of(data: JsonObject, message: ToolMessage, tool: Tool | None) -> object:
     if "result" not in data or tool is None:
         return message.text
     output_type = _type_of_service(tool)
@@ -189,7 +189,7 @@ def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, object]:
     Raises TypeError if the value has no JSON form from which it can be read again.
     """
     reply = answer.reply
-    data: dict[str, Any] = {
+    data: JsonObject = {
         "value": _written_value(answer, invocation),
         "reply": reply_to_json(reply),
         "strategy": answer.strategy,
@@ -244,7 +244,7 @@ def _details(parser: object) -> AbstractContextManager[None]:
     return values_with_details() if getattr(parser, "has_details", False) else nullcontext()
 
 
-def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
+def answer_from_json(data: JsonObject, invocation: Invocation) -> Answer:
     """Restore the answer of a call, whose reply is marked as replayed and has no usage."""
     reply = reply_of(data)
     value, parser = data["value"], invocation.plan.output_format.parser
@@ -275,7 +275,7 @@ def answer_from_json(data: Mapping[str, Any], invocation: Invocation) -> Answer:
     )
 
 
-def _answered_run(data: Mapping[str, Any], call: ToolCall, tools: Mapping[str, Tool]) -> ToolRun:
+def _answered_run(data: JsonObject, call: ToolCall, tools: Mapping[str, Tool]) -> ToolRun:
     message = message_from_dict(data["message"])
     assert isinstance(message, ToolMessage)
     error = error_from_json(data["error"]) if "error" in data else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, shorten
-from output_parsers.result.reading import Coercion, Cursor, Json, Leniency, Reading, strict_equal
+from output_parsers.result.reading import Coercion, Cursor, Json, JsonObject, Leniency, Reading, strict_equal
 from output_parsers.types.choices import BoolNode, ChoiceNode
 from output_parsers.types.constraints import ConstrainedNode
 from output_parsers.types.containers import ListNode, UnionNode
@@ -88,7 +88,7 @@ class ObjectSchema(NamedTuple):
     """
 
     parser: TypeParser[object]
-    schema: Mapping[str, Any]
+    schema: JsonObject
     strict: bool
 
 

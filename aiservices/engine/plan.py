@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -573,7 +573,7 @@ class Invocation(CallContext):
     examples: tuple[FewShotExample, ...] = ()
     approvals: Mapping[str, WaitingCallDecision] = field(default_factory=dict)
     answer_reader: AnswerReader | None = None
-    late_messages: Callable[[], Coroutine[Any, Any, tuple[Message, ...]]] | None = None
+    late_messages: Callable[[], Awaitable[tuple[Message, ...]]] | None = None
 
     def with_messages(self, messages: tuple[Message, ...]) -> Invocation:
         """Return a copy of the service call whose request has the given messages."""

@@ -281,7 +281,7 @@ def _start_thread(work: Callable[[], T]) -> Future[T]:
 
 
 @asynccontextmanager
-async def _task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+async def _task(work: Awaitable[T]) -> AsyncIterator[asyncio.Task[T]]:
     """Context manager that runs a coroutine as a task, and cancels the task at the end of the block."""
     import asyncio
 

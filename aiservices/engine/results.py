@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic_core import to_jsonable_python
 
-from output_parsers.result.reading import Coercion
+from output_parsers.result.reading import Coercion, JsonObject
 from output_parsers.types.cited import Cited
 from output_parsers.types.decisions import Decision
 
@@ -132,7 +132,7 @@ class Result(Generic[T_co]):
         if self.sources:
             yield "sources", len(self.sources)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the value and the details of the call as JSON data.
 
         Values without a JSON form, such as instances of plain classes, are converted to strings.

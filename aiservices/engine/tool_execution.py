@@ -26,7 +26,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from output_parsers.parser.type_parser import TypeParser, parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
-from output_parsers.result.reading import strict_equal
+from output_parsers.result.reading import JsonObject, strict_equal
 from output_parsers.types.cited import Cited, Quote, cited_from
 from output_parsers.types.target import type_name
 from output_parsers.types.validation import arguments_for_validators
@@ -917,7 +917,7 @@ def _result_parser(tool: Tool) -> TypeParser[object] | None:
     return parser_for(hint)
 
 
-def _restored(stored: Mapping[str, Any], call: ToolCall, invocation: Invocation) -> UndoableCall:
+def _restored(stored: JsonObject, call: ToolCall, invocation: Invocation) -> UndoableCall:
     """Restore a stored tool call that can be undone, or raise an error if that is no longer possible."""
     if "problem" in stored:
         raise ToolError(stored["problem"], call=call)

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from output_parsers.parser.type_parser import ParserFactory
 from output_parsers.result.errors import OutputParsingError
-from output_parsers.result.reading import Coercion, strict_equal
+from output_parsers.result.reading import Coercion, JsonObject, strict_equal
 
 from ..engine.budget import SharedBudget
 from ..engine.plan import Invocation
@@ -46,7 +46,7 @@ from ..models.media_policy import MediaPolicy
 from ..models.messages import AiMessage, ChatReply, Message, Usage, UserMessage
 from ..models.requests import ChatOptions
 from ..remote.calls import MethodCall, ProblemError, Threads, iterate, log_problem
-from ..remote.codec import JsonCodec, JsonObject
+from ..remote.codec import JsonCodec
 from ..remote.contract import (
     Contract,
     EventName,

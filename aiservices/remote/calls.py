@@ -9,7 +9,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
@@ -427,7 +427,7 @@ async def iterate(
                 await run_sync(source.close, limiter=thread_limiter)
 
 
-async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
+async def _finish_step(step: Awaitable[T]) -> T:
     """Wait until work in a thread has ended, even if the waiting task is cancelled.
 
     A generator that is running in a thread cannot be closed.

@@ -63,7 +63,6 @@ from ..models.messages import (
 from ..tools.tool import ToolRun
 
 T = TypeVar("T")
-JsonObject: TypeAlias = dict[str, Any]
 
 # --- Converting any type to JSON text ---
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from output_parsers.result.reading import JsonObject
 from output_parsers.types.target import type_name
 
 from ..service.signatures import ReturnShape
-from .codec import JsonObject
 from .contract import Argument, Contract, Method, event_schema
 
 _GENERIC_NAMES = {

@@ -26,7 +26,7 @@ from output_parsers.parser.type_parser import DEFAULT_REGISTRY
 from output_parsers.prose.numbers import NumberStyle
 from output_parsers.prose.times import DateOrder
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
-from output_parsers.result.reading import Leniency
+from output_parsers.result.reading import JsonObject, Leniency
 from output_parsers.types.cited import Cited
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
@@ -507,7 +507,7 @@ def content_id(arguments: Mapping[str, object]) -> str:
     return hashed.hexdigest()
 
 
-def work_of(method: MappedMethod) -> dict[str, Any]:
+def work_of(method: MappedMethod) -> JsonObject:
     """Return a dict of all settings that affect a method's answers, to detect changes between two runs."""
     service_method, call = method.service_method, method.call
     prompt = service_method.plan.prompt
@@ -762,7 +762,7 @@ _USAGE_FIELDS = tuple(field.name for field in fields(Usage))
 
 def done_entry(
     method: MappedMethod, result: Result[object], usage: Usage | None, cost: float | None, attempts: int
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the journal entry for a row that has been answered."""
     # The JSON of the value is stored as a text, so that numbers keep all their digits.
     entry: dict[str, object] = {
@@ -780,7 +780,7 @@ def done_entry(
     return entry
 
 
-def error_entry(error: Exception, usage: Usage | None, cost: float | None, attempts: int) -> dict[str, Any]:
+def error_entry(error: Exception, usage: Usage | None, cost: float | None, attempts: int) -> JsonObject:
     """Return the journal entry for a row that ended with an error."""
     named = error if isinstance(error, RowError) else RowError(type(error).__name__, str(error))
     entry = {"error": {"type": named.type, "message": named.message}, **_counts(usage, cost, attempts)}
@@ -852,18 +852,18 @@ class EntryReader:
             for path, (options, *_) in answers_of(method.service_method.plan.call).items()
         }
 
-    def row(self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any]) -> Row[Any]:
+    def row(self, number: int, key: Any, inputs: Mapping[str, Any], entry: JsonObject) -> Row[Any]:
         """Return a Row with the answer or error of a stored journal entry, marked as cached."""
         return self._row(number, key, inputs, entry, cached=True)
 
     def new(
-        self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], seconds: float
+        self, number: int, key: Any, inputs: Mapping[str, Any], entry: JsonObject, seconds: float
     ) -> Row[Any]:
         """Return a Row with the answer or error of a journal entry that was just written."""
         return self._row(number, key, inputs, entry, cached=False, seconds=seconds)
 
     def answered(
-        self, number: int, key: Any, inputs: Mapping[str, Any], entry: Mapping[str, Any], result: Result[Any]
+        self, number: int, key: Any, inputs: Mapping[str, Any], entry: JsonObject, result: Result[Any]
     ) -> Row[Any]:
         """Return a Row with the answer of a service call that has just ended."""
         usage = Usage(**entry.get("usage", {}))
@@ -886,7 +886,7 @@ class EntryReader:
         number: int,
         key: object,
         inputs: Mapping[str, Any],
-        entry: Mapping[str, Any],
+        entry: JsonObject,
         *,
         cached: bool,
         seconds: float = 0.0,
@@ -934,7 +934,7 @@ class EntryReader:
             threshold=adjustment.accepted_from,
         )
 
-    def _probabilities(self, stored: Mapping[str, Any]) -> dict[str, dict[object, float]]:
+    def _probabilities(self, stored: JsonObject) -> dict[str, dict[object, float]]:
         probabilities = {}
         for path, shares in stored.items():
             answers = self._answers.get(_INDEX.sub("[]", path), {})

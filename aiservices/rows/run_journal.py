@@ -23,7 +23,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
+
+from output_parsers.result.reading import JsonObject
 
 from .row import RowsError
 
@@ -57,7 +59,7 @@ class StoredEntry(NamedTuple):
     """
 
     offset: int
-    entry: Mapping[str, Any]
+    entry: JsonObject
 
 
 class _JournalFile:
@@ -142,7 +144,7 @@ class _JournalFile:
         self.end = offset + len(line)
         return offset
 
-    def entry_at(self, offset: int) -> dict[str, Any]:
+    def entry_at(self, offset: int) -> JsonObject:
         """Return the entry of the line at a place."""
         assert self._reader is not None
         return _entry_at(self._reader, offset)
@@ -523,7 +525,7 @@ def encode_line(entry: Mapping[str, object]) -> bytes:
     return b"%08x %b\n" % (zlib.crc32(text), text)
 
 
-def decode_line(line: bytes) -> dict[str, Any] | None:
+def decode_line(line: bytes) -> JsonObject | None:
     """Parse a journal line from bytes; return None if it is damaged."""
     checksum, text = line[:_CHECKSUM_LENGTH], line[_CHECKSUM_LENGTH + 1 : -1]
     try:

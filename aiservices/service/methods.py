@@ -6,7 +6,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from functools import partial, wraps
 from html import escape
@@ -584,7 +593,7 @@ def _check_blocking(plan: CallPlan, pipeline: Pipeline) -> None:
         raise DefinitionError(problems)
 
 
-async def _awaited(started: Coroutine[Any, Any, T]) -> T:
+async def _awaited(started: Awaitable[T]) -> T:
     try:
         return await started
     except AiServiceError as error:

@@ -27,8 +27,9 @@ T = TypeVar("T")
 _LONGEST_KEY = 60  # characters of a key in a message or a path
 
 # A parsed JSON value: null, booleans, int, Decimal for numbers with a fraction or an exponent (never float,
-# which would round them), strings, lists and dicts.
+# which would round them), strings, lists and dicts. Which members an object has is known at run time only.
 Json: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, Json]
 
 
 class Leniency(Enum):

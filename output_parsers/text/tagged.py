@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from ..json.scanner import read_exact
 from ..parser.type_parser import parser_for
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import DEPTH, Cursor, JsonSyntaxError, ValidationFailure, describe_value
+from ..result.reading import DEPTH, Cursor, JsonObject, JsonSyntaxError, ValidationFailure, describe_value
 from .simple import DictParser, Keys, TextParser, failure, without_reasoning
 
 # The pattern of AgentScope. It takes quadratic time for tags that are never closed, so it is never run.
@@ -79,7 +79,7 @@ class RegexTaggedContentParser(DictParser):
     def _default(self) -> bool:
         return self.tagged_content_pattern == TAGGED_CONTENT
 
-    def _read(self, text: str) -> dict[str, Any]:
+    def _read(self, text: str) -> JsonObject:
         wanted = " ".join(f"<{key}>" for key in self.required_keys or ())
         rest = without_reasoning(text, wanted if self._default else wanted + self.tagged_content_pattern)
         contents = _contents_by_name(_find_tags(rest) if self._default else self._find_matches(rest))

@@ -16,9 +16,9 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from output_parsers.json_schema.document import referenced_part
+from output_parsers.result.reading import JsonObject
 from output_parsers.types.node import JsonSchema
 
-from ...remote.codec import JsonObject
 from ...remote.contract import Method
 from ...remote.problems import KINDS, PROBLEM_MEDIA_TYPE, Problem
 

@@ -24,7 +24,7 @@ from typing_extensions import TypeForm
 
 from output_parsers.parser.type_parser import ParserFactory
 from output_parsers.result.errors import OutputParsingError, Problem as ParsingProblem
-from output_parsers.result.reading import Reading
+from output_parsers.result.reading import JsonObject, Reading
 
 from ...engine.approval import (
     AlreadyResumedError,
@@ -65,7 +65,7 @@ from ...models.errors import (
 from ...models.http.base import PerLoop, ReplyTooLargeError
 from ...models.http.replies import ServerSentEvent, SseDecoder
 from ...models.messages import ChatReply, ReplyDelta, ToolCall
-from ...remote.codec import JsonObject, attempts_from_json, read_result
+from ...remote.codec import attempts_from_json, read_result
 from ...remote.contract import RESUME_PATH, Contract, EventId, EventName, Method, contract_of
 from ...remote.problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
 from ...service.signatures import ReturnShape

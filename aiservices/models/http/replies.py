@@ -18,11 +18,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from pydantic_core import from_json, to_json
 
 from output_parsers.result.errors import shorten
+from output_parsers.result.reading import JsonObject
 
 from ..errors import (
     AuthenticationError,
@@ -47,8 +48,6 @@ from .base import (
     TransportError,
     display_url,
 )
-
-JsonObject = dict[str, Any]  # the members of a provider's JSON are only known at run time
 
 
 def parse_object(

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from pydantic_core import to_json
 
+from output_parsers.result.reading import JsonObject
+
 from ..conversation import (
     ConversationRules,
     ConversationWriter,
@@ -29,7 +31,6 @@ from ..http.api import (
 from ..http.base import HttpRequest
 from ..http.replies import (
     EventStreamReader,
-    JsonObject,
     NoChoicesError,
     StreamReader,
     UnreadableReplyError,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from output_parsers.result.reading import JsonObject
+
 from ..conversation import ConversationRules, ConversationWriter, arguments_text
 from ..errors import ModelError, Remedy
 from ..http.api import (
@@ -19,7 +21,6 @@ from ..http.api import (
 from ..http.base import HttpRequest
 from ..http.replies import (
     EventStreamReader,
-    JsonObject,
     ReportedError,
     StreamReader,
     UnreadableReplyError,

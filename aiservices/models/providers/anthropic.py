@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
+from output_parsers.result.reading import JsonObject
+
 from ...models.arguments import checks_arguments
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object
@@ -19,7 +21,6 @@ from ..http.base import ApiKey, HttpRequest, key_credentials
 from ..http.model import check_name
 from ..http.replies import (
     ErrorDetails,
-    JsonObject,
     ReportedError,
     StreamReader,
     UnreadableReplyError,

@@ -18,6 +18,8 @@ from zlib import crc32
 
 from pydantic_core import from_json, to_json
 
+from output_parsers.result.reading import JsonObject
+
 from ...models.arguments import checks_arguments
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object, safe_name
@@ -33,7 +35,6 @@ from ..http.base import (
 from ..http.model import check_name
 from ..http.replies import (
     ErrorDetails,
-    JsonObject,
     ReportedError,
     StreamReader,
     UnreadableReplyError,

@@ -10,6 +10,8 @@ from typing import ClassVar, TypeAlias
 
 from pydantic_core import from_json
 
+from output_parsers.result.reading import JsonObject
+
 from ..base import Capabilities
 from ..conversation import ConversationRules, ConversationWriter, system_count
 from ..errors import ModelError, Remedy
@@ -19,7 +21,6 @@ from ..http.model import HttpChatModel, HttpClients
 from ..http.replies import (
     EventDecoder,
     EventStreamReader,
-    JsonObject,
     StreamReader,
     UnsupportedRequestError,
     is_json_object,

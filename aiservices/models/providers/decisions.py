@@ -18,6 +18,8 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
+from output_parsers.result.reading import JsonObject
+
 from ...models.arguments import checks_arguments
 from ..base import Capabilities, DecisionLimits
 from ..errors import DefinitionError, DefinitionProblem
@@ -27,7 +29,6 @@ from ..http.model import HttpChatModel, HttpClients, check_name, model_label
 from ..http.replies import (
     ErrorDetails,
     ErrorMapper,
-    JsonObject,
     StreamReader,
     UnreadableReplyError,
     UnsupportedRequestError,

@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 from pydantic_core import from_json, to_json
 
+from output_parsers.result.reading import JsonObject
+
 from ...models.arguments import checks_arguments
 from ..base import Capabilities
 from ..conversation import ConversationRules, arguments_object
@@ -24,7 +26,6 @@ from ..http.model import check_name
 from ..http.replies import (
     ErrorDetails,
     EventStreamReader,
-    JsonObject,
     StreamReader,
     UnreadableReplyError,
     read_error_details,

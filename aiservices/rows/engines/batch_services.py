@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from uuid import uuid4
 
+from output_parsers.result.reading import JsonObject
+
 from ...models.base import ChatModel, unwrap_model
 from ...models.errors import BadRequestError, ModelError, ModelNotFoundError, RateLimitError
 from ...models.http.base import HttpRequest
@@ -284,7 +286,7 @@ class OpenAiBatches(BatchService):
                     await self._delete(f"files/{quote(batch[name])}")
 
 
-def _openai_response(line: Mapping[str, Any]) -> BatchResponse:
+def _openai_response(line: JsonObject) -> BatchResponse:
     response, error = line.get("response"), line.get("error")
     if response:
         return BatchResponse(line["custom_id"], response["status_code"], json.dumps(response.get("body")))

@@ -18,7 +18,9 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from output_parsers.result.reading import JsonObject
 
 from ...engine.budget import Budget, SharedBudget
 from ...models.base import ChatModel
@@ -116,7 +118,7 @@ class PermissionServer:
             writer.close()
 
     async def _permit(
-        self, message: dict[str, Any], permitted: dict[int, Permit], writer: asyncio.StreamWriter
+        self, message: JsonObject, permitted: dict[int, Permit], writer: asyncio.StreamWriter
     ) -> None:
         """Tell a worker when its request may be sent, or why it must not be sent."""
         number, characters = message["number"], message["characters"]
@@ -144,7 +146,7 @@ class PermissionServer:
         else:
             writer.write(json.dumps(answer).encode() + b"\n")
 
-    def _note(self, message: dict[str, Any], permitted: dict[int, Permit]) -> None:
+    def _note(self, message: JsonObject, permitted: dict[int, Permit]) -> None:
         """Update the rate limits and the budget after a worker reports the outcome of a request."""
         number = message["number"]
         if number not in permitted:

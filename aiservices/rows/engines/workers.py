@@ -30,6 +30,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 from uuid import uuid4
 
+from output_parsers.result.reading import JsonObject
+
 from ...engine.budget import Budget, SharedBudget
 from ...engine.response_cache import ResponseCache
 from ...models.arguments import is_at_least
@@ -113,7 +115,7 @@ class WorkDone(NamedTuple):
         cost: The requests' cost, including only known prices.
     """
 
-    entry: dict[str, Any] | None
+    entry: JsonObject | None
     seconds: float = 0.0
     failure: str | None = None
     requests: int = 0
