@@ -6,9 +6,9 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from contextvars import ContextVar, copy_context
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 # True in what the loop runs. A blocking call there holds up the loop, so it cannot wait for it.
@@ -47,7 +47,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def run_in_background(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_in_background(coroutine: Awaitable[T]) -> T:
     """Run a coroutine on the event loop of the process for blocking calls, and return its result.
 
     The coroutine sees the context variables of the caller. It is cancelled if the wait is interrupted.
@@ -71,8 +71,8 @@ async def _marked(coroutine: Awaitable[T]) -> T:
     return await coroutine
 
 
-def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+def _run_in_thread(coroutine: Awaitable[T]) -> T:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, coroutine).result()
+        return pool.submit(copy_context().run, asyncio.run, _marked(coroutine)).result()
