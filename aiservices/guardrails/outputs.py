@@ -173,7 +173,7 @@ class OutputGuardrails(BaseInterceptor):
         """Check what else a memory stores and a stream shows: texts before tool calls, and the reasoning.
 
         ``check`` returns a text, possibly rewritten, or None to leave it out. Reasoning that a built-in guard
-        does not accept is left out.
+        does not accept is left out. What a built-in guard rewrites in arguments of tools is rewritten there.
         """
         if not any(map(self.checks_text, self._guards)):
             return answer
@@ -181,6 +181,11 @@ class OutputGuardrails(BaseInterceptor):
         for message in answer.messages_before_tools():
             if message.text.strip() and (text := (yield from check(message.text))) != message.text:
                 replaced[id(message)] = with_text(message, text or "")
+        for message in answer.messages_before_tools():
+            changed = replaced.get(id(message), message)
+            rewritten = yield from self._with_rewritten_arguments(changed, invocation)
+            if rewritten is not message:
+                replaced[id(message)] = rewritten
         final = answer.reply.message
         for message in (*answer.messages_before_tools(), final):
             if (yield from self._rejects_reasoning(message, invocation)):
@@ -194,6 +199,36 @@ class OutputGuardrails(BaseInterceptor):
         recorded[:] = [replaced.get(id(message), message) for message in recorded]
         messages = tuple(replaced.get(id(message), message) for message in answer.messages)
         return replace(answer, messages=messages)
+
+    def _with_rewritten_arguments(self, message: AiMessage, invocation: Invocation) -> Flow[AiMessage]:
+        """Return a message with the arguments of its tool calls as the built-in guards rewrite them.
+
+        They have run, so no guard rejects them here; ToolGuardrails check them before.
+        """
+        toolbox, calls = invocation.known_toolbox, list(message.tool_calls)
+        guards = [one for one in self._guards if isinstance(one, Guard) and one.on == "text"]
+        for index, call in enumerate(calls):
+            tool = None if toolbox is None else toolbox.tools.get(call.name)
+            schema = (tool.arguments.schema if tool is not None else None) or {}
+            try:
+                data = json.loads(call.arguments)
+            except ValueError:
+                data = call.arguments
+            replacements: dict[str, str] = {}
+            for original in texts_of(data, schema):
+                text = original
+                for guard in guards:
+                    verdict = yield from guard_verdict(guard, text, "output", invocation, invocation)
+                    text = verdict.text if isinstance(verdict, Rewritten) else text
+                if text != original:
+                    replacements[original] = text
+            if replacements:
+                data = map_texts(data, schema, partial(_replacement, replacements))
+                arguments = data if isinstance(data, str) else dump_json(data)
+                calls[index] = replace(call, arguments=arguments)
+        if tuple(calls) == message.tool_calls:
+            return message
+        return replace(message, tool_calls=tuple(calls), state=None)
 
     def _rejects_reasoning(self, message: AiMessage, invocation: Invocation) -> Flow[bool]:
         for guard in self._guards if message.reasoning else ():
@@ -488,7 +523,7 @@ class _JsonValue(NamedTuple):
     def with_texts(self, replacements: Mapping[str, str]) -> object:
         """Return the value with other texts, or raise OutputParsingError if they do not fit the type."""
         self.parser.write(self.value)  # an error if the text is not the whole value, as for secrets
-        data = map_texts(self.data, self.schema, lambda text: replacements.get(text, text))
+        data = map_texts(self.data, self.schema, partial(_replacement, replacements))
         node = self.parser.node
         if isinstance(node, EnvelopeNode):
             data = {node.field: data}
@@ -520,6 +555,10 @@ def _without_other_text(answer: Answer, value: _JsonValue, invocation: Invocatio
     if all(_has_only(words, text) for text in written):
         return answer
     return _with_written_value(answer, answer.value, invocation)
+
+
+def _replacement(replacements: Mapping[str, str], text: str) -> str:
+    return replacements.get(text, text)
 
 
 def _has_only(words: set[str], text: str) -> bool:

@@ -317,6 +317,35 @@ def test_what_is_forbidden_ends_the_call_and_is_not_stored(source: str, kind: st
     assert memory.messages() == ()
 
 
+@every_spelling
+@pytest.mark.parametrize("kind", TEXT_CALLS)
+def test_arguments_of_tools_are_masked_in_the_conversation(kind: str, secret: str) -> None:
+    def find(query: str, kind: Literal["flag", "other"] = "flag") -> str:
+        """Finds."""
+        ran.append(query)
+        return "x"
+
+    def say(words: str) -> str:
+        """Says."""
+        return "x"
+
+    ran: list[str] = []
+    arguments = {"query": secret, "kind": "flag"}
+    calls = (ToolCall("1", "find", json.dumps(arguments)), ToolCall("2", secret, json.dumps([secret])))
+    memory = ChatMemory()
+    guards = OutputGuardrails(masked(SECRET, "query", "flag"), forbidden("x", "kind"), max_length(99))
+    model = ScriptedChatModel([ChatReply(AiMessage("", calls)), "Done."])
+    service = create(Kinds, model, interceptors=[memory, guards], tools=[find, say])
+    TEXT_CALLS[kind](service)
+    [_, message, *_] = memory.messages()
+    assert isinstance(message, AiMessage)
+    first, second = (json.loads(call.arguments) for call in message.tool_calls)
+    assert (first.keys(), first["kind"], "***" in first["query"]) == (arguments.keys(), "flag", True)
+    assert "***" in second[0]
+    assert "pass77" not in _folded(first["query"] + second[0])
+    assert ran == [secret]  # the tool gets what the model wrote, unless ToolGuardrails mask it, too
+
+
 def test_words_of_the_program_are_not_text() -> None:
     reply = _notes("x")
     guards = OutputGuardrails(
