@@ -234,10 +234,25 @@ def _written_value(answer: Answer, invocation: Invocation) -> object:
     if parser is None:
         raise TypeError(f"a value of the type {type(value).__name__} cannot be stored")
     read = None if parser.has_details or not parser.is_pure else parser.fast_reader
-    if read is not None and strict_equal(read(text), value):
+    if read is not None and strict_equal(read(_written_text(answer.reply)), value):
         return _READ
     with _details(parser):  # such as the places of quotes
-        return {"text": parser.write(value)}  # which also checks that it is read as the same value
+        try:
+            return {"text": parser.write(value)}  # which also checks that it is read as the same value
+        except ValueError:  # a validator has changed it, for example
+            try:
+                again = parser.parse(_written_text(answer.reply))
+            except OutputParsingError:
+                again = None
+            if not strict_equal(again, value):
+                raise
+    return _READ
+
+
+def _written_text(reply: ChatReply) -> str:
+    """Return the text of a reply, or the arguments of the tool call that has the value."""
+    calls = reply.message.tool_calls
+    return calls[0].arguments if len(calls) == 1 else reply.text
 
 
 def _details(parser: object) -> AbstractContextManager[None]:
@@ -253,7 +268,8 @@ def answer_from_json(data: JsonObject, invocation: Invocation) -> Answer:
     elif "part" in value:
         value = {"reply": reply, "message": reply.message, "text": reply.text}[value["part"]]
     elif value == _READ and parser is not None:
-        value = parser.parse(reply.text)
+        with _details(parser):
+            value = parser.parse(_written_text(reply))
     elif parser is None:
         raise TypeError("the stored answer is a value, and the method returns the reply of the model")
     else:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import new_class
+from types import SimpleNamespace, new_class
 from typing import Any, Protocol, get_origin
 
 import mcp
@@ -28,7 +28,20 @@ from equivalence.dialects import DIALECTS, DialectServer
 from equivalence.differences import has_secret
 from equivalence.outcomes import Outcome, of_error, of_result, of_value, typed
 from equivalence.table import Case
-from equivalence.world import MODEL, PERMITTED, SCRIPT, Items, Mounts, Nothing, Plain, Takes, Whole, World
+from equivalence.world import (
+    MODEL,
+    PERMITTED,
+    SCRIPT,
+    DurableItems,
+    DurableWhole,
+    Items,
+    Mounts,
+    Nothing,
+    Plain,
+    Takes,
+    Whole,
+    World,
+)
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from pydantic import BaseModel, TypeAdapter
@@ -44,7 +57,9 @@ from aiservices import (
     ChatReply,
     Decision,
     DefinitionError,
+    Durable,
     FallbackChatModel,
+    Journal,
     LimitedChatModel,
     Limits,
     OpenAiChatModel,
@@ -246,9 +261,9 @@ def _takes_settings(allowed: Any) -> Condition:
     return lambda case: {name for name, value in case.settings.items() if value is not None} <= set(allowed)
 
 
-def _structured(world: World, case: Case) -> Any:
+def _structured(world: World, case: Case, **more: Any) -> Any:
     strategy = None if parser_for(case.form).plain_text else Strategy.PROMPT
-    settings = {"retry": None, "strategy": strategy, **case.settings}
+    settings = {"retry": None, "strategy": strategy, **more, **case.settings}
     return structured(world.model(case), case.form, **settings)
 
 
@@ -277,11 +292,14 @@ def _fits_agent(case: Case) -> bool:
     return is_written and _takes_settings(allowed)(case)
 
 
+def _agent_of(world: World, case: Case, **more: Any) -> ReActAgent:
+    settings = {name: one for name, one in case.settings.items() if name != "strategy"}
+    return ReActAgent("Friday", "Help.", world.model(case), **{"retry": None, **more, **settings})
+
+
 @entry_point("agent", _fits_agent)
 def _agent(world: World, case: Case) -> Outcome:
-    settings = {"retry": None, **{name: one for name, one in case.settings.items() if name != "strategy"}}
-    agent = ReActAgent("Friday", "Help.", world.model(case), **settings)
-    return of_value(agent.reply("Give it.", case.form).metadata)
+    return of_value(_agent_of(world, case).reply("Give it.", case.form).metadata)
 
 
 # --- Arguments that a model writes
@@ -429,6 +447,62 @@ def _without_usage(call: Call) -> Call:
 add_kinds("cache hit", _cached, _is_scripted, wrap=_without_usage)
 
 
+def _journal(world: World) -> Journal:
+    return world.once("journal", lambda: world.resources.enter_context(Journal(world.new_path(".db"))))
+
+
+def _durable(world: World, case: Case, *, interface: Any = DurableWhole) -> Any:
+    """A service whose calls are recorded, each with an id of its own."""
+    service = world.service(case, interface, interceptors=[Durable(_journal(world))])
+    call_id = world.stored.get("call id") or world.new_path("").name
+    kinds = ITEM_CALLS if interface is DurableItems else CALLS
+    names = (
+        ("each", "each_awaited")
+        if kinds is ITEM_CALLS
+        else ("blocking", "awaited", "streamed", "streamed_awaited")
+    )
+    calls = {name: partial(getattr(service, name), call_id=call_id) for name in names}
+    return SimpleNamespace(**calls)
+
+
+def _again(call: Call) -> Call:
+    """Make a call twice with the same id, and return what the second one gives.
+
+    A stored answer has no requests and no tokens, and does not say how it was read.
+    """
+
+    def twice(world: World, case: Case) -> Outcome:
+        world.stored["call id"] = world.new_path("").name
+        try:
+            _ignore_errors(lambda: call(world, case))
+            return call(world, case)._replace(requests=None, usage=None, coercions=None)
+        finally:
+            del world.stored["call id"]
+
+    return twice
+
+
+add_kinds("durable", _durable)
+add_kinds("durable", partial(_durable, interface=DurableItems), is_list, calls=ITEM_CALLS)
+add_kinds("durable, again", _durable, wrap=_again)
+
+
+@entry_point("structured, durable", _takes_settings(StructuredSettings.__annotations__))
+def _structured_durable(world: World, case: Case) -> Outcome:
+    model = _structured(world, case, interceptors=[Durable(_journal(world))])
+    call_id = world.new_path("").name
+    _ignore_errors(lambda: world.wait(model.ainvoke("Give it.", call_id=call_id)))
+    return of_value(model.invoke("Give it.", call_id=call_id))
+
+
+@entry_point("agent, durable", _fits_agent)
+def _agent_durable(world: World, case: Case) -> Outcome:
+    agent = _agent_of(world, case, interceptors=[Durable(_journal(world))])
+    call_id = world.new_path("").name
+    _ignore_errors(lambda: agent.reply("Give it.", case.form, call_id=call_id))
+    return of_value(agent.reply("Give it.", case.form, call_id=call_id).metadata)
+
+
 def _can_be_pickled(case: Case) -> bool:
     """Whether the type itself can be pickled, so that a service of it can."""
     try:
@@ -464,7 +538,7 @@ def _resumed(world: World, case: Case) -> Outcome:
         outcome = of_result(resume(service.blocking, state, True))
     except Exception as error:
         outcome = of_error(error)
-    return outcome._replace(requests=None)  # one more, for the tool
+    return outcome._replace(requests=None, messages=None)  # one more, for the tool
 
 
 # --- Over HTTP

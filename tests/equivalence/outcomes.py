@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from aiservices import AiServiceError, Cited, OutputParsingError, Result, Usage
+from aiservices import AiMessage, AiServiceError, Cited, Message, OutputParsingError, Result, Usage
 from output_parsers.result.reading import Coercion
 
 # The lenient steps of a strategy: where the value was, not how it was read.
@@ -27,6 +27,7 @@ class Outcome(NamedTuple):
         coercions: The lenient steps of reading.
         requests: How many requests were sent to a model.
         usage: The tokens of all requests.
+        messages: The new messages of the call: the text of each, or "an answer" if it calls no tools.
         message: The message of the error, which is not compared.
     """
 
@@ -35,13 +36,14 @@ class Outcome(NamedTuple):
     coercions: tuple[str, ...] | None = None
     requests: int | None = None
     usage: Usage | None = None
+    messages: tuple[str, ...] | None = None
     message: str = ""
 
     def differences(self, other: Outcome) -> str:
         """Describe what both tell and what is not the same; "" if nothing differs."""
         if self[:2] != other[:2]:
             return f"{_short(self)} instead of {_short(other)}"
-        pairs = zip(Outcome._fields[2:5], self[2:5], other[2:5], strict=True)
+        pairs = zip(Outcome._fields[2:6], self[2:6], other[2:6], strict=True)
         different = [
             f"{name} {one!r} instead of {two!r}"
             for name, one, two in pairs
@@ -59,7 +61,13 @@ def of_value(value: Any, coercions: Iterable[Coercion] | None = None) -> Outcome
 
 def of_result(result: Result[Any]) -> Outcome:
     outcome = of_value(result.value, result.coercions)
-    return outcome._replace(requests=len(result.attempts), usage=result.usage)
+    messages = tuple(map(_text_of, result.new_messages)) or None  # results from another process have none
+    return outcome._replace(requests=len(result.attempts), usage=result.usage, messages=messages)
+
+
+def _text_of(message: Message) -> str:
+    is_answer = isinstance(message, AiMessage) and message.text and not message.tool_calls
+    return "an answer" if is_answer else message.text
 
 
 def of_error(error: Exception) -> Outcome:

@@ -54,7 +54,8 @@ def expected_outcome(case: Case) -> Outcome:
         else:
             value = reading.value if case.expected is AS_PARSED else case.expected
             outcome = of_value(value, reading.coercions)
-    return outcome._replace(requests=case.requests, usage=usage)
+    messages = None if outcome.error else ("Give it.", "an answer")
+    return outcome._replace(requests=case.requests, usage=usage, messages=messages)
 
 
 def find_differences(world: World, pairs: Iterable[tuple[EntryPoint, Case]]) -> Iterator[str]:

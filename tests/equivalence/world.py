@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Annotated, Any, Protocol, TypeVar, cast
 
 import httpx2
 from equivalence.schema_fit import fit_to_schema
@@ -20,6 +20,7 @@ from served import Served
 from aiservices import (
     AiMessage,
     AsyncStream,
+    CallId,
     ChatModel,
     ChatReply,
     ChatRequest,
@@ -42,6 +43,8 @@ __all__ = [
     "PERMITTED",
     "SCRIPT",
     "USAGE",
+    "DurableItems",
+    "DurableWhole",
     "Items",
     "Mounts",
     "Nothing",
@@ -83,6 +86,32 @@ class Items(Protocol[T_co]):
 
     @user_message("Give {{what}}.")
     def each_awaited(self, what: str) -> AsyncIterator[T_co]: ...
+
+
+class DurableWhole(Protocol[T_co]):
+    """A method for each way to return a whole value, and for items, with the id of a durable call."""
+
+    @user_message("Give {{what}}.")
+    def blocking(self, what: str, call_id: Annotated[str, CallId]) -> Result[T_co]: ...
+
+    @user_message("Give {{what}}.")
+    async def awaited(self, what: str, call_id: Annotated[str, CallId]) -> Result[T_co]: ...
+
+    @user_message("Give {{what}}.")
+    def streamed(self, what: str, call_id: Annotated[str, CallId]) -> Stream[T_co]: ...
+
+    @user_message("Give {{what}}.")
+    def streamed_awaited(self, what: str, call_id: Annotated[str, CallId]) -> AsyncStream[T_co]: ...
+
+
+class DurableItems(Protocol[T_co]):
+    """A method for each way to return items, with the id of a durable call."""
+
+    @user_message("Give {{what}}.")
+    def each(self, what: str, call_id: Annotated[str, CallId]) -> Iterator[T_co]: ...
+
+    @user_message("Give {{what}}.")
+    def each_awaited(self, what: str, call_id: Annotated[str, CallId]) -> AsyncIterator[T_co]: ...
 
 
 class Plain(Protocol[T_co]):
@@ -199,7 +228,7 @@ class World:
         def make() -> Any:
             model = settings.pop("model", None) or (MODEL if case.model is None else case.model())
             asked = {"retry": None, "strategy": strategy, **settings, **case.settings}
-            form = case.form.__args__[0] if interface is Items else case.form
+            form = case.form.__args__[0] if interface in (Items, DurableItems) else case.form
             return create(interface[form], model, **asked)
 
         if case.model or case.settings or settings:

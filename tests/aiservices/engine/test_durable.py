@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Annotated, Any, Protocol, cast
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from aiservices import (
     AiMessage,
@@ -1001,3 +1001,29 @@ def test_a_stored_answer_has_no_attempts(journal: Journal) -> None:
     first, again = (desk.refund("17", call_id="a") for _ in range(2))
     assert (len(first.attempts), len(again.attempts)) == (2, 0)
     assert again.new_messages == first.new_messages
+
+
+class Halved(BaseModel):
+    euros: int
+
+    @field_validator("euros")
+    @classmethod
+    def halve(cls, euros: int) -> int:
+        return euros // 2
+
+
+class SecretDesk(Protocol):
+    @user_message("How much is {{order}}?")
+    def price(self, order: str, call_id: Annotated[str, CallId]) -> Halved: ...
+
+    @user_message("What is the password of {{order}}?")
+    def password(self, order: str, call_id: Annotated[str, CallId]) -> SecretStr: ...
+
+
+def test_an_answer_that_cannot_be_written_is_read_from_the_stored_reply(journal: Journal) -> None:
+    model = ScriptedChatModel(['{"euros": 8}', "hush"])
+    desk = create(SecretDesk, model, interceptors=[Durable(journal)])
+    for _ in range(2):
+        assert desk.price("17", call_id="p").euros == 4
+        assert desk.password("17", call_id="s").get_secret_value() == "hush"
+    assert len(model.requests) == 2
