@@ -102,9 +102,6 @@ class FakeChatModel(ScriptedChatModel):
         if not isinstance(capabilities, Capabilities):
             message = f"capabilities is {type(capabilities).__name__}; pass a Capabilities"
             problems.append(DefinitionProblem("FakeChatModel", message))
-        if not isinstance(seed, int):
-            message = f"seed is {type(seed).__name__}; pass a whole number, and values by values={{…}}"
-            problems.append(DefinitionProblem("FakeChatModel", message))
         if problems:
             raise DefinitionError(problems)
         super().__init__(self._reply, capabilities=capabilities, name=name)
