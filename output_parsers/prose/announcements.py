@@ -19,13 +19,13 @@ _LEAD_IN = (
 )
 _WHOSE = (
     r"(?:(?:the|my|our|its|die|das|der|meine|la|le|ma|el|mi|il|lo|a|o|minha|het|de|mijn|mitt|det|mój|moja|мой|моя|mia|minha|meu|mio) ){0,2}"
-    r"(?:(?:final|correct|right|best|overall|predicted|most likely|richtige|korrekte|endgültige|bonne|correcte"
+    r"(?:(?:final|correct|right|best|overall|predicted|most likely|short|kurze|korte|richtige|korrekte|endgültige|bonne|correcte"
     r"|respuesta|juiste|rätta|rigtige|riktige|poprawna|prawidłowa|ostateczna|správná|правильный|окончательный|итоговый|doğru|최종|最終的な) ?){0,2}"
 )
 _ANSWER_WORDS = (
     r"(?:answer|final answer|result|solution|conclusion|(?:correct|right|best) (?:option|choice)|verdict|decision|output|prediction|response"
-    r"|antwort|lösung|ergebnis|réponse(?: finale| correcte)?|résultat|solution|respuesta(?: final| correcta)?|resultado"
-    r"|risposta(?: corretta| finale)?|risultato|resposta(?: final| correta)?|antwoord|svaret|svar|odpowiedź|odpověď"
+    r"|antwort|lösung|ergebnis|réponse(?: finale| correcte| courte)?|résultat|solution|respuesta(?: final| correcta| corta)?|resultado"
+    r"|risposta(?: corretta| finale| breve)?|risultato|resposta(?: final| correta| curta)?|antwoord|svaret|svar|odpowiedź|odpověď"
     r"|wynik|resultaat|resultat(?:et)?|ответ|результат|відповідь|cevap|yanıt|jawaban(?:nya)?|الإجابة|الجواب|उत्तर|(?:我的|最终|最終|正确|正確)?答案|答え|回答|正解|結論|結果|结果|결과|정답|답변|답)"
 )
 _IS = (

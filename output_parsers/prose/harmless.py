@@ -61,7 +61,7 @@ _OTHER_LABEL = lazy_regex(
     r"|вопрос|запрос|пользователь|ввод)(?: (?:text|message|texto?|testo|tekst))?|输入|問題|问题|用户|用戶|入力|質問|ユーザー|입력|질문|사용자)[*_\"'`]*\s?[:：]\W*\Z"
 )
 _OF_OTHERS = lazy_regex(
-    r"(?<!\w)(?:(?:the|a) (?:user|customer|author|writer|speaker|person|client|reviewer) (?:has )?"
+    r"(?<!\w)(?:(?:he|she|they|(?:the|a) (?:user|customer|author|writer|speaker|person|client|reviewer)) (?:has )?"
     r"(?:picked|pick|selected|chose|choose|answered|replied|said|says|asked|typed|entered|wrote|gave|sent|labell?ed|tagged|marked|rated)"
     r"|(?:kind|sort) of|i was (?:going|about) to (?:say|answer)|i would have (?:said|answered)"
     r"|you(?:r (?:answer|choice|input|reply|response|message|question)|['’]?ve)? (?:is|was|picked|selected|chose|answered|said|wrote|gave)"
@@ -107,8 +107,9 @@ def find_objection(
     A word directly before the value must be one that leads to it, as in "it is 5", also those of ``leading``: other
     words tie it to something else, as in "after 5" and "section 5".
     """
-    unknown = find_unknown_word(before, known) or find_unknown_word(
-        f"{before} {after}", {*known, *known_after}
+    subject = before if find_unknown_word(before, known) is None else _without_lead(before, leading)
+    unknown = find_unknown_word(subject, known) or find_unknown_word(
+        f"{subject} {after}", {*known, *known_after}
     )
     if unknown is not None:
         return unknown
@@ -116,6 +117,14 @@ def find_objection(
     if markup is not None:
         return markup[0]
     return _sign_beside(before, after) or _word_before(before, leading)
+
+
+def _without_lead(before: str, leading: frozenset[str]) -> str:
+    """Return the text before a value without the word that leads to it and a pronoun before that: "He is 5"."""
+    words, leads = before.casefold().split(), words_in("leads") | leading
+    if len(words) > 1 and words[0] in words_in("pronouns") and words[1] in leads:
+        words = words[1:]
+    return " ".join(words[:-1] if words and words[-1] in leads else words)
 
 
 def _sign_beside(before: str, after: str) -> str | None:
@@ -173,7 +182,7 @@ def _harmless_runs() -> re.Pattern[str]:
 # a date, a time or a number with its scale.
 _INSIDE = "年月日年월일時时分点點시분万萬만亿億억千百十"
 _EDGE_OF_RUN = lazy_regex(
-    rf"(?:(?<=[A-Za-z0-9])|(?<=[0-9][日일分분])(?![钟鐘间間간]))(?!(?<=[0-9])[{_INSIDE}])(?={_RUN})|(?<={_RUN})(?<![{_INSIDE}])(?=[A-Za-z0-9])"
+    rf"(?:(?<=[A-Za-z0-9])|(?<=[0-9][日일分분])(?![钟鐘间間간])|(?<=[0-9](?:時間|小时|小時|分钟|分間|日間|시간))|(?<=个小时))(?!(?<=[0-9])[{_INSIDE}])(?={_RUN})|(?<={_RUN})(?<![{_INSIDE}])(?=[A-Za-z0-9])"
 )
 
 

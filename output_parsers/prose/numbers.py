@@ -41,6 +41,7 @@ from . import (
 )
 from .announcements import after_announcement
 from .harmless import find_objection, separate_runs, takes_back
+from .units import UNITS
 
 
 class NumberStyle(Enum):
@@ -226,7 +227,7 @@ def _is_wrong_unit(unit: str, rules: NumberRules, *, is_decade: bool = False) ->
     unit = unit.casefold()
     if unit in _PERCENT_WORDS:
         return rules.words.isdisjoint(_PERCENT_WORDS) == rules.words.isdisjoint(_SHARE_WORDS)
-    family = next((family for family in _UNITS if unit in family), None)
+    family = next((family for family in UNITS if unit in family), None)
     if family is None:
         return unit not in words_in("counted") and unit not in rules.words
     synonyms = family[unit]
@@ -376,7 +377,8 @@ def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, val
     words_before = _NUMBER_OF.sub("number", words_before)
     named = frozenset(word for word in rules.words if takes_back(word) is None)
     counted = words_in("counted") | words_in("nouns")
-    objection = find_objection(words_before, words_after, words_in("measures") | named, known_after=counted)
+    known = words_in("measures") | named | counted
+    objection = find_objection(words_before, words_after, known, known_after=words_in("ages"))
     if objection:
         raise TextParseError(f'"{shorten(objection, 40)}" in the text may change the value')
     _refuse_label(" ".join(before), rules, value)
@@ -741,29 +743,5 @@ def _and_joins(words: Sequence[str], position: int) -> bool:
     return after_scale and position + 1 < len(words) and has_number_word(words[position + 1])
 
 
-def _families(*families: str) -> tuple[dict[str, str], ...]:
-    """Return for each kind of unit a dict from each spelling of a unit to the first one."""
-    return tuple(
-        {spelling: names.split()[0] for names in family.split(";") for spelling in names.split()}
-        for family in families
-    )
-
-
-_UNITS = _families(
-    "s sec secs second seconds sekunden secondes segundos secondi; min mins minute minutes minuten minutos minuti;"
-    "h hr hrs hour hours stunden heures horas ore uren; day days tage tagen jours días dias giorni dagen дней;"
-    "week weeks wochen semaines semanas settimane; month months monate mois meses mesi maanden;"
-    "year years yr yrs jahre jahren ans années años anos anni jaar лет;ms millisecond milliseconds",
-    "mm millimeter millimeters millimetre millimetres; cm centimeter centimeters centimetre centimetres zentimeter;"
-    "m meter meters metre metres mètres metros metri; km kilometer kilometers kilometre kilometres;"
-    "in inch inches; ft foot feet; yd yard yards; mi mile miles",
-    "mg milligram milligrams; g gram grams gramm; kg kilo kilos kilogram kilograms kilogramm; t ton tons tonne tonnes;"
-    "lb lbs pound pounds; oz ounce ounces",
-    "ml milliliter milliliters; cl; liter liters litre litres; gal gallon gallons",
-    "°c celsius; °f fahrenheit; °k kelvin; ° degree degrees grad",
-    "byte bytes; kb kilobyte kilobytes; mb megabyte megabytes; gb gigabyte gigabytes; tb terabyte terabytes",
-    "w watt watts; kw kilowatt kilowatts; kwh; v volt volts; hz hertz; khz; mhz; ghz; kcal calories kalorien; kj",
-    "usd dollar dollars $; eur euro euros €; gbp; chf franken; jpy yen; cny yuan",
-)
 # Labels of values that are rarely the answer. The description of a field may name them.
 _LABEL = lazy_regex(r"\b(confidence|input|given|status|question)\b[^:=]{0,20}[:=]\W*\Z", re.IGNORECASE)

@@ -31,6 +31,7 @@ from . import (
 from .announcements import after_announcement
 from .harmless import find_objection, separate_runs
 from .numbers import has_number_word, read_number_token, read_words
+from .units import TIME_UNITS
 
 
 class DateOrder(Enum):
@@ -574,26 +575,20 @@ _CLOCK_PATTERN_OF_DURATION = (
 _CLOCK_DURATION = lazy_regex(_CLOCK_PATTERN_OF_DURATION)
 _CLOCK_IN_TEXT = lazy_regex(rf"(?<![\w+:.,-]){_CLOCK_PATTERN_OF_DURATION}(?![\w:])(?![.,][0-9])")
 _NUMBER = r"[0-9]{1,12}(?:,[0-9]{3}){0,3}(?:\.[0-9]{1,12})?"
-_UNIT = (
-    r"(?:(?P<w>weeks?|wks?|wochen?|semaines?|semanas?|settiman[ae]|weken|tydzień|tygodni[e]?|недел[яиь]|周|星期"
-    r"|週間|주일?|w)"
-    r"|(?P<d>days?|tage?n?|jours?|d[ií]as?|giorn[oi]|dag(?:en)?|dzień|dni|день|дня|дней|天|日間|일간|d)"
-    r"|(?P<h>hours?|hrs?|stunden?|heures?|horas?|or[ae]|uur|uren|godzin[ay]?|час(?:а|ов)?|小时|小時|時間|시간|h)"
-    r"|(?P<ms>milliseconds?|msecs?|ms)|(?P<us>microseconds?|usecs?|[uµμ]s)"
-    r"|(?P<m>minutes?|mins?|minuten|minutos?|minut[oiay]?|minuut|минут[аы]?|分钟|分鐘|分間|分|분|m)"
-    r"|(?P<s>seconds?|secs?|sekunden?|secondes?|segundos?|second[oi]|seconden|sekund[ay]?|секунд[аы]?"
-    r"|秒[钟鐘間]?|초|s))"
+_UNIT = "|".join(
+    rf"(?P<{letter}>{'|'.join(sorted(words.split(), key=len, reverse=True))}|{letter})"
+    for letter, words in TIME_UNITS.items()
 )
 # These may also be months, or points and people.
 _AMBIGUOUS_MINUTES = frozenset("m分분")
-_PART_PATTERN = rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])"
+_PART_PATTERN = rf"(?P<number>{_NUMBER})\s?(?:{_UNIT})\.?(?![^\W\d]|[_/²³])"
 _PART = lazy_regex(_PART_PATTERN, re.IGNORECASE)
 # A sign belongs to the duration only if nothing is right before it.
 _FIRST_PART = lazy_regex(rf"(?<![\w.,/'])(?<!\d:)(?<![\w)][+-]){_PART_PATTERN}", re.IGNORECASE)
 _PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:(?:and|und|et|y|e|en|i|и)\s{1,2})?")
 # Before "2 heures" or "14 uur" these make a time of day of it.
 _AT = lazy_regex(
-    r"(?:\b(?:à|a las|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest|il y a)|vers|verso)\s+\Z",
+    r"(?:\b(?:à|a las|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest|il y a|há)|vers|verso)\s+\Z",
     re.IGNORECASE,
 )
 _SIGN_BEFORE = lazy_regex(r"(?<!\S)[+-]\Z")

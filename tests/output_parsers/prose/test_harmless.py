@@ -146,10 +146,13 @@ PLAIN: list[tuple[Any, object, str]] = [
         |El contrato se firmó el 3 de mayo de 2021.|契約日は2021年5月3日です。
         """,
     ),
+    (int, 34, "Hij is 34 jaar oud.|He is 34 years old.|Er ist 34 Jahre alt.|Ему 34 года."),
+    (date, date(1990, 8, 12), "She was born on 12 August 1990.|Ela nasceu em 12 de agosto de 1990."),
     (bool, True, "Absolutely, yes.|Ja, auf jeden Fall.|Sí, por supuesto.|La mia risposta è sì.|Да, конечно."),
     (Literal["low", "high"], "low", "After reading the text carefully, I conclude that the answer is low."),
 ]
-TIED = "Flight 42|Route 42|Contract 42|Answer 42:|page 42|Test 42|class of 42|après 42|train 42|Zimmer 42"
+TIED = "I have 42.|They classify this as 42|It would be 42|rund um 42|"
+TIED += "Flight 42|Route 42|Contract 42|Answer 42:|page 42|Test 42|class of 42|après 42|train 42|Zimmer 42"
 
 
 def test_plain_sentences_are_read_in_many_languages() -> None:
