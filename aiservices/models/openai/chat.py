@@ -588,7 +588,10 @@ class ChatStreamReader(EventStreamReader):
         Not all servers number the calls: a new id begins a call, and a repeated one continues it.
         """
         index, call_id = call.get("index"), call.get("id") or ""
-        last = self._positions.get(index) if index is not None else self._position_without_index(call_id)
+        if index is None or not (index in self._positions or call_id or name):
+            last = self._position_without_index(call_id)
+        else:
+            last = self._positions.get(index)
         if last is not None:
             collected = self._calls[last]
             is_other = call_id and collected["id"] and call_id != collected["id"]

@@ -199,6 +199,10 @@ PIECES: dict[str, tuple[list[dict[str, Any]], tuple[ToolCall, ...]]] = {
     "an id in the last piece": ([piece(0, None, "f", ONE), piece(0, "x")], (F,)),
     "the whole call twice": ([piece(0, "x", "f", ONE), piece(0, "x", "f", ONE)], (F,)),
     "the same id with another index": ([piece(0, "x", "f", ONE), piece(1, "x", "f", ONE)], (F, F)),
+    "an index of its own for the rest of a call": (
+        [piece(0, "x", "f", ONE), piece(0, "y", "g", '{"a"'), piece(1, None, None, ":2}")],
+        (F, G),
+    ),
     "an empty name": ([piece(0, "x", "", ONE)], (ToolCall("x", "", ONE),)),
 }
 
