@@ -358,11 +358,15 @@ def _labels_of(chosen: Sequence[Row[object]], labels: Labels, job: Job, settings
         return _labels_of_people(Path(labels), chosen, job)
     if _service_method(labels) is not None:
         return _labels_of_method(chosen, labels, settings)
-    found = [labels(dict(row.inputs)) for row in chosen]
-    wrong = next((one for one in found if not isinstance(one, bool)), None)
-    if wrong is not None:
-        raise RowsError(f"the function for labels returned {wrong!r}; it must return True or False")
-    return [one is True for one in found]
+    return [_label(labels(dict(row.inputs))) for row in chosen]
+
+
+def _label(value: object) -> bool:
+    if not isinstance(value, bool) and hasattr(value, "item"):
+        value = value.item()  # of numpy
+    if not isinstance(value, bool):
+        raise RowsError(f"the function for labels returned {value!r}; it must return True or False")
+    return value
 
 
 def _labels_of_method(chosen: Sequence[Row[object]], labels: Judge, settings: RowSettings) -> list[bool]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, Protocol
 
+import numpy
 import pandas
 import polars
 import pyarrow
@@ -222,8 +223,16 @@ def test_labels_that_show_nothing_are_an_error() -> None:
     rows = table(1000)
     with pytest.raises(RowsError, match=r"do not show a precision of 95\.0% at any threshold: 300 of 300"):
         filter_rows(rows, by=desk().spam, labels=lambda row: False, max_failures=1.0)
-    with pytest.raises(RowsError, match="the function for labels returned 'yes'; it must"):
-        filter_rows(rows, by=desk().spam, labels=lambda row: "yes", max_failures=1.0)
+    for label in ("yes", None, 1):
+        with pytest.raises(RowsError, match=f"the function for labels returned {label!r}; it must"):
+            filter_rows(rows, by=desk().spam, labels=lambda row, label=label: label, max_failures=1.0)  # type: ignore[misc]
+
+
+def test_labels_may_be_booleans_of_numpy() -> None:
+    rows, own = table(300), numpy.bool_
+    settings: Any = {"by": desk().spam, "precision": 0.5, "max_failures": 1.0}
+    found = filter_rows(rows, labels=lambda row: own(truth(row)), **settings)  # type: ignore[arg-type,return-value]
+    assert str(found) == str(filter_rows(rows, labels=truth, **settings))
 
 
 @pytest.mark.parametrize(
