@@ -36,6 +36,8 @@ NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
 _FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')
 FastReader: TypeAlias = Callable[[str], Any]
 _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
+_QUOTE_AND_COLON = lazy_regex(r'\\"[ \t\r\n]*:')  # in a string
+_STRING = lazy_regex(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*(:?)')
 
 
 def never_exact(text: str) -> Any:
@@ -108,10 +110,7 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
                 keys += count_others(value)
             except ValueError:
                 return NOT_EXACT
-        # If strings contain colons too, count only the colons that end a key.
-        if text.count(":") == keys or len(_KEY_END.findall(text)) == keys:
-            return value
-        return NOT_EXACT
+        return value if text.count(":") == keys or _has_keys(text, keys) else NOT_EXACT
 
     return read
 
@@ -133,13 +132,24 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
             keys = AnyNode().count_keys(shape.validate_json(text))
         except (ValueError, *USER_CODE_ERRORS):
             return NOT_EXACT
-        if text.count(":") != keys and len(_KEY_END.findall(text)) != keys:
+        if text.count(":") != keys and not _has_keys(text, keys):
             return NOT_EXACT
         with failures_of_validators(name, Cursor(), text, fits=True):
             value = validator.validate_json(text, context=validation_context())
         return value if field is None else value[field]
 
     return read
+
+
+def _has_keys(text: str, keys: int) -> bool:
+    """Return True if JSON has a number of keys; its strings may contain colons."""
+    found = len(_KEY_END.findall(text))
+    if "\\" in text and '\\\\"' not in text:
+        found -= len(_QUOTE_AND_COLON.findall(text))
+    if found == keys:
+        return True
+    # strings that begin with a colon, or end with a backslash
+    return _STRING.findall(text).count(":") == keys
 
 
 def _compile_validator(schema: Any, *, has_floats: bool) -> Callable[..., Any] | None:

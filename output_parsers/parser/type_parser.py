@@ -373,7 +373,7 @@ class ParserRegistry:
         self._factories = factories
         self.cites_lines = cites_lines
         self.number_style = number_style  # of numbers whose type does not declare one
-        self._cache: dict[Any, OutputParser[Any]] = {}
+        self._cache: dict[object, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
         """Return a copy of this parser registry that tries the given parser factories first."""
@@ -399,7 +399,7 @@ class ParserRegistry:
         """
         cacheable = after is None and not namespace and _is_hashable(output_type)
         # int | str equals str | int, but a prompt shows their members in order: the key must differ.
-        key = (output_type, repr(output_type))
+        key = output_type if isinstance(output_type, type) else (output_type, repr(output_type))
         if cacheable and key in self._cache:
             return self._cache[key]
         target = Target.of(output_type, namespace=namespace)

@@ -535,8 +535,7 @@ class AnyNode(Node[object]):
             text = to_json(value, inf_nan_mode="constants")
         except ValueError:
             text = b"\\"
-        # A backslash may hide a quote in a text, and "Infinity" and "NaN" may be numbers.
-        if b"\\" not in text and b"Inf" not in text and b"NaN" not in text:
+        if not any(sign in text for sign in _NOT_COUNTED):
             return text.count(b'":')
         keys, waiting = 0, [value]
         for part in waiting:  # grows while its items are read
@@ -551,6 +550,8 @@ class AnyNode(Node[object]):
         return keys
 
 
+# A backslash may hide a quote, Infinity and NaN may be numbers, and a text may begin with a colon.
+_NOT_COUNTED = (b"\\", b"Inf", b"NaN", b'{":', b'[":', b',":', b':":')
 _COUNTED = frozenset((dict, list, tuple, float))
 _NEEDS_NO_READING = frozenset((str, int, bool, type(None)))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from itertools import product
 
 import pytest
 
@@ -42,6 +44,27 @@ def test_a_backslash_of_latex_or_of_a_path_is_restored(v: str) -> None:
 def test_white_space_in_prose_stays(v: str) -> None:
     assert read(Text, parser_for(Text).write(Text(v))) == read(Text, parser_for(Text).write(Text(v)))
     assert parse(Text, parser_for(Text).write(Text(v))) == Text(v)
+
+
+_LABELS = [
+    "A:",
+    "Option B:",
+    "Q: x\nA:",
+    "Answer:",
+    "5 $:",
+    r"C:\Users\bob",
+    r"D:\new",
+    r"$\alpha$",
+    r"a \times b",
+]
+_WORDS = "Paris the because not now next exists angle floor text times red ran tab table able no to eg rest"
+
+
+def test_a_line_break_or_tab_before_a_word_stays_after_labels_paths_and_formulas() -> None:
+    for label, word, space in product(_LABELS, _WORDS.split(), ["\n", "\n\n", "\r\n", "\n\t", "\t"]):
+        value = Text(f"{label}{space}{word}s and $6")
+        reading = read(Text, json.dumps(asdict(value)))
+        assert (reading.value, reading.coercions) == (value, ())
 
 
 def test_exact_json_stays_as_json_defines_it_without_leniency() -> None:
