@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain, combinations, permutations, starmap
+from itertools import chain, combinations, starmap
 from typing import Any, NamedTuple, Union
 
 from typing_extensions import is_typeddict
@@ -759,7 +759,7 @@ class UnionNode(Node[object]):
     def core_schema(self) -> CoreSchema:
         schemas = [option.core_schema() for option in self._not_null]
         schema = schemas[0] if len(schemas) == 1 else {"type": "union", "choices": schemas}
-        if any(starmap(_is_text_beside_format, permutations(self._not_null, 2))):
+        if TextNode in map(type, self._not_null) and any(map(_is_format, self._not_null)):
             formats = [option for option in self._not_null if not isinstance(option, TextNode)]
             kinds = [option.format for option in formats if isinstance(option, TemporalNode)]
             schema = text_beside_formats([option.core_schema() for option in formats], kinds)
@@ -844,7 +844,7 @@ def _is_choice_certain(one: Node[object], other: Node[object]) -> bool:
     # of int and float, pydantic-core chooses the int for a number without a fraction, as _choose does
     if {type(one), type(other)} == {IntNode, FloatNode}:
         return True
-    if _is_text_beside_format(one, other) or _is_text_beside_format(other, one):
+    if (type(one) is TextNode and _is_format(other)) or (type(other) is TextNode and _is_format(one)):
         return True
     if not _are_disjoint(one, other):
         return False
@@ -854,13 +854,10 @@ def _is_choice_certain(one: Node[object], other: Node[object]) -> bool:
     return not same_class or one.fixed_keys() == other.fixed_keys() is not None or _are_flat_dicts(one, other)
 
 
-def _is_text_beside_format(one: Node[object], other: Node[object]) -> bool:
-    """Return True for text and a type that is written as text, which reads its exact format only."""
-    return (
-        type(one) is TextNode
-        and isinstance(other, (TemporalNode, ChoiceNode))
-        and str in (other.json_types or ())
-    )
+def _is_format(node: Node[object]) -> bool:
+    """Return True for a type written as text, of which only the exact texts are read in a union with text."""
+    is_format = isinstance(node, (TemporalNode, ChoiceNode))
+    return is_format and node.exact and node.json_types == frozenset((str,))
 
 
 def _are_disjoint(one: Node[object], other: Node[object]) -> bool:
