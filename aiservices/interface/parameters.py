@@ -60,6 +60,9 @@ def memory_id_type_problem(kind: object) -> str | None:
     return None
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def memory_id_problem(memory_id: object) -> str | None:
     """Return an error message if a value is not a valid memory id, else None.
 
@@ -80,6 +83,8 @@ def memory_id_problem(memory_id: object) -> str | None:
         if not str(value).strip():
             advice = "pass the id of a conversation, because all users with an empty id would share one"
             return f"{place} is {value!r}; {advice}".lstrip()
+        if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+            return f"{place} is {value!r}, which is not valid Unicode".lstrip()
     size = len(memory_id_text(memory_id))
     if size > _MAX_LENGTH:
         return f"has {size} characters; it may have at most {_MAX_LENGTH}"

@@ -424,8 +424,15 @@ _MEDIA_TYPES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": 
 
 def messages_to_json(messages: Iterable[Message]) -> str:
     """Convert chat messages to JSON text."""
-    # Stored conversations stay readable in any script, and shorter, without escapes.
-    return json.dumps([message_to_dict(message) for message in messages], ensure_ascii=False)
+    return f"[{', '.join(map(message_to_json, messages))}]"
+
+
+def message_to_json(message: Message) -> str:
+    """Convert a chat message to JSON text that can be written as UTF-8."""
+    # Stored conversations stay readable in any script, and shorter, without escapes. Half a surrogate pair,
+    # which a reply may contain, is escaped.
+    text = json.dumps(message_to_dict(message), ensure_ascii=False)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def messages_from_json(text: str) -> list[Message]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from ...models.arguments import checks_arguments
 from ...models.errors import MemoryConflictError, import_extra
-from ...models.messages import Message, SystemMessage, message_to_dict
+from ...models.messages import Message, SystemMessage, message_to_json
 from . import (
     StoredConversation,
     check_version,
@@ -112,7 +111,7 @@ class RedisChatMemoryStore:
         version = new_version()
         rows, system = [], 0  # the position of the newest system message among the new messages
         for position, message in enumerate(messages, 1):
-            rows.append(json.dumps(message_to_dict(message), ensure_ascii=False))
+            rows.append(message_to_json(message))
             if isinstance(message, SystemMessage):
                 system = position
         arguments = [expected, version, operation, self._expires_after, system, *rows]

@@ -5,7 +5,6 @@ The SQLite store writes one row per message.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,7 +16,7 @@ from ...models.errors import (
     MemoryConflictError,
     import_extra,
 )
-from ...models.messages import Message, message_to_dict
+from ...models.messages import Message, message_to_json
 from ...models.sql_engine import create_engine
 from ...models.sqlite_file import SqliteFile, is_locked
 from . import (
@@ -160,7 +159,7 @@ class SqlAlchemyChatMemoryStore:
             {
                 "conversation": conversation,
                 "position": position,
-                "message": json.dumps(message_to_dict(message), ensure_ascii=False),
+                "message": message_to_json(message),
             }
             for position, message in enumerate(messages, first)
         ]
@@ -303,7 +302,7 @@ def _check(connection: sqlite3.Connection, conversation: str, expected: int) -> 
 
 def _insert(connection: sqlite3.Connection, conversation: str, messages: Sequence[Message]) -> int:
     for message in messages:
-        row = json.dumps(message_to_dict(message), ensure_ascii=False)
+        row = message_to_json(message)
         connection.execute(_INSERT, (conversation, row))
     (version,) = connection.execute(_VERSION, (conversation,)).fetchone()
     return int(version)

@@ -122,6 +122,11 @@ EXPECTED = "it must be a str, an int, a UUID, or a frozen record of them"
             "Chat.chat: the memory id is ' '; pass the id of a conversation, because all users with an empty "
             "id would share one",
         ),
+        (
+            "ann\ud800",
+            ValueError,
+            "Chat.chat: the memory id is 'ann\\ud800', which is not valid Unicode",
+        ),
     ],
 )
 def test_an_unusable_memory_id_is_refused(id: Any, kind: type[Exception], expected: str) -> None:

@@ -23,6 +23,7 @@ from aiservices.memory import (
     StoredConversation,
 )
 from aiservices.models.media import Image
+from aiservices.models.messages import messages_from_json, messages_to_json
 
 Opened = Callable[[], ChatMemoryStore]
 X: tuple[Message, ...] = (UserMessage("x"), AiMessage("1"))
@@ -57,6 +58,13 @@ def test_an_unknown_conversation_is_empty(opened: Opened) -> None:
 def test_messages_of_every_kind_are_stored_unchanged(opened: Opened) -> None:
     version = opened().append("a", ALL, expected=0)
     assert opened().load("a") == StoredConversation(ALL, version)
+
+
+def test_half_a_surrogate_pair_is_stored(opened: Opened) -> None:
+    messages = (UserMessage("x\ud83d", name="é\udc00"), AiMessage("é \\ud800 \ude00"))
+    version = opened().append("a", messages, expected=0)
+    assert opened().load("a") == StoredConversation(messages, version)
+    assert messages_from_json(messages_to_json(messages).encode().decode()) == [*messages]
 
 
 def test_messages_are_added_at_the_end_and_give_a_new_version(opened: Opened) -> None:
