@@ -25,6 +25,7 @@ from collections.abc import (
 from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
@@ -609,9 +610,9 @@ def _file_problems(
     outputs = {"to": to, "journal": journal, "review": review}
     written = {name: path for name, path in outputs.items() if path is not None}
     for index, (name, path) in enumerate(written.items()):
-        for file in inputs:
-            if _is_same_file(path, file):
-                yield f"{name} is {path}, a file of the table, which would be lost; choose another file"
+        problem = _input_problem(path, inputs, table.source)
+        if problem:
+            yield f"{name} is {path}, {problem}"
         for other in list(written)[:index]:
             if _is_same_file(path, written[other]):
                 yield f"{name} and {other} are the same file {path}; choose another file for one of them"
@@ -620,6 +621,22 @@ def _file_problems(
             "review and reviewed are the same file, so that the answers of people would be lost; pass to= or "
             "journal=, which stores them"
         )
+
+
+def _input_problem(path: Path, inputs: Iterable[Path], source: object) -> str | None:
+    """Return why a file cannot be written because of the files of the table."""
+    if any(_is_same_file(path, file) for file in inputs):
+        return "a file of the table, which would be lost; choose another file"
+    if not isinstance(source, (str, PathLike)):
+        return None
+    folder = Path(source)
+    if folder.is_dir():
+        is_found = path.name[:1] not in ("", ".", "_") and _is_same_file(path.parent, folder)
+    else:
+        is_found = fnmatchcase(str(path.absolute()), str(folder.absolute()))
+    return (
+        "which the next call would read as a part of the table; choose another folder" if is_found else None
+    )
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

@@ -360,6 +360,23 @@ def test_the_table_is_never_overwritten(
     assert (table.read_text(), model.asked) == ("text\na\nb\n", [])
 
 
+def test_an_output_among_the_files_of_the_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("text\na\n")
+    model = Model()
+    service = create(Desk, model)
+    for source, to in (
+        (tmp_path / "in", tmp_path / "in" / "out.csv"),
+        (str(tmp_path / "in" / "*.csv"), tmp_path / "in" / "out.csv"),
+        (str(tmp_path / "**" / "*.csv"), tmp_path / "in" / "out.csv"),
+    ):
+        with pytest.raises(DefinitionError, match="which the next call would read as a part of the table"):
+            map_rows(service.ticket, source, to=to)
+    for to in (tmp_path / "out.csv", tmp_path / "in" / "out.jsonl"):
+        for _ in range(2):
+            assert len(map_rows(service.ticket, str(tmp_path / "in" / "*.csv"), to=to)) == 1
+
+
 def test_two_outputs_need_two_files(tmp_path: Path) -> None:
     settings: Any = {"to": tmp_path / "o.csv", "journal": tmp_path / ".." / tmp_path.name / "o.csv"}
     with pytest.raises(DefinitionError, match="journal and to are the same file"):
