@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from itertools import count
+from itertools import count, takewhile
 from typing import Any, Literal, TypeVar
 
 from output_parsers.result.reading import JsonObject
@@ -158,11 +158,12 @@ class Durable(PickledByArguments, BaseInterceptor):
         statuses = ("suspended", *CONTINUABLE) if invocation.is_resumed else CONTINUABLE
         loaded: Loaded = yield from self._do(partial(self.journal.lease, new, start, statuses))
         if loaded.entries[0].data is start and not invocation.is_resumed:  # it was just created
-            return (yield from self._run(DurableCall(self.journal, loaded.call, {}, invocation), proceed))
+            entries = RecordedEntries(self.journal, loaded.call, {}, "")
+            return (yield from self._run(DurableCall(loaded.call, entries, invocation), proceed))
         try:
             self._check(loaded, new, start, invocation)
             answer = self._stored_answer(loaded, invocation)
-            call = DurableCall.open(self.journal, loaded, invocation) if answer is None else None
+            call = open_call(self.journal, loaded, invocation) if answer is None else None
         except ExternalResultError:  # decided by a program that does not know the tools: wait for another one
             last = Entry(_decided_keys(one.key for one in loaded.entries)[-1], "")
             yield from self._do(partial(self.journal.append, loaded.call, (last,), status="suspended"))
@@ -191,7 +192,7 @@ class Durable(PickledByArguments, BaseInterceptor):
         invocation.state.interceptor_data[DURABLE_KEY] = data
         invocation.state.recording = call
         try:
-            yield from call.flush()
+            yield from call.entries.flush()
             answer: Answer = yield from map_effects(proceed(invocation), call.perform)
             yield from call.finish(answer)
             return answer
@@ -206,7 +207,7 @@ class Durable(PickledByArguments, BaseInterceptor):
             raise
         finally:
             # Also if it was cancelled, or the reader of a stream is gone; nothing can be awaited then.
-            if not call.is_over:
+            if not call.entries.is_over:
                 with suppress(JournalError):
                     self.journal.release(call.stored)
 
@@ -416,23 +417,151 @@ def _check_decisions(
 # --- A call that is recorded ---
 
 
+class RecordedEntries:
+    """What the journal has of a call or of a call that a tool makes, and what is to be written next.
+
+    Attributes:
+        data: The data of all entries by their keys; shared with the calls inside.
+        prefix: The beginning of the keys of this call.
+        is_over: True once it is recorded how the call ended.
+    """
+
+    def __init__(self, journal: Journal, stored: StoredCall, data: JsonObject, prefix: str) -> None:
+        self.data = data
+        self.prefix = prefix
+        self.is_over = False
+        self._journal = journal
+        self._stored = stored
+        self._unstored: list[Entry] = []
+        self._replies: list[tuple[str, ChatReply]] = []
+
+    def inside(self, path: str) -> RecordedEntries:
+        """Return the entries of a call that a tool makes."""
+        return RecordedEntries(self._journal, self._stored, self.data, f"{path}/")
+
+    def own(self) -> dict[str, Any]:
+        """Return the entries of the call and of the calls inside it, by their keys without the prefix."""
+        prefix, data = self.prefix, list(self.data.items())  # because other threads add to it
+        return {key.removeprefix(prefix): value for key, value in data if key.startswith(prefix)}
+
+    def add(self, key: str, data: object) -> None:
+        """Add an entry, which is written with the next step."""
+        self.data[key] = data
+        self._unstored.append(Entry(key, to_text(data), time.time()))
+
+    def add_reply(self, key: str, reply: ChatReply) -> None:
+        """Add a reply, which is written with the next step, but not if the answer follows."""
+        self._replies.append((key, reply))
+
+    def forget(self) -> None:
+        """Delete all entries of the call except how it started, so that it starts over."""
+        self._replies = []
+        self._unstored = []
+        self._delete(self.prefix + key for key in self.own() if self.prefix + key != START)
+
+    def forget_failure(self) -> None:
+        """Delete the requests since the last tool of a call that failed, so that they are sent again."""
+        keys = takewhile(
+            lambda key: not key.rpartition("/")[2].startswith("tool:"), reversed(list(self.data))
+        )
+        self._delete(key for key in keys if key == "failed" or "request:" in key)
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        for key in list(keys):
+            del self.data[key]
+            self._unstored.append(Entry(key, ""))
+
+    def flush(self) -> Flow[None]:
+        """Write what was recorded since the last step."""
+        if self._unstored or self._replies:
+            yield from self.write()
+
+    def write(self, status: Status | None = None) -> Flow[None]:
+        """Write what was recorded since the last step, and how the call ended."""
+        if status != "completed":
+            replies, self._replies = self._replies, []
+            for key, reply in replies:
+                self.add(key, {"reply": reply_to_json(reply)})
+        entries, self._unstored = tuple(self._unstored), []
+        write = partial(self._journal.append, self._stored, entries, status=status)
+        if self._journal.store.blocks:
+            yield Run(write, in_thread=True, deadline=math.inf)
+        else:
+            write()
+        self.is_over = status is not None
+
+
+def _check_left(call: DurableCall) -> None:
+    """Raise JournalError if a call would start over, and run tools again that were not undone."""
+    data = call.entries.data
+    left = [
+        name
+        for key, names in data.items()
+        if key.rpartition("/")[2] == _LEFT and not any(outer in data for outer in _outer_keys(key))
+        for name in names
+    ]
+    if left:
+        raise JournalError(
+            f"{call.invocation.qualname}: the call {call.stored.id!r} failed, tools were undone, "
+            f"and these were not: {', '.join(dict.fromkeys(left))}. Starting over would run them again. "
+            "Delete the call from the journal to start over; a tool with compensate= is undone, and one "
+            "with idempotent=True may run again"
+        )
+
+
+def _after_undoing(call: DurableCall) -> bool:
+    """If tools were undone, forget what was recorded, or name the tools that must not run again.
+
+    Returns True if tools were undone.
+    """
+    runs = (*call.undone_runs, *call.invocation.state.tool_runs)
+    if not (call.undone_runs or any(run.undone for run in runs)):
+        return False
+    left = {run.name for run in runs if run.undo_error is not None} | _tools_left(call)
+    if left:
+        call.entries.add(f"{call.entries.prefix}{_LEFT}", sorted(left))
+    else:
+        call.entries.forget()
+    return True
+
+
+def _tools_left(call: DurableCall) -> set[str]:
+    """Return the names of tools that may have run, must not run again, and cannot be undone."""
+    toolbox, entries = call.invocation.known_toolbox, call.entries
+    tools = {} if toolbox is None else toolbox.tools
+    names = set()
+    for key, data in entries.own().items():
+        if key.startswith("begun:"):
+            results = [entries.data.get(f"{entries.prefix}tool:{key[6:]}")]
+        elif "/begun:" in key:  # the call of a tool that failed has recorded itself what is left
+            outer = _outer_keys(entries.prefix + key)
+            results = [entries.data[one] for one in outer if one in entries.data][:1]
+        else:
+            continue
+        for result in results:
+            tool = None if result is None else tools.get(result.get("message", {}).get("name"))
+            has_run = result is None or "error" not in result
+            if has_run and (tool is None or tool.compensate is None):
+                names.add(data["tool"])
+    return names
+
+
 class DurableCall(RequestRecorder[str]):
     """Records the effects of a service call, and takes those that are recorded from the journal.
 
     Attributes:
         stored: The call in the journal.
+        entries: What is recorded of it.
         path: The beginning of all keys: the id of the call, and for a call that a tool makes, the tool call.
         segment: The number of times that the call was resumed. Requests are counted from there.
         invocation: The call; after a suspension as it continues.
-        is_over: True once it is recorded how the call ended.
         undone_runs: The tool calls that were undone because the call failed.
     """
 
     def __init__(
         self,
-        journal: Journal,
         stored: StoredCall,
-        entries: JsonObject,
+        entries: RecordedEntries,
         invocation: Invocation,
         path: str = "",
         segment: int = 0,
@@ -441,122 +570,15 @@ class DurableCall(RequestRecorder[str]):
         self.path = path or stored.id
         self.segment = segment
         self.invocation = invocation
-        self.is_over = False
         self.undone_runs: tuple[ToolRun, ...] = ()
-        self._journal = journal
-        self._entries = entries  # by key; shared with the calls inside
-        self._prefix = path and f"{path}/"
-        self._unstored: list[Entry] = []
-        self._replies: list[tuple[str, ChatReply]] = []
+        self.entries = entries
         self._requests: dict[str, int] = {}
         self._calls: dict[str, count[int]] = {}
         self._nested = 0  # effects during which the order of requests is not fixed
         self._is_announced = False  # by an AttemptStarted
-        self._is_new = not entries  # nothing was recorded by an earlier run
+        self._is_new = not entries.data  # nothing was recorded by an earlier run
         # True until an effect is performed that was not recorded; then events are new
-        self._is_replaying = len(entries) > 1
-
-    @classmethod
-    def open(cls, journal: Journal, loaded: Loaded, invocation: Invocation) -> DurableCall:
-        """Return the record of a call that this process owns, and prepare the call to continue."""
-        entries = {one.key: json.loads(one.data) for one in loaded.entries}
-        call = cls(journal, loaded.call, entries, invocation)
-        if loaded.call.status == "running" and "failed" in entries:
-            call._check_left()
-            call._forget_failure()
-        decided = len(_decided_keys(entries))
-        data = invocation.state.interceptor_data.get(DURABLE_KEY, {})
-        if invocation.is_resumed:
-            call._take_decisions(data.get("segment", 0), decided)
-        elif decided:
-            call._continue_resumed(decided)
-        return call
-
-    def _check_left(self) -> None:
-        """Raise JournalError if the call would start over, and run tools again that were not undone."""
-        left = [
-            name
-            for key, names in self._entries.items()
-            if key.rpartition("/")[2] == _LEFT
-            and not any(outer in self._entries for outer in _outer_keys(key))
-            for name in names
-        ]
-        if left:
-            raise JournalError(
-                f"{self.invocation.qualname}: the call {self.stored.id!r} failed, tools were undone, "
-                f"and these were not: {', '.join(dict.fromkeys(left))}. Starting over would run them again. "
-                "Delete the call from the journal to start over; a tool with compensate= is undone, and one "
-                "with idempotent=True may run again"
-            )
-
-    def _start_over_or_leave(self) -> None:
-        """After tools were undone: forget what was recorded, or name the tools that must not run again."""
-        left = sorted(self._tools_left())
-        if left:
-            self._add(f"{self._prefix}{_LEFT}", left)
-        else:
-            self._forget(key for key in list(self._entries) if key.startswith(self._prefix) and key != START)
-
-    def _tools_left(self) -> set[str]:
-        """Return the names of tools that may have run, must not run again, and were not undone."""
-        toolbox = self.invocation.known_toolbox
-        tools = {} if toolbox is None else toolbox.tools
-        runs = (*self.undone_runs, *self.invocation.state.tool_runs)
-        names = {run.name for run in runs if run.undo_error is not None}
-        for key, data in self._entries.items():
-            own = key.removeprefix(self._prefix)
-            if not key.startswith(self._prefix):
-                continue
-            result: JsonObject | None
-            if own.startswith("begun:"):
-                result = self._entries.get(f"{self._prefix}tool:{own[6:]}")
-            elif "/begun:" in own:
-                outer = [one for one in _outer_keys(key) if one in self._entries]
-                result = self._entries[outer[0]] if outer else {"error": "it has said itself what is left"}
-            else:
-                continue
-            if result is not None and "error" in result:
-                continue
-            tool = None if result is None else tools.get(result["message"]["name"])
-            if tool is None or tool.compensate is None:
-                names.add(data["tool"])
-        return names
-
-    def _forget_failure(self) -> None:
-        """Remove the requests since the last tool of a call that failed, so that they are sent again."""
-        for key in reversed(list(self._entries)):
-            if key.rpartition("/")[2].startswith("tool:"):
-                break
-            if key == "failed" or "request:" in key:
-                del self._entries[key]
-                self._unstored.append(Entry(key, ""))
-
-    def _take_decisions(self, segment: int, decided: int) -> None:
-        """Record the decisions with which ``resume`` was called, or raise AlreadyResumedError."""
-        if segment < decided - 1:
-            raise AlreadyResumedError(self.invocation.qualname, self.invocation.state.suspended_id)
-        self._add(*_check_decisions(self.invocation, self._entries, is_new=self.stored.fence == 0))
-        self.segment = segment + 1
-
-    def _continue_resumed(self, decided: int) -> None:
-        """Continue after the last suspension, with the decisions that were recorded."""
-        invocation, state = self.invocation, self.invocation.state
-        decisions = Decisions.of(self._entries[f"decided:{decided - 1}"])
-        suspended = SuspendedCall.from_json(to_text(self._entries[f"suspended:{decided - 1}"]))
-        resumed = resumed_invocation(
-            invocation.plan,
-            suspended._replace(expires_at=None),
-            decisions.approvals,
-            state.budget,
-            decisions.results,
-            invocation.toolbox,
-        )
-        for name in ("route", "tool_messages", "tool_rounds", "tool_calls", "resumed_messages"):
-            setattr(state, name, getattr(resumed.state, name))
-        state.earlier_requests = resumed.state.earlier_requests
-        state.interceptor_data, state.suspended_id = resumed.state.interceptor_data, suspended.id
-        self.segment = decided
-        self.invocation = replace(invocation, request=resumed.request, approvals=resumed.approvals)
+        self._is_replaying = len(entries.data) > 1
 
     # --- Calls that tools make ---
 
@@ -569,14 +591,14 @@ class DurableCall(RequestRecorder[str]):
         else:
             messages = [message_to_dict(message) for message in invocation.request.messages]
             name = f"{invocation.qualname}:{_digest(to_text(messages).replace(_OWN_MARK, _MARK))}"
-            tool = "" if tool_call is None else self._tool_key(tool_call.id)
+            tool = "" if tool_call is None else self._key("tool", tool_call.id)
             number = next(self._calls.setdefault(f"{tool}/{name}", count()))  # tools may run in threads
             path, segment = f"{tool}/{name}:{number}", 0
         state.interceptor_data[DURABLE_KEY] = {"path": path, "segment": segment}
-        inner = DurableCall(self._journal, self.stored, self._entries, invocation, path, segment)
-        recorded = list(self._entries)  # because other threads add to it
+        entries = self.entries.inside(path)
+        inner = DurableCall(self.stored, entries, invocation, path, segment)
         inner._is_new = self._is_new
-        inner._is_replaying = not self._is_new and any(key.startswith(inner._prefix) for key in recorded)
+        inner._is_replaying = not self._is_new and bool(entries.own())
         return inner
 
     def run(self, flow: Flow[T]) -> Flow[T]:
@@ -584,16 +606,15 @@ class DurableCall(RequestRecorder[str]):
         try:
             result = yield from map_effects(flow, self.perform)
         except ApprovalRequiredError:
-            yield from self.flush()
+            yield from self.entries.flush()
             raise
         except JournalError:
             raise
         except Exception:
-            if self._is_undone():
-                self._start_over_or_leave()
-                yield from self.flush()
+            if _after_undoing(self):
+                yield from self.entries.flush()
             raise
-        yield from self.flush()
+        yield from self.entries.flush()
         return result
 
     @staticmethod
@@ -605,16 +626,17 @@ class DurableCall(RequestRecorder[str]):
         is_unwritten = isinstance(error, JournalError) and not isinstance(error, CallCancelledError)
         return is_unwritten or not isinstance(error, Exception)
 
-    def _is_undone(self) -> bool:
-        return bool(self.undone_runs) or any(run.undone for run in self.invocation.state.tool_runs)
+    def begin(self, name: str, data: object) -> Flow[object]:
+        """Record that work begins that must be done once, with JSON data about it.
 
-    def _forget(self, keys: Iterable[str]) -> None:
-        """Delete what was recorded, so that the call starts over."""
-        self._replies = []
-        self._unstored = []
-        for key in keys:
-            del self._entries[key]
-            self._unstored.append(Entry(key, ""))
+        Returns the data of an earlier run that began the work and was killed, or None.
+        """
+        key = self._key(name)
+        earlier: object = self.entries.data.get(key)
+        if earlier is None:
+            self.entries.add(key, data)
+            yield from self.entries.flush()
+        return earlier
 
     # --- Effects ---
 
@@ -625,7 +647,7 @@ class DurableCall(RequestRecorder[str]):
                 self._is_announced = True
             return (yield effect if self._is_new else self._event(effect))
         if isinstance(effect, CallModel):
-            yield from self.flush()
+            yield from self.entries.flush()
             try:
                 return (yield from self.request(effect))
             finally:
@@ -638,7 +660,7 @@ class DurableCall(RequestRecorder[str]):
                 self._nested -= 1
         if isinstance(effect, Run) and effect.tool is not None:
             return (yield from self._run_tool(effect))
-        yield from self.flush()
+        yield from self.entries.flush()
         if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
             return (yield from self.gather(effect))
         return (yield effect)
@@ -648,10 +670,10 @@ class DurableCall(RequestRecorder[str]):
         event = effect.event
         if isinstance(event, AttemptStarted):
             qualname = "" if event.request is None else event.request.qualname
-            key = self._request_key(qualname, self._requests.get(qualname, 0))
-            replayed = key in self._entries and not self._nested
+            key = self._key("request", qualname, self._requests.get(qualname, 0))
+            replayed = key in self.entries.data and not self._nested
         elif isinstance(event, ToolStarted):
-            replayed = self._tool_key(event.call.id) in self._entries
+            replayed = self._key("tool", event.call.id) in self.entries.data
         elif isinstance(event, ToolFinished):
             replayed = event.run.replayed
         elif isinstance(event, ReplyReceived):
@@ -660,10 +682,11 @@ class DurableCall(RequestRecorder[str]):
             replayed = self._is_replaying
         return replace(effect, replayed=True) if replayed else effect
 
-    # --- Requests ---
+    def _key(self, kind: str, *parts: object) -> str:
+        number = self.invocation.state.tool_rounds if kind in ("tool", "begun") else self.segment
+        return self.entries.prefix + ":".join(map(str, (kind, number, *parts)))
 
-    def _request_key(self, kind: str, number: object) -> str:
-        return f"{self._prefix}request:{self.segment}:{kind}:{number}"
+    # --- Requests ---
 
     def identify(self, effect: CallModel) -> str:
         kind = effect.request.qualname
@@ -675,10 +698,10 @@ class DurableCall(RequestRecorder[str]):
         number = self._requests.get(kind, 0)
         self._requests[kind] = number + 1
         self._nested += bool(effect.policy.filters)  # which may send requests, until the reply is complete
-        return self._request_key(kind, number)
+        return self._key("request", kind, number)
 
     def recall(self, key: str, effect: CallModel) -> ChatReply | None:
-        data = self._entries.get(key)
+        data = self.entries.data.get(key)
         if data is None:
             return None
         for account in active_accounts.get():
@@ -693,37 +716,31 @@ class DurableCall(RequestRecorder[str]):
         return effect if effect.policy.early is None else effect._replace(early=None)
 
     def record(self, key: str, effect: CallModel, reply: ChatReply) -> None:
-        self._replies.append((key, reply))  # written with the next step; not at all if the answer follows
+        self.entries.add_reply(key, reply)
 
     def record_error(self, key: str, error: Exception) -> None:
-        self._add(key, failed_request_to_json(error))
+        self.entries.add(key, failed_request_to_json(error))
 
     # --- Tools ---
 
-    def _tool_key(self, call_id: str) -> str:
-        return f"{self._prefix}tool:{self.invocation.state.tool_rounds}:{call_id}"
-
     def is_done(self, call: ToolCall) -> bool:
         """Return True if the result of a tool call is recorded, so that it need not be approved again."""
-        return self._tool_key(call.id) in self._entries
+        return self._key("tool", call.id) in self.entries.data
 
     def is_in_doubt(self, call: ToolCall, *, is_decided: bool) -> bool:
         """Return True if a tool call began and may have run.
 
         ``is_decided`` is True if the call was decided after its last suspension.
         """
-        begun = self._entries.get(self._begun_key(call.id))
+        begun = self.entries.data.get(self._key("begun", call.id))
         if begun is None or self.is_done(call):
             return False
         return not is_decided or bool(begun["segment"] == self.segment)
 
-    def _begun_key(self, call_id: str) -> str:
-        return f"{self._prefix}begun:{self.invocation.state.tool_rounds}:{call_id}"
-
     def _run_tool(self, effect: Run) -> Flow[ToolRun]:
         prepared, call = effect.tool, effect.tool.call
-        key = self._tool_key(call.id)
-        recorded = self._entries.get(key)
+        key = self._key("tool", call.id)
+        recorded = self.entries.data.get(key)
         if recorded is not None:
             replayed = tool_run_from_json(recorded, prepared)
             if prepared.tool.compensate is not None and replayed.error is None:
@@ -733,68 +750,29 @@ class DurableCall(RequestRecorder[str]):
         method = suspendable_method(prepared.tool)
         is_service = method is not None and method.call_plan is not None  # what it does is recorded itself
         if not (prepared.tool.idempotent or is_service):
-            self._add(self._begun_key(call.id), {"segment": self.segment, "tool": call.name})
-        yield from self.flush()
+            self.entries.add(
+                self._key("begun", call.id),
+                {"segment": self.segment, "tool": call.name},
+            )
+        yield from self.entries.flush()
         run: ToolRun = yield effect
         is_unfinished = is_service and isinstance(run.error, FINAL_ERRORS)
         if is_unfinished or isinstance(run.error, (ApprovalRequiredError, JournalError)):
             return run  # it has no result yet
-        self._add(key, tool_run_to_json(run, prepared.tool))
-        yield from self.flush()
+        self.entries.add(key, tool_run_to_json(run, prepared.tool))
+        yield from self.entries.flush()
         return run
-
-    # --- Other work that must be done once ---
-
-    def begin(self, name: str, data: object) -> Flow[object]:
-        """Record that work begins, with JSON data about it.
-
-        Returns the data of an earlier run that began the work and was killed, or None.
-        """
-        key = f"{self._prefix}{name}:{self.segment}"
-        earlier = self._entries.get(key)
-        if earlier is None:
-            self._add(key, data)
-            yield from self.flush()
-        return earlier
-
-    # --- Writing ---
-
-    def _add(self, key: str, data: object) -> None:
-        self._entries[key] = data
-        self._unstored.append(Entry(key, to_text(data), time.time()))
-
-    def flush(self) -> Flow[None]:
-        """Write what was recorded since the last step."""
-        if self._unstored or self._replies:
-            yield from self._write()
-
-    def _store_replies(self) -> None:
-        replies, self._replies = self._replies, []
-        for key, reply in replies:
-            self._add(key, {"reply": reply_to_json(reply)})
-
-    def _write(self, status: Status | None = None) -> Flow[None]:
-        if self._replies and status != "completed":
-            self._store_replies()
-        entries, self._unstored = tuple(self._unstored), []
-        write = partial(self._journal.append, self.stored, entries, status=status)
-        if self._journal.store.blocks:
-            yield Run(write, in_thread=True, deadline=math.inf)
-        else:
-            write()
-        self.is_over = status is not None
 
     def suspend(self, error: ApprovalRequiredError) -> Flow[None]:
         """Record that the call waits for approvals or results."""
-        self._add(f"suspended:{self.segment}", json.loads(error.state.to_json()))
-        yield from self._write("suspended")
+        self.entries.add(f"suspended:{self.segment}", json.loads(error.state.to_json()))
+        yield from self.entries.write("suspended")
 
     def fail(self, error: Exception) -> Flow[None]:
         """Record that the call failed. If its tools were undone, it starts over the next time."""
-        if self._is_undone():
-            self._start_over_or_leave()
-        self._add("failed", {"error": f"{type(error).__name__}: {error}"})
-        yield from self._write("failed")
+        _after_undoing(self)
+        self.entries.add("failed", {"error": f"{type(error).__name__}: {error}"})
+        yield from self.entries.write("failed")
 
     def finish(self, answer: Answer) -> Flow[None]:
         """Record the answer."""
@@ -802,8 +780,54 @@ class DurableCall(RequestRecorder[str]):
             data = answer_to_json(answer, self.invocation)
         except Exception as error:  # the writer of a type may raise anything, and the caller gets the answer
             data = {"problem": str(error)}
-        self._add(ANSWER, data)
-        yield from self._write("completed")
+        self.entries.add(ANSWER, data)
+        yield from self.entries.write("completed")
+
+
+def open_call(journal: Journal, loaded: Loaded, invocation: Invocation) -> DurableCall:
+    """Return the record of a call that this process owns, and prepare the call to continue."""
+    data = {one.key: json.loads(one.data) for one in loaded.entries}
+    entries = RecordedEntries(journal, loaded.call, data, "")
+    call = DurableCall(loaded.call, entries, invocation)
+    if loaded.call.status == "running" and "failed" in data:
+        _check_left(call)
+        entries.forget_failure()
+    decided = len(_decided_keys(data))
+    if invocation.is_resumed:
+        suspended = invocation.state.interceptor_data.get(DURABLE_KEY, {})
+        _take_decisions(call, suspended.get("segment", 0), decided)
+    elif decided:
+        _continue_resumed(call, decided)
+    return call
+
+
+def _take_decisions(call: DurableCall, segment: int, decided: int) -> None:
+    """Record the decisions with which ``resume`` was called, or raise AlreadyResumedError."""
+    if segment < decided - 1:
+        raise AlreadyResumedError(call.invocation.qualname, call.invocation.state.suspended_id)
+    call.entries.add(*_check_decisions(call.invocation, call.entries.data, is_new=call.stored.fence == 0))
+    call.segment = segment + 1
+
+
+def _continue_resumed(call: DurableCall, decided: int) -> None:
+    """Continue after the last suspension, with the decisions that were recorded."""
+    invocation, state = call.invocation, call.invocation.state
+    decisions = Decisions.of(call.entries.data[f"decided:{decided - 1}"])
+    suspended = SuspendedCall.from_json(to_text(call.entries.data[f"suspended:{decided - 1}"]))
+    resumed = resumed_invocation(
+        invocation.plan,
+        suspended._replace(expires_at=None),
+        decisions.approvals,
+        state.budget,
+        decisions.results,
+        invocation.toolbox,
+    )
+    for name in ("route", "tool_messages", "tool_rounds", "tool_calls", "resumed_messages"):
+        setattr(state, name, getattr(resumed.state, name))
+    state.earlier_requests = resumed.state.earlier_requests
+    state.interceptor_data, state.suspended_id = resumed.state.interceptor_data, suspended.id
+    call.segment = decided
+    call.invocation = replace(invocation, request=resumed.request, approvals=resumed.approvals)
 
 
 def _show(answer: Answer, invocation: Invocation) -> Flow[None]:
