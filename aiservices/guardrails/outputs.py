@@ -24,7 +24,7 @@ from ..engine.results import Answer
 from ..interface.parameters import call_problem, function_name, is_async
 from ..models.arguments import checks_arguments, is_at_least
 from ..models.errors import DefinitionError, DefinitionProblem, Strategy
-from ..models.messages import AiMessage, ChatReply, Message, ReplyDelta, ToolMessage, UserMessage
+from ..models.messages import AiMessage, ChatReply, Message, ReplyDelta, ToolCall, ToolMessage, UserMessage
 from .guard import (
     Guard,
     GuardFunction,
@@ -205,30 +205,34 @@ class OutputGuardrails(BaseInterceptor):
 
         They have run, so no guard rejects them here; ToolGuardrails check them before.
         """
-        toolbox, calls = invocation.known_toolbox, list(message.tool_calls)
-        guards = [one for one in self._guards if isinstance(one, Guard) and one.on == "text"]
-        for index, call in enumerate(calls):
-            tool = None if toolbox is None else toolbox.tools.get(call.name)
-            schema = (tool.arguments.schema if tool is not None else None) or {}
-            try:
-                data = json.loads(call.arguments)
-            except ValueError:
-                data = call.arguments
-            replacements: dict[str, str] = {}
-            for original in texts_of(data, schema):
-                text = original
-                for guard in guards:
-                    verdict = yield from guard_verdict(guard, text, "output", invocation, invocation)
-                    text = verdict.text if isinstance(verdict, Rewritten) else text
-                if text != original:
-                    replacements[original] = text
-            if replacements:
-                data = map_texts(data, schema, partial(_replacement, replacements))
-                arguments = data if isinstance(data, str) else dump_json(data)
-                calls[index] = replace(call, arguments=arguments)
+        calls = list(message.tool_calls)
+        for index, call in enumerate(message.tool_calls):
+            calls[index] = yield from self._with_rewritten_texts(call, invocation)
         if tuple(calls) == message.tool_calls:
             return message
         return replace(message, tool_calls=tuple(calls), state=None)
+
+    def _with_rewritten_texts(self, call: ToolCall, invocation: Invocation) -> Flow[ToolCall]:
+        toolbox = invocation.known_toolbox
+        tool = None if toolbox is None else toolbox.tools.get(call.name)
+        schema = (None if tool is None else tool.arguments.schema) or {}
+        try:
+            data = json.loads(call.arguments)
+        except ValueError:
+            data = call.arguments
+        replacements: dict[str, str] = {}
+        for original in texts_of(data, schema):
+            text = original
+            for guard in self._guards:
+                if isinstance(guard, Guard) and guard.on == "text":
+                    verdict = yield from guard_verdict(guard, text, "output", invocation, invocation)
+                    text = verdict.text if isinstance(verdict, Rewritten) else text
+            if text != original:
+                replacements[original] = text
+        if not replacements:
+            return call
+        data = map_texts(data, schema, partial(_replacement, replacements))
+        return replace(call, arguments=data if isinstance(data, str) else dump_json(data))
 
     def _rejects_reasoning(self, message: AiMessage, invocation: Invocation) -> Flow[bool]:
         for guard in self._guards if message.reasoning else ():
