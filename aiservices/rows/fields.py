@@ -53,7 +53,7 @@ from output_parsers.types.records import EnvelopeNode, ObjectNode, RawNode, Root
 from output_parsers.types.scalars import AnyNode, NoneNode
 
 from ..models.errors import DefinitionError, DefinitionProblem
-from .row import JsonNumber, Row, RowsError
+from .row import ARROW_SCALE, JsonNumber, Row, RowsError
 from .tables import Table, pyarrow
 
 _PREFIX = "answer_"
@@ -65,7 +65,6 @@ _PREFIX = "answer_"
 Facts: TypeAlias = set[str]
 INT64 = range(-(2**63), 2**63)
 EXACT_FLOAT = 2**53  # integers up to this are exact as floats
-DECIMAL_SCALE = 18
 _DURATION = re.compile(r"(-?)P(\d+)DT(\d+)(?:\.(\d{1,6}))?S")
 
 
@@ -117,7 +116,7 @@ def _to_decimal(data: Json, facts: Facts) -> Decimal:
 def is_short(number: Decimal) -> bool:
     """Return True if a Decimal fits the Arrow type ``decimal128(38, 18)``."""
     exponent = number.as_tuple().exponent
-    return isinstance(exponent, int) and exponent >= -DECIMAL_SCALE and number.adjusted() < 38 - DECIMAL_SCALE
+    return isinstance(exponent, int) and exponent >= -ARROW_SCALE and number.adjusted() < 38 - ARROW_SCALE
 
 
 def _to_text(data: Json, facts: Facts) -> str:
@@ -173,7 +172,7 @@ _SHAPES = {
     "null": Shape(lambda _: pyarrow().null(), lambda data, _: _expect(type(None), data, "null")),
     "decimal": Shape(
         lambda facts: (
-            pyarrow().string() if "long decimal" in facts else pyarrow().decimal128(38, DECIMAL_SCALE)
+            pyarrow().string() if "long decimal" in facts else pyarrow().decimal128(38, ARROW_SCALE)
         ),
         _to_decimal,
     ),

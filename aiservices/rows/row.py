@@ -632,6 +632,8 @@ class _CellReader:
             return self._null()
         if isinstance(value, self._records):
             return value
+        if type(value) is Decimal and value.is_finite() and value.as_tuple().exponent == -ARROW_SCALE:
+            value = Decimal(f"{value:f}".rstrip("0").rstrip("."))  # the zeros are those of the column
         if self._has_documents:  # texts and dicts have the type, too, but are read
             return self._converted(_document_data(value))
         return value if self._has_type(value) else self._converted(value)
@@ -713,6 +715,7 @@ def _has_style(hint: object) -> bool:
     return any(isinstance(one, (NumberStyle, DateOrder)) for one in arguments)
 
 
+ARROW_SCALE = 18  # the decimal places of the columns with Decimals that the outputs have
 _BROKEN_CONSTRAINTS = ("input should be", "string should", "list should", "value error")
 _WHOLE = re.compile(r"-?\d+\.0+")
 _POINT_OR_GROUP = re.compile(r"\s*-?[1-9]\d{0,2}\.\d{3}\s*")

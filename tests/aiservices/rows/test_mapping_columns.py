@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -331,3 +332,20 @@ def test_a_column_without_a_text_as_its_name_is_the_only_parameter() -> None:
     desk = create(Desk, ScriptedChatModel(lambda request: request.messages[-1].text))
     for name in (None, 1, ("a", "b"), ""):
         assert [row.value for row in map_rows(desk.say, pandas.Series(["x"], name=name))] == ["x"]
+
+
+def test_decimals_of_a_step_have_no_further_zeros_in_the_prompt_of_the_next(tmp_path: Path) -> None:
+    class Prices(Protocol):
+        @user_message("{{text}}")
+        def price(self, text: str) -> Decimal: ...
+
+        @user_message("{{price}}")
+        def shown(self, price: Decimal) -> str: ...
+
+    prices = create(Prices, ScriptedChatModel(lambda request: request.messages[-1].text))
+    first = map_rows(
+        prices.price, ["1.50", "100", "0", "-0.000000000000000001"], to=tmp_path / "first.parquet"
+    )
+    for source in (first, tmp_path / "first.parquet"):
+        shown = map_rows(prices.shown, source, columns={"price": "value"}, prefix="next_").dataframe()
+        assert shown["next_value"].to_pylist() == ["1.5", "100", "0", "-1E-18"]
