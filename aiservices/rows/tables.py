@@ -665,8 +665,12 @@ def _polars_lazy(frame: Any) -> Table:
 
 def _polars_types(frame: Any) -> Mapping[str, object]:
     pyarrow(feature="the types of a polars dataframe")
-    typed = [name for name, dtype in frame.schema.items() if str(dtype) != "Object"]
-    return arrow_types(frame.select(typed).to_arrow().schema)
+    arrow: dict[str, Any] = {}
+    for name, dtype in frame.schema.items():
+        with suppress(ValueError, TypeError, NotImplementedError):  # a type that Arrow does not have
+            if str(dtype) != "Object":
+                arrow |= arrow_types(frame.select(name).to_arrow().schema)
+    return arrow
 
 
 def _duckdb(relation: Any) -> Table:

@@ -235,7 +235,7 @@ def test_a_name_that_exists_is_an_error() -> None:
         ({"prefix": "te"}, "the column 'text' exists already; choose another prefix= or error_column="),
         ({"error_column": "text"}, "the column 'text' exists already"),
         ({"prefix": ""}, "prefix is ''; pass a text"),
-        ({"error_column": 3}, "error_column is 3; pass a text"),
+        ({"error_column": 3}, "error_column is 3; it must be a string"),
     ):
         with pytest.raises(DefinitionError) as caught:
             map_rows(create(Other, "fake").xt, {"text": ["a"]}, **settings)
@@ -349,3 +349,17 @@ def test_decimals_of_a_step_have_no_further_zeros_in_the_prompt_of_the_next(tmp_
     for source in (first, tmp_path / "first.parquet"):
         shown = map_rows(prices.shown, source, columns={"price": "value"}, prefix="next_").dataframe()
         assert shown["next_value"].to_pylist() == ["1.5", "100", "0", "-1E-18"]
+
+
+def test_columns_of_polars_that_arrow_does_not_have_are_kept(tmp_path: Path) -> None:
+    things = polars.Series([object()], dtype=polars.Object)
+    frame = polars.DataFrame(
+        {"text": ["a"], "wide": polars.Series([2**100], dtype=polars.Int128), "o": things}
+    )
+    made = greeted(frame, to=tmp_path / "out.parquet").dataframe()
+    assert (made["wide"].to_list(), made["wide"].dtype, made["value"].to_list()) == (
+        [2**100],
+        polars.Int128,
+        ["a/en"],
+    )
+    assert pyarrow.parquet.read_table(tmp_path / "out.parquet")["wide"].to_pylist() == [str(2**100)]
