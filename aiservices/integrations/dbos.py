@@ -142,15 +142,12 @@ def _waiting(error: ApprovalRequiredError) -> list[dict[str, str]]:
 def _durable_parts(method: ServiceMethod) -> tuple[str, Journal]:
     """Return the name of the parameter with the id of the call, and the journal."""
     name = method.plan.prompt.role_names.get(Role.CALL_ID)
-    journals = [one.journal for one in method.pipeline.interceptors if isinstance(one, Durable)]
     problem = None
     if name is None:
         problem = "a workflow needs a parameter call_id: Annotated[str, CallId], which gets the workflow's id"
-    elif not journals:
-        problem = 'a workflow needs interceptors=[Durable(Journal("calls.db"))] in its service'
     elif method.plan.returns.is_stream:
         problem = "a workflow returns one value; use a method that does not stream"
     if problem is not None:
         raise DefinitionError([DefinitionProblem(method.call_plan.qualname, problem)])
-    assert name is not None
-    return name, journals[0]
+    assert name is not None  # create requires a Durable for such a parameter
+    return name, next(one.journal for one in method.pipeline.interceptors if isinstance(one, Durable))

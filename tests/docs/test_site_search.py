@@ -73,6 +73,7 @@ def site(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.peers
+@pytest.mark.timeout(600)
 def test_each_search_finds_its_page_first(site: str) -> None:
     def search(page: Any) -> dict[str, str]:
         page.goto(f"{site}/index.html")
