@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origi
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from output_parsers.parser.type_parser import DEFAULT_REGISTRY
+from output_parsers.parser.type_parser import DEFAULT_REGISTRY, ParserRegistry
 from output_parsers.prose.numbers import NumberStyle
 from output_parsers.prose.times import DateOrder
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
@@ -428,7 +428,8 @@ def map_method(
         raise DefinitionError([DefinitionProblem(plan.call.qualname, message) for message in messages])
     readers = {}
     for parameter in plan.prompt.parameters:
-        reader = _reader(parameter, text_only=text_only, semicolons=semicolons)
+        style = plan.number_style if text_only and not _NUMBERS.isdisjoint(parameter.types) else None
+        reader = _reader(parameter, text_only=text_only, semicolons=semicolons, style=style)
         if reader is not None:
             readers[parameter.name] = reader
     parameters = plan.prompt.signature.parameters
@@ -580,7 +581,9 @@ class NullCellError(ValueError):
     """Raised if a cell is null although its parameter is not optional."""
 
 
-def _reader(parameter: Parameter, *, text_only: bool, semicolons: bool) -> Callable[[Any], Any] | None:
+def _reader(
+    parameter: Parameter, *, text_only: bool, semicolons: bool, style: NumberStyle | None
+) -> Callable[[Any], Any] | None:
     """Return a function that checks a cell and converts it to a parameter's type; None if not needed."""
     media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
     if parameter.role is Role.MEDIA and media:
@@ -588,24 +591,32 @@ def _reader(parameter: Parameter, *, text_only: bool, semicolons: bool) -> Calla
     if parameter.hint is None:
         return None
     try:
-        codec = codec_for(parameter.hint, DEFAULT_REGISTRY)
+        codec = codec_for(parameter.hint, ParserRegistry((), style) if style else DEFAULT_REGISTRY)
     except UnsupportedTypeError:  # the objects of an iterable are passed on
         return None
-    return _CellReader(parameter, codec, text_only=text_only, semicolons=semicolons).read
+    return _CellReader(parameter, codec, text_only=text_only, semicolons=semicolons, style=style).read
 
 
 class _CellReader:
     """Checks the cells of a column by the annotation of a parameter, and converts them to its type."""
 
     def __init__(
-        self, parameter: Parameter, codec: JsonCodec[Any], *, text_only: bool, semicolons: bool
+        self,
+        parameter: Parameter,
+        codec: JsonCodec[Any],
+        *,
+        text_only: bool,
+        semicolons: bool,
+        style: NumberStyle | None,
     ) -> None:
         self._codec = codec
         self._name = type_name(parameter.hint)
         self._is_text = not {str, Document}.isdisjoint(parameter.types)
         self._has_documents = Document in parameter.parts
         self._text_only = text_only
-        self._is_styled = text_only and not self._is_text and _has_style(parameter.hint)
+        has_style = style is not None or _has_style(parameter.hint)
+        self._is_styled = text_only and not self._is_text and has_style
+        self._is_number = not _NUMBERS.isdisjoint(parameter.types)
         # Spreadsheets use semicolons where numbers have a decimal comma.
         self._is_comma_possible = semicolons and not self._is_text and not self._is_styled
         self._is_bool = bool in parameter.types
@@ -665,14 +676,23 @@ class _CellReader:
             return self._null()
         # other problems only say that it has another type
         broken = next((f": {one}" for one in problems if one.startswith(_BROKEN_CONSTRAINTS)), "")
+        if (
+            self._is_number
+            and not self._is_styled
+            and isinstance(value, str)
+            and _WITH_COMMA.fullmatch(value)
+        ):
+            broken = f"; {self._advice()}"
         raise ValueError(f"{_short(value)} is not {self._name}{broken}")
+
+    def _advice(self) -> str:
+        return f"annotate it as Annotated[{self._name}, NumberStyle.COMMA], or with NumberStyle.POINT"
 
     def _check_point(self, value: object) -> None:
         """Raise ValueError for a number whose point may be a decimal point or the one of thousands."""
         if self._is_comma_possible and isinstance(value, str) and _POINT_OR_GROUP.fullmatch(value):
             raise ValueError(
-                f"{value!r} may be {value.replace('.', '')} in a file with semicolons; annotate it "
-                f"as Annotated[{self._name}, NumberStyle.COMMA], or with NumberStyle.POINT"
+                f"{value!r} may be {value.replace('.', '')} in a file with semicolons; {self._advice()}"
             )
 
     def _null(self) -> object:
@@ -717,6 +737,8 @@ def _has_style(hint: object) -> bool:
 
 ARROW_SCALE = 18  # the decimal places of the columns with Decimals that the outputs have
 _BROKEN_CONSTRAINTS = ("input should be", "string should", "list should", "value error")
+_NUMBERS = frozenset({int, float, Decimal})
+_WITH_COMMA = re.compile(r"\s*[-+]?\d[\d.,' ]*,\d+(?:\.\d+)?\s*")
 _WHOLE = re.compile(r"-?\d+\.0+")
 _POINT_OR_GROUP = re.compile(r"\s*-?[1-9]\d{0,2}\.\d{3}\s*")
 # What programs write for null, in columns that are not text.

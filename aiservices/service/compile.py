@@ -40,6 +40,8 @@ from .prompt_binding import PromptPlan, docstring_problems, plan_examples, plan_
 from .signatures import MethodSignature, ReturnType, read_signature
 
 if TYPE_CHECKING:
+    from output_parsers.prose.numbers import NumberStyle
+
     from ..decisions.adjustments import Question
     from ..engine.interceptor import Interceptor
 
@@ -52,12 +54,14 @@ class MethodPlan(NamedTuple):
         prompt: How arguments become messages.
         returns: How the value is returned to the caller.
         reading: The interceptor that reads a document in parts; None for most methods.
+        number_style: The decimal sign of numbers in text, if the service has one.
     """
 
     call: CallPlan
     prompt: PromptPlan
     returns: ReturnType
     reading: Interceptor | None = None
+    number_style: NumberStyle | None = None
 
     @property
     def question(self) -> Question:
@@ -266,7 +270,7 @@ def plan_method(
         fixed_system=prompt.fixed_system,
         has_system=prompt.system is not None,
     )
-    return MethodPlan(call, prompt, signature.returns, reading)
+    return MethodPlan(call, prompt, signature.returns, reading, settings.parsers.number_style)
 
 
 def _plan_reading(

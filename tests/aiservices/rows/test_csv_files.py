@@ -197,16 +197,42 @@ def test_wrong_settings_for_csv_files_are_refused(tmp_path: Path) -> None:
         open_table(path, encoding="ascii")
 
 
-def cells_of(hint: Any, path: Path) -> list[Any]:
+def cells_of(hint: Any, path: Path, **settings: Any) -> list[Any]:
     def said(self: Any, n: Any) -> str: ...
 
     said.__annotations__ = {"n": hint, "return": str}
     desk = create(
         type("Desk", (), {"said": user_message("{{n}}")(said)}),
         ScriptedChatModel(lambda one: one.messages[-1].text),
+        **settings,
     )
     made: Any = map_rows(desk.said, path, max_failures=1.0)
     return [None if row.error else row.value for row in sorted(made, key=lambda row: row.number)]
+
+
+def test_numbers_are_written_in_the_style_of_the_service(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text('n,id\n"1.234,50",1\n1.234,1\n12,1\n', "utf-8")
+    comma, point = NumberStyle.COMMA, NumberStyle.POINT
+    assert cells_of(Decimal, path, number_style=comma) == ["1234.50", "1234", "12"]
+    assert cells_of(float | None, path, number_style=comma) == ["1234.5", "1234.0", "12.0"]
+    assert cells_of(Annotated[Decimal, point], path, number_style=comma) == [None, "1.234", "12"]
+    assert cells_of(str, path, number_style=comma) == ["1.234,50", "1.234", "12"]
+
+
+def test_the_error_of_a_number_with_a_comma_says_how_to_annotate_it(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text('n\n"1.234,50"\n', "utf-8")
+
+    class Desk(Protocol):
+        @user_message("{{n}}")
+        def said(self, n: Decimal) -> str: ...
+
+    made: Any = map_rows(create(Desk, ScriptedChatModel([])).said, path, max_failures=1.0)
+    assert [str(row.error) for row in made] == [
+        "ValueError: column n: '1.234,50' is not Decimal; "
+        "annotate it as Annotated[Decimal, NumberStyle.COMMA], or with NumberStyle.POINT"
+    ]
 
 
 def test_numbers_and_dates_are_written_as_their_annotation_says(tmp_path: Path) -> None:
