@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import codecs
 import json
 import os
 import re
@@ -125,7 +127,7 @@ def without_secrets(data: object, redact: Callable[[str], str]) -> object:
 
     A secret is recognized by its key, by its form, or because an environment variable such as ``…_API_KEY``
     has it as its value. Then ``redact`` is applied to each string. Text that is JSON, such as the arguments
-    of a tool call, is cleaned in the same way.
+    of a tool call, is cleaned in the same way, and so is text in base64, such as the content of a file.
     """
     if isinstance(data, Mapping):
         return {
@@ -149,7 +151,24 @@ def _cleaned(text: str, redact: Callable[[str], str]) -> str:
             cleaned = without_secrets(data, redact)
             if cleaned != data:
                 return json.dumps(cleaned, ensure_ascii=False)
+    decoded = _decoded(text) if _BASE64.fullmatch(text) else None
+    if decoded is not None and (cleaned_text := _cleaned(decoded, redact)) != decoded:
+        return base64.b64encode(cleaned_text.encode("utf-8", "replace")).decode()
     return redact(_text_without_secrets(text))
+
+
+# The content of a file
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+
+
+def _decoded(data: str) -> str | None:
+    """Return the text of base64, or None if it is not text."""
+    content = base64.b64decode(data)
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return content.decode("utf-16" if is_utf16 else "utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _text_without_secrets(text: str) -> str:

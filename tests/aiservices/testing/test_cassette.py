@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,7 +22,9 @@ from aiservices import (
     ChatReply,
     ChatRequest,
     DefinitionError,
+    File,
     FinishReason,
+    Image,
     ModelServerError,
     OpenAiChatModel,
     RateLimitError,
@@ -541,6 +545,15 @@ PLACES: dict[str, ChatReply] = {
 }
 
 
+SECRET_FILE = json.dumps({"password": "abc-def", "k": f"is {KEY}"})
+FILES = (
+    File(f"The key is {KEY}.".encode(), "text/plain"),
+    File(SECRET_FILE.encode(), "application/json"),
+    File(SECRET_FILE.encode("utf-16"), "text/plain"),
+    Image(b"GIF89a" + bytes(range(256)), "image/gif"),
+)
+
+
 class Pieces(ScriptedChatModel):
     """Streams its replies character by character."""
 
@@ -561,7 +574,7 @@ class Pieces(ScriptedChatModel):
 def test_no_secret_is_recorded_at_any_place(path: Path, place: str, kind: str) -> None:
     request = ChatRequest(
         (
-            UserMessage(f"a {KEY}", KEY),
+            UserMessage(f"a {KEY}", KEY, FILES),
             AiMessage(KEY, (ToolCall("1", KEY, json.dumps({"token": "abc-def", "k": KEY})),)),
             ToolMessage("1", KEY, json.dumps([{"secret": "abc-def"}, KEY])),
         ),
@@ -574,5 +587,9 @@ def test_no_secret_is_recorded_at_any_place(path: Path, place: str, kind: str) -
             assert last.reply is not None
         else:
             cassette.complete(request)
-        assert KEY not in path.read_text("utf-8")
-        assert "abc-def" not in path.read_text("utf-8")
+        written = path.read_text("utf-8")
+        decoded = [base64.b64decode(data) for data in re.findall(r"[A-Za-z0-9+/]{16,}={0,2}", written)]
+        assert "GIF89a" in str(decoded)  # files that are not text stay as they are
+        for text in (written, str(decoded), str(decoded).replace("\\x00", "")):
+            assert KEY not in text
+            assert "abc-def" not in text
