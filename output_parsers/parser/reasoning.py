@@ -41,6 +41,10 @@ _ANSWER_MARKS = (
     "<|begin_of_solution|>",
     "[tool_calls]",  # Mistral
     "<|start_response|>",
+    "<|im_start|>assistant",  # the turn of the assistant in chat templates
+    "<|start_header_id|>assistant<|end_header_id|>",
+    "<start_of_turn>model",
+    "<|assistant|>",
     _FINAL_CHANNEL,
     f"<|start|>assistant{_FINAL_CHANNEL}",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product, starmap
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
@@ -48,6 +49,7 @@ from .fast_path import NOT_EXACT, FastReader, never_exact
 from .reasoning import may_have_reasoning
 
 T = TypeVar("T")
+_COMPARED = 20  # items of two arrays
 _JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
 _GOES_ON = lazy_regex(r"\s(?:\.{3}|…|\[(?:…|\.{3})\])\s*\Z")
 _LONGEST_ELLIPSIS = 40  # characters
@@ -280,7 +282,7 @@ class ReplyReader(Generic[T]):
             except (_DifferentAnswers, _Fragment):
                 raise
             except ValidationFailure:
-                candidates = [candidate for candidate in candidates if not candidate.fenced]
+                pass
             else:
                 corrections = _corrections(candidates, fenced)
                 if corrections:  # this raises an error if a correction differs from the value
@@ -291,16 +293,20 @@ class ReplyReader(Generic[T]):
     def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
         """Return the only JSON value in a reply that fits the type, as a value of the type.
 
-        Equal values count as one. Raises ValidationFailure if different values fit the type. If no
-        candidate fits, the failure with the fewest problems is raised.
+        Equal values count as one. Raises ValidationFailure if different values fit the type, or if another
+        one that does not fit has the same keys. If no candidate fits, the failure with the fewest problems is
+        raised.
         """
         fits: list[tuple[T, list[Coercion]]] = []
+        fitting: list[Json] = []
+        others: list[Json] = []
         nearest: ValidationFailure | None = None
         before = len(cursor.coercions)
         for candidate in candidates:
             try:
                 value = self._read_candidate(candidate, cursor)
             except ValidationFailure as failure:
+                others.append(candidate.value)
                 if nearest is None or len(failure.problems) < len(nearest.problems):
                     nearest = failure
             else:
@@ -309,6 +315,7 @@ class ReplyReader(Generic[T]):
                 if candidate.objection:
                     raise _Fragment(not_the_answer(candidate.objection))
                 fits.append((value, cursor.coercions[before:]))
+                fitting.append(candidate.value)
             # The next candidate must not see what this one recorded.
             del cursor.coercions[before:]
         if not fits:
@@ -321,8 +328,19 @@ class ReplyReader(Generic[T]):
             if not strict_equal(other, value):
                 message = f"the reply holds {len(fits)} different answers that fit"
                 raise _DifferentAnswers(Problem("$", message))
+        if nearest is not None and any(_is_alike(one, other) for one in fitting for other in others):
+            raise _DifferentAnswers(*nearest.problems)
         cursor.coercions.extend(coercions)
         return value
+
+
+def _is_alike(value: Json, other: Json) -> bool:
+    """Return True if objects share a key or arrays the kind of an item, so that either may be the answer."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return not value.keys().isdisjoint(other)
+    if isinstance(value, list) and isinstance(other, list):
+        return any(starmap(_is_alike, product(value[:_COMPARED], other[:_COMPARED])))
+    return type(value) is type(other)
 
 
 def _is_one_object(value: Json) -> TypeGuard[list[Json]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pytest
@@ -145,3 +146,37 @@ def test_json_that_the_text_around_it_denies_is_an_error(text: str) -> None:
 )
 def test_json_that_the_text_around_it_explains_is_read(text: str) -> None:
     assert read(Address, text.replace("{}", ADDRESS)).value == Address("Oak 5", "Rome")
+
+
+def test_json_that_does_not_fit_but_has_the_keys_of_the_answer_is_an_error() -> None:
+    """Either may be the answer: a person would ask."""
+    other_addresses = [
+        '{"street": "Elm 1"}',
+        '{"street": "Elm 1", "town": "Bonn"}',
+        '{"street": "Elm 1", "city": ["Bonn", "Bern"]}',
+        '{"city": null}',
+    ]
+    for other, fence in product(other_addresses, ("{}", "```json\n{}\n```")):
+        for text in (f"{ADDRESS}\n{fence.format(other)}", f"{fence.format(other)}\n\n{ADDRESS}"):
+            with pytest.raises(OutputParsingError):
+                read(Address, text)
+            assert read(Address, f"Example: {other}\nAnswer: {ADDRESS}").value == Address("Oak 5", "Rome")
+    for text in ('[1, 2, "x y"]\n[3, 4]', '[3, 4]\n[1, 2, "x y"]', "[3]\n[[1], 4]"):
+        with pytest.raises(OutputParsingError):
+            read(list[int], text)
+    for text in (
+        f'{{"tool": "search", "query": "Rome"}}\n{ADDRESS}',
+        f"```json\n{ADDRESS}\n```\n```js\nf({{a: 1}})\n```",
+    ):
+        assert read(Address, text).value == Address("Oak 5", "Rome")
+    assert read(list[int], '["a", "b"]\n[3, 4]').value == [3, 4]
+
+
+def test_the_turn_of_the_assistant_in_a_chat_template_is_left_out() -> None:
+    for start, end in (
+        ("<|im_start|>assistant\n", "<|im_end|>"),
+        ("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
+        ("<start_of_turn>model\n", "<end_of_turn>"),
+        ("<|assistant|>\n", ""),
+    ):
+        assert read(Address, f"{start}{ADDRESS}{end}").value == Address("Oak 5", "Rome")
