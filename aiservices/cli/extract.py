@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..atomic_file import write_atomically
@@ -29,9 +29,12 @@ def extract(
     *,
     to: str,
     html: str | None,
+    restart: bool,
     progress: bool,
 ) -> bool:
-    """Call a method with each file, and write the answers; return False if a file has no answer.
+    """Call a method with each file, and write each answer at once; return False if a file has no answer.
+
+    A journal beside the output keeps what was paid for, until all files have an answer.
 
     Raises UsageError, DefinitionError, and OSError if the output cannot be written.
     """
@@ -44,35 +47,57 @@ def extract(
     parameter = _document_parameter(getattr(service, names[0]))
     arguments = read_arguments([f"{parameter}=", *argument_texts], method)
     documents: dict[str, Document] = {}
-    errors: dict[str, str] = {}
-    for file in dict.fromkeys(files):
-        try:
-            documents[file] = Document.open(file, name=file)
-        except (DocumentError, OSError) as error:
-            errors[file] = str(error)
     values: dict[str, object] = {}
-    rows = [{**arguments, parameter: document} for document in documents.values()]
-    line = ProgressLine()
+    errors: dict[str, str] = {}
+    names_of_files = list(dict.fromkeys(files))
+
+    def rows() -> Iterator[dict[str, object]]:
+        for file in names_of_files:
+            try:
+                documents[file] = Document.open(file, name=file)
+            except (DocumentError, OSError) as error:
+                errors[file] = str(error)
+                lines.write(_line(file, method, error=errors[file]))
+            else:
+                yield {**arguments, parameter: documents[file]}
+
+    journal, line = Path(f"{to}.journal"), ProgressLine()
     try:
         answers = map_rows(
-            getattr(service, names[0]), rows, max_failures=1, progress=line if progress else False
+            getattr(service, names[0]),
+            rows(),
+            max_failures=1,
+            journal=journal,
+            restart=restart,
+            progress=line if progress else False,
         )
-        for row in answers:
-            file = row.inputs[parameter].name
-            if row.error is None:
-                values[file] = row.value
-            else:
-                errors[file] = row.error.message
+        with Path(to).open("w", encoding="utf-8", buffering=1) as lines:
+            for row in answers:
+                file = row.inputs[parameter].name
+                if row.error is None:
+                    values[file] = row.value
+                    lines.write(_line(file, method, value=row.value))
+                else:
+                    errors[file] = row.error.message
+                    lines.write(_line(file, method, error=row.error.message))
+                if html is None:
+                    del documents[file]
     finally:
         line.close()
-    _write(Path(to), files, values, errors, method)
+    in_order = [
+        _line(file, method, error=errors[file]) if file in errors else _line(file, method, value=values[file])
+        for file in names_of_files
+    ]
+    write_atomically(Path(to), "".join(in_order))
     if html is not None:
-        shown = [documents[file] for file in documents if file in values]
+        shown = [documents[file] for file in names_of_files if file in values]
         pdfs = {one.name: one.name for one in shown if one.pages}
         write_atomically(Path(html), highlight(shown, values, files=pdfs))
     for file, message in errors.items():
         print_text(f"{file}: {message}", file=sys.stderr)
     print_text(f"{len(values)} of {len(values) + len(errors)} files have an answer, in {to}")
+    if not errors:
+        journal.unlink(missing_ok=True)
     return not errors
 
 
@@ -85,15 +110,9 @@ def _document_parameter(method: object) -> str:
     return names[0]
 
 
-def _write(
-    path: Path, files: Sequence[str], values: dict[str, object], errors: dict[str, str], method: Method
-) -> None:
-    """Write a line for each file: its name with the value or the error, as JSON."""
-    lines = []
-    for file in dict.fromkeys(files):
-        name = json.dumps(file, ensure_ascii=False)
-        if file in errors:
-            lines.append(f'{{"file": {name}, "error": {json.dumps(errors[file], ensure_ascii=False)}}}\n')
-        else:
-            lines.append(f'{{"file": {name}, "value": {method.value_codec.write(values[file])}}}\n')
-    write_atomically(path, "".join(lines))
+def _line(file: str, method: Method, *, value: object = None, error: str | None = None) -> str:
+    """Return the line of a file: its name with the value or the error, as JSON."""
+    name = json.dumps(file, ensure_ascii=False)
+    if error is not None:
+        return f'{{"file": {name}, "error": {json.dumps(error, ensure_ascii=False)}}}\n'
+    return f'{{"file": {name}, "value": {method.value_codec.write(value)}}}\n'

@@ -416,19 +416,22 @@ def extract(
         typer.Option(metavar="NAME=VALUE", help="Another argument of the method. Repeatable."),
     ] = None,
     model: Model = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Ask for all files again.")] = False,
     progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show the progress.")] = True,
     debug: Debug = False,
 ) -> None:
     """Call a method with each of several documents.
 
     The method has a parameter of the type Document. Each line of the output has the name of a file with the
-    answer or the error. The exit code is 1 if a file has no answer. PDF and DOCX need the extra documents.
+    answer or the error. A run that was stopped, or in which files failed, continues with the same command:
+    OUT.jsonl.journal has what was paid for. The exit code is 1 if a file has no answer. PDF and DOCX need the
+    extra documents.
     """
     with report_errors(debug=debug):
         from .extract import extract
 
         arguments = argument or []
-        if not extract(target, model, files, arguments, to=to, html=html, progress=progress):
+        if not extract(target, model, files, arguments, to=to, html=html, restart=restart, progress=progress):
             raise typer.Exit(ExitCode.FAILED)
 
 

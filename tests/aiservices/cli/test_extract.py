@@ -94,6 +94,30 @@ def test_a_file_without_an_answer_is_reported_and_the_others_are_read(run: Comma
     assert [one["value"] for one in first] == [5]
 
 
+def test_a_run_that_lacks_answers_continues_with_the_same_command(run: CommandRun, folder: Path) -> None:
+    failing = MODULE.replace(
+        "    currency = text.split()[0]\n",
+        "    currency = text.split()[0]\n"
+        "    with open('calls.txt', 'a') as calls: calls.write('x')\n"
+        "    if 'Just' in str(request.messages) and not pathlib.Path('go').exists(): return 'I cannot'\n",
+    ).replace("import json\n", "import json\nimport pathlib\n")
+    (folder / "failing.py").write_text(failing, "utf-8")
+    command = ("extract", "failing:reader.bill", "a.txt", "b.html", "--to", "out.jsonl", "--no-progress")
+
+    def asked(*options: str) -> tuple[int, int]:
+        (folder / "calls.txt").write_text("")
+        return run(*command, *options).code, len((folder / "calls.txt").read_text())
+
+    code, calls = asked()
+    assert (code, (folder / "out.jsonl.journal").exists()) == (1, True)
+    assert [sorted(one) for one in lines(folder / "out.jsonl")] == [["file", "value"], ["error", "file"]]
+    (folder / "go").write_text("")
+    assert asked() == (0, 1)  # only about b.html
+    assert [sorted(one) for one in lines(folder / "out.jsonl")] == [["file", "value"], ["file", "value"]]
+    assert not (folder / "out.jsonl.journal").exists()
+    assert asked("--restart") == (0, calls - 2)  # b.html had three attempts
+
+
 def test_a_method_without_a_document_is_refused(run: CommandRun, folder: Path) -> None:
     result = run("extract", "bills:reader.other", "a.txt", "--to", "out.jsonl")
     assert result.code == 2
