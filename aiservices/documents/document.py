@@ -198,7 +198,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 def to_json_data(document: Document) -> dict[str, Any]:
     """Return a document as JSON data, which pydantic converts back."""
-    data: dict[str, Any] = {"text": document.text, "name": document.name}
+    data: dict[str, object] = {"text": document.text, "name": document.name}
     if document.pages:
         data["pages"] = [
             {

@@ -480,7 +480,7 @@ def _codes(raw: Any, text_page: Any) -> Iterator[tuple[int, int]]:
             yield index, code
 
 
-def _is_cell_border(raw: Any, text_page: Any, index: int) -> bool:
+def _is_cell_border(raw: Any, text_page: object, index: int) -> bool:
     """Return True if a character is drawn apart from the one before it, after a gap wider than others."""
     objects = [
         ctypes.cast(raw.FPDFText_GetTextObject(text_page, one), ctypes.c_void_p).value

@@ -41,7 +41,7 @@ class _Citation(NamedTuple):
 
     number: int
     path: str
-    cited: Cited[Any]
+    cited: Cited[object]
     hue: int
 
 
@@ -89,7 +89,7 @@ def _numbered(value: object) -> Iterator[_Citation]:
         yield _Citation(number, path or "value", cited, hue)
 
 
-def _citations(value: object, path: str) -> Iterator[tuple[str, Cited[Any]]]:
+def _citations(value: object, path: str) -> Iterator[tuple[str, Cited[object]]]:
     if isinstance(value, Cited):
         yield path, value
         value = value.value
@@ -112,7 +112,7 @@ def _with_value(quote: Quote, text: str) -> Cited[str]:
     return cited
 
 
-def _is_in(cited: Cited[Any], document: Document, documents: Sequence[Document]) -> bool:
+def _is_in(cited: Cited[object], document: Document, documents: Sequence[Document]) -> bool:
     if cited.start is None or document.text[cited.start : cited.end] != cited.quote:
         return False  # of another text, or another version of it
     if len(documents) == 1:

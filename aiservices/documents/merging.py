@@ -64,7 +64,7 @@ class MergeConflictError(AiServiceError, ValueError):
         return type(self), self._arguments, self.__dict__
 
 
-def _listed(values: Iterable[Any]) -> str:
+def _listed(values: Iterable[object]) -> str:
     return " or ".join(repr(value) for value in values)
 
 
@@ -107,7 +107,7 @@ class By(NamedTuple):
 
     fields: tuple[str, ...]
 
-    def key(self, item: Any) -> tuple[Any, ...]:
+    def key(self, item: object) -> tuple[Any, ...]:
         """Return what two items have in common that are the same."""
         fields = fields_of(_bare(item)) or {}
         return tuple(_key(fields.get(name)) for name in self.fields)
@@ -138,7 +138,7 @@ class Shape(NamedTuple):
     """
 
     kind: Literal["record", "list", "map", "value"]
-    tp: Any
+    tp: object
     spec: RecordSpec | None = None
     is_optional: bool = False
 
@@ -146,7 +146,7 @@ class Shape(NamedTuple):
 _LISTS = (list, tuple, set, frozenset, Sequence)
 
 
-def shape_of(tp: Any, enclosing: tuple[type, ...] = ()) -> Shape:
+def shape_of(tp: object, enclosing: tuple[type, ...] = ()) -> Shape:
     """Return how values of a type are merged. A record inside of itself is merged as one value."""
     target = Target.of(tp)
     if target.origin is Union:
@@ -174,7 +174,7 @@ def _is_cited(cls: type) -> bool:
 _PART = "_is_part"  # an attribute of the classes of answers about parts
 
 
-def part_type(tp: Any, enclosing: tuple[type, ...] = ()) -> Any:
+def part_type(tp: object, enclosing: tuple[type, ...] = ()) -> object:
     """Return the type of an answer about a part, in which what the part does not say is missing."""
     shape = shape_of(tp, enclosing)
     if shape.spec is None:
@@ -194,12 +194,12 @@ def part_type(tp: Any, enclosing: tuple[type, ...] = ()) -> Any:
     return made
 
 
-def _part_field(field: FieldSpec, enclosing: tuple[type, ...]) -> Any:
-    tp: Any = Union[part_type(field.type, enclosing), None]  # noqa: UP007
+def _part_field(field: FieldSpec, enclosing: tuple[type, ...]) -> object:
+    tp: object = Union[part_type(field.type, enclosing), None]  # noqa: UP007
     return tp if field.description is None else Annotated[tp, Description(field.description)]
 
 
-def rule_problems(tp: Any, rules: Rules) -> Iterator[str]:
+def rule_problems(tp: object, rules: Rules) -> Iterator[str]:
     """Yield what is wrong with the rules for a type."""
     known = dict(_paths(tp, "", ()))
     for path, rule in rules.items():
@@ -231,14 +231,14 @@ def _has_fields(shape: Shape, names: Sequence[str]) -> bool:
     return spec is not None and {field.name for field in spec.fields}.issuperset(names)
 
 
-def _unquoted(tp: Any) -> Any:
+def _unquoted(tp: object) -> object:
     """Return T for ``Cited[T]``."""
     target = Target.of(tp)
     cls = target.origin or target.type
     return target.args[0] if isinstance(cls, type) and _is_cited(cls) and target.args else tp
 
 
-def _paths(tp: Any, path: str, enclosing: tuple[type, ...]) -> Iterator[tuple[str, Shape]]:
+def _paths(tp: object, path: str, enclosing: tuple[type, ...]) -> Iterator[tuple[str, Shape]]:
     shape = shape_of(tp, enclosing)
     yield path, shape
     if shape.kind == "list":
@@ -261,18 +261,18 @@ def _child(path: str, name: str) -> str:
 # --- Values ---
 
 
-def _bare(value: Any) -> Any:
+def _bare(value: Any) -> object:
     return value.value if _is_cited(type(value)) else value
 
 
-def fields_of(value: Any) -> Mapping[str, Any] | None:
+def fields_of(value: object) -> Mapping[str, object] | None:
     """Return the fields of a record with their values as they are; None for other values."""
     if isinstance(value, type):
         return None
     return dict(value) if isinstance(value, BaseModel) else record_fields(value)
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> object:
     """Return what is equal for equal values; texts that differ in case or white space are equal."""
     value = _bare(value)
     if isinstance(value, str):
@@ -313,7 +313,7 @@ class Found(NamedTuple):
     value: Any
 
 
-_NOTHING: Any = object()
+_NOTHING: object = object()
 
 
 class Merger:
@@ -334,7 +334,7 @@ class Merger:
         self.undecided: list[Conflict] = []
         self.problems: list[Problem] = []
 
-    def merge(self, tp: Any, found: Sequence[Found]) -> Any:
+    def merge(self, tp: object, found: Sequence[Found]) -> object:
         """Return the value of a type; it is not complete if there are ``undecided`` or ``problems`` then."""
         merged = self._merge(shape_of(tp), found, "", ())
         if merged is _NOTHING:
@@ -343,7 +343,7 @@ class Merger:
                 self.problems.append(Problem("$", "no part of the document has a value"))
         return merged
 
-    def _merge(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> Any:
+    def _merge(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> object:
         present = [one for one in found if one.value is not None]
         if shape.spec is not None and shape.is_optional:
             present = [one for one in present if _has_values(one.value)]
@@ -362,7 +362,7 @@ class Merger:
 
     def _record(
         self, spec: RecordSpec, found: Sequence[Found], path: str, enclosing: tuple[type, ...]
-    ) -> Any:
+    ) -> object:
         values: dict[str, object] = {}
         count = len(self.problems) + len(self.undecided)
         for field in spec.fields:
@@ -387,7 +387,7 @@ class Merger:
             )
             return None
 
-    def _choose(self, found: Sequence[Found], path: str) -> Any:
+    def _choose(self, found: Sequence[Found], path: str) -> object:
         values = [one.value for one in found]
         rule: Any = self._rules.get(path, one_of)
         distinct = {_key(value): value for value in reversed(values)}
@@ -405,12 +405,12 @@ class Merger:
                 self.undecided.append(conflict)
         return chosen
 
-    def _map(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> Any:
+    def _map(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> object:
         types = Target.of(shape.tp).args
         of_value = shape_of(types[1], enclosing) if len(types) > 1 else Shape("value", Any)
         if of_value.spec is not None:  # the model wrote it as a whole
             of_value = Shape("value", of_value.tp)
-        by_key: dict[Any, list[Found]] = {}
+        by_key: dict[object, list[Found]] = {}
         for one in found:
             for key, value in one.value.items():
                 by_key.setdefault(key, []).append(Found(one.part, value))
@@ -420,17 +420,17 @@ class Merger:
         }
         return {key: None if value is _NOTHING else value for key, value in merged.items()}
 
-    def _list(self, shape: Shape, found: Sequence[Found], path: str, rule: Any) -> Any:
+    def _list(self, shape: Shape, found: Sequence[Found], path: str, rule: object) -> object:
         items = [Found(one.part, item) for one in found for item in one.value]
         merged = self._by_key(rule, items, path) if isinstance(rule, By) else _without_repetitions(items)
         kind = type(found[0].value)
         return kind(merged)
 
-    def _by_key(self, rule: By, items: Sequence[Found], path: str) -> list[Any]:
+    def _by_key(self, rule: By, items: Sequence[Found], path: str) -> list[object]:
         groups: dict[Any, list[Found]] = {}
         for item in items:
             groups.setdefault(rule.key(item.value), []).append(item)
-        merged: list[Any] = []
+        merged: list[object] = []
         for key, group in groups.items():
             if set(key) == {_key(None)}:  # nothing says that they are the same
                 merged += _without_repetitions(group)
@@ -438,7 +438,7 @@ class Merger:
                 merged.append(self._same_item(group, path))
         return merged
 
-    def _same_item(self, group: Sequence[Found], path: str) -> Any:
+    def _same_item(self, group: Sequence[Found], path: str) -> object:
         """Merge records that are the same item of a list."""
         item = group[0].value
         if len({_key(one.value) for one in group}) == 1:
@@ -462,7 +462,7 @@ def _has_values(record: object) -> bool:
     return any(value not in empty for value in (fields_of(record) or {}).values())
 
 
-def _field_of(record: Any, field: FieldSpec) -> Any:
+def _field_of(record: object, field: FieldSpec) -> object:
     """Return the value of a field. Records about parts have the keys that the model sees."""
     is_part = isinstance(record, dict) or hasattr(record, _PART)
     return (fields_of(record) or {}).get(field.keys[0] if is_part else field.name)
@@ -482,10 +482,10 @@ class _Kept(NamedTuple):
     parts: list[DocumentPart]
 
 
-def _without_repetitions(items: Sequence[Found]) -> list[Any]:
+def _without_repetitions(items: Sequence[Found]) -> list[object]:
     """Return the items of all parts without those that were found again in the overlap of two parts."""
     kept: list[_Kept] = []
-    candidates: dict[Any, deque[_Kept]] = {}  # by key, those of parts that overlap with the current part
+    candidates: dict[object, deque[_Kept]] = {}  # by key, those of parts that overlap with the current part
     for item in items:
         quotes, same = list(_quotes(item.value)), candidates.setdefault(_key(item.value), deque())
         while same and not same[0].found.part.overlaps(item.part):

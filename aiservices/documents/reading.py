@@ -180,7 +180,7 @@ def _document(value: object) -> Document:
     raise TypeError(f"a document is {type(value).__name__}; pass a Document")
 
 
-def _with_other_text(message: Any, old: str, new: str) -> Any:
+def _with_other_text(message: object, old: str, new: str) -> Any:
     if not old or not isinstance(message, (SystemMessage, UserMessage)) or old not in message.text:
         return message
     changes: dict[str, Any] = {"text": message.text.replace(old, new)}
@@ -191,7 +191,7 @@ def _with_other_text(message: Any, old: str, new: str) -> Any:
     return replace(message, **changes)
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     value = getattr(value, "value", value)
     if value is None:
         return []

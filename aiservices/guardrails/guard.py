@@ -176,7 +176,9 @@ class Guard:
     name: str = ""
     on: Subject = "text"
 
-    def __call__(self, subject: Any, invocation: Any, /) -> Verdict | Awaitable[Verdict] | Flow[Verdict]:
+    def __call__(
+        self, subject: object, invocation: object, /
+    ) -> Verdict | Awaitable[Verdict] | Flow[Verdict]:
         return self.function(subject, invocation)
 
 
@@ -228,7 +230,7 @@ def run_guard(guard: GuardFunction, subject: object, stage: Stage, invocation: I
 
 
 def guard_verdict(
-    guard: Any, subject: Any, stage: Stage, invocation: Invocation, context: object
+    guard: Any, subject: object, stage: Stage, invocation: Invocation, context: object
 ) -> Flow[Verdict]:
     """Call a guard function, report its verdict to event listeners, and return the verdict.
 
@@ -263,7 +265,7 @@ def guard_failure(
     return GuardrailError(message, guard=name, stage=stage, reason=reason, text=text)
 
 
-def _call_effect(guard: Any, name: str, subject: Any, context: object) -> Run:
+def _call_effect(guard: Any, name: str, subject: object, context: object) -> Run:
     def call_guard() -> object:
         return guard(subject, context)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import NamedTuple, TypeAlias, get_args
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
@@ -294,7 +294,7 @@ class _CheckedParts:
         self._replies: list[PartCheck] = []  # those of all replies that were streamed
         self._rejection: _Rejection | None = None
 
-    def perform(self, effect: Effect) -> Flow[Any]:
+    def perform(self, effect: Effect) -> Flow[object]:
         """Perform an effect of the call, and stream only text that has been checked."""
         if not isinstance(effect, CallModel):
             return (yield effect)
@@ -508,10 +508,10 @@ def _checked_texts(
 class _JsonValue(NamedTuple):
     """The value of an answer as JSON data, and the JSON Schema of the data."""
 
-    data: Any
-    schema: Mapping[str, Any]
-    parser: TypeParser[Any]
-    value: Any
+    data: object
+    schema: Mapping[str, object]
+    parser: TypeParser[object]
+    value: object
 
     @property
     def text(self) -> str:

@@ -129,7 +129,7 @@ def _with_call(
     return replace(message, tool_calls=tuple(calls))
 
 
-def _with_file(number: int, change: Callable[[Media, str], Media], message: Any, text: str) -> Any:
+def _with_file(number: int, change: Callable[[Media, str], Media], message: Any, text: str) -> object:
     """Return a message with another file in the place of a file, by its number among the files."""
     contents = list(message.contents)
     position = [index for index, part in enumerate(contents) if not isinstance(part, str)][number]

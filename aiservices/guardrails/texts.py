@@ -9,7 +9,7 @@ from output_parsers.json_schema.document import referenced_part
 from output_parsers.result.reading import Json
 
 _NOT_TEXT = frozenset(("date", "date-time", "time", "duration", "uuid", "binary"))
-_ANY: Mapping[str, Any] = {}
+_ANY: Mapping[str, object] = {}
 
 
 def texts_of(data: Json, schema: Mapping[str, object]) -> list[str]:
@@ -41,7 +41,7 @@ class _Mapper:
         self._root = root
         self._function = function
 
-    def map(self, data: Json, schemas: Sequence[Any]) -> Json:
+    def map(self, data: Json, schemas: Sequence[object]) -> Json:
         if not isinstance(data, (str, list, dict)):
             return data
         options = list(self._options(schemas, set())) or [_ANY]
@@ -89,15 +89,15 @@ def _allows_text(schema: Mapping[str, object]) -> bool:
     )
 
 
-def _item_schemas(options: Sequence[Mapping[str, Any]], index: int) -> list[Any]:
+def _item_schemas(options: Sequence[Mapping[str, Any]], index: int) -> list[object]:
     schemas = []
     for option in options:
-        items: Sequence[Any] = option.get("prefixItems", ())
+        items: Sequence[object] = option.get("prefixItems", ())
         schemas.append(items[index] if index < len(items) else option.get("items", _ANY))
     return schemas
 
 
-def _value_schemas(options: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _value_schemas(options: Sequence[Mapping[str, Any]]) -> list[object]:
     schemas = [one["additionalProperties"] for one in options if "additionalProperties" in one]
     schemas += [schema for one in options for schema in one.get("patternProperties", {}).values()]
     return [schema for schema in schemas if isinstance(schema, Mapping)] or [_ANY]

@@ -74,8 +74,8 @@ class ToolGuardrails:
         problems = guard_problems("ToolGuardrails", guards)
         if problems:
             raise DefinitionError(problems)
-        self._argument_guards: tuple[Any, ...] = tuple(arguments)
-        self._result_guards: tuple[Any, ...] = tuple(results)
+        self._argument_guards: tuple[object, ...] = tuple(arguments)
+        self._result_guards: tuple[object, ...] = tuple(results)
         self.async_parts = describe_async_guards(guards)
 
     def check_arguments(self, call: ToolInvocation) -> Flow[ToolInvocation | ToolRun]:
@@ -177,7 +177,7 @@ def _checked_contents(guard: object, call: ToolInvocation, run: ToolRun) -> Flow
     return tuple(part for part in message.contents if not isinstance(part, str))
 
 
-def _result_schema(call: ToolInvocation, run: ToolRun) -> Mapping[str, Any]:
+def _result_schema(call: ToolInvocation, run: ToolRun) -> Mapping[str, object]:
     """Return the JSON Schema of a tool's result, which says what is text; {} if the type has none."""
     annotation = call.tool.return_type
     try:

@@ -107,7 +107,7 @@ class SqlAlchemyJournalStore:
         leased_for: float | None = None,
     ) -> bool:
         calls = self._calls
-        values: dict[str, Any] = {"updated_at": time.time()}
+        values: dict[str, object] = {"updated_at": time.time()}
         if status is not None:
             values["status"] = status
         if leased_for is not None:
@@ -152,7 +152,7 @@ class SqlAlchemyJournalStore:
         found = connection.execute(rows.order_by(entries.number)).all()
         return Loaded(_stored(row), [Entry(*one) for one in found])
 
-    def _row(self, call: StoredCall) -> dict[str, Any]:
+    def _row(self, call: StoredCall) -> dict[str, object]:
         row = call._asdict()
         row["leased_until"] = self._now + row.pop("leased_for")
         return row
@@ -178,7 +178,7 @@ def _stored(row: Sequence[Any]) -> StoredCall:
     return StoredCall._make((*row[:7], row[7] - row[10], *row[8:10]))
 
 
-def _tables(sql: Any, tables: Any) -> tuple[Table, Table]:
+def _tables(sql: Any, tables: object) -> tuple[Table, Table]:
     number, text = sql.Float(53), sql.Text
     calls = sql.Table(
         "durable_call",

@@ -210,7 +210,7 @@ class RouteByModel:
             problem = f"its routes are {', '.join(names) or 'empty'}; pass at least one, with different names"
             raise DefinitionError([DefinitionProblem("RouteByModel", problem)])
         # the names become the type of the answer, so the model can only choose existing routes
-        name_type: Any = Literal[names]
+        name_type: object = Literal[names]
         interface: Any = _Chooser
         self._question = SideQuestion(interface[name_type], "choose", model)
         self._retrievers = {route.name: route.retriever for route in routes}

@@ -153,7 +153,7 @@ class PgVectorStore:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _query(self, text: str) -> Any:
+    def _query(self, text: str) -> object:
         return self._sql(text).format(self._table)
 
     @contextmanager

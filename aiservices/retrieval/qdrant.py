@@ -141,14 +141,14 @@ class QdrantStore:
             return None
         return int(self._client.get_collection(self._name).config.params.vectors.size)
 
-    def _conditions(self, metadata: Mapping[str, object]) -> list[Any]:
+    def _conditions(self, metadata: Mapping[str, object]) -> list[object]:
         models = self._models
         return [
             models.FieldCondition(key="filters", match=models.MatchValue(value=text))
             for text in _filter_texts(metadata)
         ]
 
-    def _delete(self, selector: Any) -> None:
+    def _delete(self, selector: object) -> None:
         self._client.delete(self._name, selector, wait=True)
 
 

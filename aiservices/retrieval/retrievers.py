@@ -558,7 +558,7 @@ class OpenAiEmbeddingModel:
         if self._endpoint.provider == "ollama":
             api_key = api_key or "ollama"  # the SDK requires a key, Ollama ignores it
         self._clients = SdkClients(self.name, self._endpoint, api_key, client, None)
-        self._settings: dict[str, Any] = {} if dimensions is None else {"dimensions": dimensions}
+        self._settings: dict[str, object] = {} if dimensions is None else {"dimensions": dimensions}
         self._batch_size = batch_size
         self._max_attempts = max_attempts
 

@@ -323,7 +323,7 @@ class JsonNumber(float):
         number.text = text
         return number
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return JsonNumber, (self.text,)
 
     def __str__(self) -> str:
@@ -350,9 +350,9 @@ class MappedMethod(NamedTuple):
     """
 
     service_method: ServiceMethod
-    codec: JsonCodec[Any]
+    codec: JsonCodec[object]
     columns: Mapping[str, str]
-    readers: Mapping[str, Callable[[Any], Any]]
+    readers: Mapping[str, Callable[[Any], object]]
     bound: Any
     optional: frozenset[str] = frozenset()
 
@@ -375,7 +375,7 @@ class MappedMethod(NamedTuple):
         """The method's name for error messages, in the form ``Service.method``."""
         return self.call.qualname
 
-    def arguments(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, row: Mapping[str, object]) -> dict[str, object]:
         """Return the method's arguments for a table row; raise ValueError for an invalid value."""
         arguments = {}
         for name, column in self.columns.items():
@@ -583,7 +583,7 @@ class NullCellError(ValueError):
 
 def _reader(
     parameter: Parameter, *, text_only: bool, semicolons: bool, style: NumberStyle | None
-) -> Callable[[Any], Any] | None:
+) -> Callable[[Any], object] | None:
     """Return a function that checks a cell and converts it to a parameter's type; None if not needed."""
     media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
     if parameter.role is Role.MEDIA and media:
@@ -603,7 +603,7 @@ class _CellReader:
     def __init__(
         self,
         parameter: Parameter,
-        codec: JsonCodec[Any],
+        codec: JsonCodec[object],
         *,
         text_only: bool,
         semicolons: bool,
@@ -634,7 +634,7 @@ class _CellReader:
             return False
         return True
 
-    def read(self, value: object) -> Any:
+    def read(self, value: object) -> object:
         """Return a cell as a value of the parameter's type, or raise ValueError."""
         is_empty = value == "" if type(value) is str else value is None
         if type(value) in self._plain and not (is_empty and self._text_only) and value == value:

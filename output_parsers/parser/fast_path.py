@@ -40,7 +40,7 @@ _QUOTE_AND_COLON = lazy_regex(r'\\"[ \t\r\n]*:')  # in a string
 _STRING = lazy_regex(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*(:?)')
 
 
-def never_exact(text: str) -> Any:
+def never_exact(text: str) -> object:
     """Return NOT_EXACT: the reader of types that the fast path does not support."""
     return NOT_EXACT
 
@@ -60,7 +60,7 @@ def compile_fast_reader(
         return None
     try:
         if has_own_schema(node):
-            schema: Any = node.core_schema()
+            schema: object = node.core_schema()
         elif contains_type_name(output_type):
             return None
         else:
@@ -87,7 +87,7 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
     counts_itself = any(isinstance(part, ObjectNode) and part.counts_own_keys for part in walk(node))
 
     # It runs for every reply that is exact JSON, so it uses local variables and loops without helpers.
-    def read(text: str) -> Any:
+    def read(text: str) -> object:
         if text[:1] not in _FIRST_CHARACTERS:  # a fence or prose: cheaper to see here than by an exception
             return NOT_EXACT
         if "\\" in text and has_lost_backslash(text):
@@ -125,7 +125,7 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
     validator = SchemaValidator(schema)
     name = getattr(node, "name", node.kind)
 
-    def read(text: str) -> Any:
+    def read(text: str) -> object:
         if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text):
             return NOT_EXACT
         try:
@@ -182,7 +182,7 @@ def _has_wide_dataclass(parts: list[Node[object]]) -> bool:
     )
 
 
-def _compile_wide_validator(schema: object) -> Callable[..., Any]:
+def _compile_wide_validator(schema: object) -> Callable[..., object]:
     """Compile a validator for dataclasses with many fields.
 
     pydantic-core takes quadratic time for the fields of a dataclass in JSON text, and linear time in a dict.
@@ -259,7 +259,7 @@ def _strict_schema(schema: object) -> object:
     return copy
 
 
-def _with_text_last(choices: Any, strict_choices: Any) -> dict[str, Any]:
+def _with_text_last(choices: Any, strict_choices: Any) -> dict[str, object]:
     """Return the members of a union, in which text comes after other types that are written as text.
 
     pydantic-core would choose text rather than an enum, and text or a date by their order.

@@ -224,7 +224,7 @@ class TypeParser(Generic[T]):
         if not runs_validators(self.node):
             return None
         parser: TypeParser[Any] = copy.copy(self)
-        built: dict[Node[Any], Node[Json]] = {}
+        built: dict[Node[object], Node[Json]] = {}
         parser.node = json_node_of(self.node, built)
         parser._value_node = json_node_of(self._value_node, built)
         parser.reply_reader = ReplyReader(
@@ -235,7 +235,7 @@ class TypeParser(Generic[T]):
 
     # Compiling the fast reader takes long, so it waits for the first text. It then replaces this method, so
     # that later calls do not pay for the check.
-    def _first_read_exact(self, text: str) -> Any:
+    def _first_read_exact(self, text: str) -> object:
         is_text = type(self.node) is TextNode
         self._read_exact = _read_text_without_reasoning if is_text else self.fast_reader or never_exact
         return self._read_exact(text)
@@ -288,7 +288,7 @@ def _difference_message(value: object, again: object) -> str:
     return f"{path} cannot be written so that it is read back: {part!r} becomes {other!r}"
 
 
-def _read_text_without_reasoning(text: str) -> Any:
+def _read_text_without_reasoning(text: str) -> object:
     return NOT_EXACT if may_have_reasoning(text) else text
 
 
@@ -388,7 +388,7 @@ class ParserRegistry:
         output_type: TypeForm[T],
         *,
         after: ParserFactory | None = None,
-        namespace: Mapping[str, Any] | None = None,
+        namespace: Mapping[str, object] | None = None,
     ) -> OutputParser[T]:
         """Return the parser for a Python type.
 
@@ -436,14 +436,14 @@ class _NodeBuilder:
         self._after = after
         # The types that are being built. A type that contains itself gets a RecursiveNode at its inner
         # occurrence.
-        self._unfinished: dict[Any, RecursiveNode[Any]] = {}
+        self._unfinished: dict[object, RecursiveNode[object]] = {}
         # The nodes of record classes: a class is built once, however often it occurs in the type.
-        self._records: dict[Any, Node[Any]] = {}
+        self._records: dict[object, Node[object]] = {}
         # All nodes, so that a type that occurs often is built once. Types are told apart by identity, because
         # int | str equals str | int. The targets keep the types alive, so that no identity is reused.
-        self._nodes: dict[Any, tuple[Target, Node[Any]]] = {}
+        self._nodes: dict[object, tuple[Target, Node[object]]] = {}
 
-    def build(self, target: Target) -> Node[Any]:
+    def build(self, target: Target) -> Node[object]:
         identity = (id(target.type), *map(id, target.metadata), target.alias, target.enclosing_aliases)
         if identity in self._nodes:
             return self._nodes[identity][1]
@@ -452,7 +452,7 @@ class _NodeBuilder:
             self._nodes[identity] = target, node
         return node
 
-    def _build(self, target: Target) -> Node[Any]:
+    def _build(self, target: Target) -> Node[object]:
         if not _is_hashable(target.type):  # so it is not a type
             return self._require(target, None)
         key = (target.type, target.metadata) if _is_hashable(target.metadata) else None
@@ -475,7 +475,7 @@ class _NodeBuilder:
                 del self._unfinished[key]
         return node
 
-    def _build_built_in(self, target: Target, unfinished: RecursiveNode[Any]) -> Node[Any]:
+    def _build_built_in(self, target: Target, unfinished: RecursiveNode[object]) -> Node[object]:
         if target.type in self._records:
             return self._records[target.type]
 
@@ -497,7 +497,7 @@ class _NodeBuilder:
         )
         return self._require(target, node)
 
-    def _require(self, target: Target, node: Node[object] | None) -> Node[Any]:
+    def _require(self, target: Target, node: Node[object] | None) -> Node[object]:
         if node is None:
             tried = [*map(_factory_name, self._registry._factories), *_BUILT_IN]
             reason = ""
@@ -509,12 +509,12 @@ class _NodeBuilder:
         return node
 
 
-def _is_parser(value: object) -> TypeGuard[OutputParser[Any]]:
+def _is_parser(value: object) -> TypeGuard[OutputParser[object]]:
     names = ("parse", "format_instructions", "schema")
     return not isinstance(value, type) and all(hasattr(value, name) for name in names)
 
 
-def _factory_name(factory: Callable[..., Any]) -> str:
+def _factory_name(factory: Callable[..., object]) -> str:
     return getattr(factory, "__name__", type(factory).__name__)
 
 

@@ -163,7 +163,7 @@ class Verifier(Protocol):
 # Verifies the quotes of the answer that is read; None if they are not verified.
 VERIFIER: ContextVar[Verifier | None] = ContextVar("verifier", default=None)
 # The arguments of the call whose answer is read, by name; validators get them as ``info.context``.
-CALL_ARGUMENTS: ContextVar[Mapping[str, Any]] = ContextVar("call_arguments", default=MappingProxyType({}))
+CALL_ARGUMENTS: ContextVar[Mapping[str, object]] = ContextVar("call_arguments", default=MappingProxyType({}))
 MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
 
 
@@ -197,7 +197,7 @@ class Cursor:
         self.leniency = leniency
         self.declaration = declaration
         self.coercions: list[Coercion] = []
-        self.union_cache: dict[Any, Any] = {}
+        self.union_cache: dict[object, Any] = {}
         self.verifier = VERIFIER.get()
         self._parent: Cursor | None = None
         self._key: str | int = path
@@ -350,7 +350,7 @@ def _equal_objects(one: object, other: object) -> bool:
     )
 
 
-def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:
+def first_difference(one: object, other: object, path: str = "$") -> tuple[str, object, object]:
     """Find the first difference between two values; return its JSON path and the two different parts."""
     for step, part, counterpart in _paired_parts(one, other):
         if not strict_equal(part, counterpart):

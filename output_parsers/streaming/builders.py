@@ -252,7 +252,7 @@ class LazyObject(PartialObject):
     def __init__(self, build: Callable[[], PartialObject]) -> None:
         self._build = build
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         # Python calls this for the slots of the base class as long as they are not set.
         if name not in _OBJECT_SLOTS:
             return super().__getattr__(name)
@@ -269,7 +269,7 @@ class LazyList(PartialList):
     def __init__(self, build: Callable[[], PartialList]) -> None:
         self._build = build
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name not in _LIST_SLOTS:
             raise AttributeError(name)
         view = self._build()

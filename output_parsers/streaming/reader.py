@@ -680,7 +680,7 @@ class ItemListParser(TypeParser[list[Any]]):
     ``ItemPolicy.KEEP`` the list contains an ItemError for each item that does not fit.
     """
 
-    def __init__(self, item: TypeParser[Any], policy: ItemPolicy, *, field: str | None = None) -> None:
+    def __init__(self, item: TypeParser[object], policy: ItemPolicy, *, field: str | None = None) -> None:
         """Create a parser for a list of items.
 
         Args:
@@ -699,18 +699,18 @@ class ItemListParser(TypeParser[list[Any]]):
         """Return a parser that expects the list in an object with one key, such as ``{"items": [...]}``."""
         return ItemListParser(self._item, self._policy, field=field).with_leniency(self.leniency)
 
-    def reader(self) -> ItemReader[Any]:
+    def reader(self) -> ItemReader[object]:
         """Return a reader that parses list items one by one while the reply is streamed."""
         return ItemReader(self._item, self._policy, leniency=self.leniency, envelope=self._field)
 
-    def parse(self, text: str, leniency: Leniency | None = None) -> list[Any]:
+    def parse(self, text: str, leniency: Leniency | None = None) -> list[object]:
         """Parse a complete reply, and return its list items.
 
         Raises OutputParsingError if the text does not fit.
         """
         return self.read(text, leniency).value
 
-    def read(self, text: str, leniency: Leniency | None = None) -> Reading[list[Any]]:
+    def read(self, text: str, leniency: Leniency | None = None) -> Reading[list[object]]:
         """Return the list items of a complete reply, with the conversions and repairs that were needed.
 
         Raises OutputParsingError if the text does not fit.

@@ -493,7 +493,7 @@ class EncodedNode(WrapperNode[T]):
         definitions.schemas.update(schema.pop("$defs", {}))
         return schema
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return schema_hint(self.encoding.schema)
 
     def read(self, data: Json, cursor: Cursor) -> T:
@@ -611,7 +611,7 @@ def schema_with_defaults(node: Node[object]) -> JsonSchema:
 class _DefinitionsWithDefaults(Definitions):
     """Collects the ``$defs`` of a JSON Schema, including the default values of fields."""
 
-    def define(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
+    def define(self, node: Node[object], name: str, build: Any) -> JsonSchema:
         if not isinstance(node, ObjectNode):
             return super().define(node, name, build)
 

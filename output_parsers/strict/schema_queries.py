@@ -526,7 +526,7 @@ class _DepthCounter:
 
 
 def _text_length(schema: JsonSchema) -> int:
-    values: list[Any] = [*schema.get("properties", {}), *schema.get("enum", ()), schema.get("const")]
+    values: list[object] = [*schema.get("properties", {}), *schema.get("enum", ()), schema.get("const")]
     return sum(len(value) for value in values if isinstance(value, str))
 
 

@@ -92,7 +92,7 @@ class Cited(Generic[T_co]):
         start: int | None = None,
         end: int | None = None,
         page: int | None = None,
-        boxes: Iterable[Any] = (),
+        boxes: Iterable[object] = (),
         match: MatchKind | Literal[""] = "",
         score: float = 1.0,
         value_checked: bool = False,
@@ -156,7 +156,7 @@ class Cited(Generic[T_co]):
         return _restore, (type(self), self.value, self.quote, details)
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: object, handler: Any) -> core_schema.CoreSchema:
         """Return how pydantic reads a Cited: from an object with a value, a quote and perhaps its place."""
         field, anything = core_schema.typed_dict_field, core_schema.any_schema()
         value = handler.generate_schema(args[0]) if (args := get_args(source)) else anything
@@ -172,7 +172,7 @@ class Cited(Generic[T_co]):
         )
 
 
-def _from_object(data: dict[str, Any]) -> Cited[Any]:
+def _from_object(data: dict[str, Any]) -> Cited[object]:
     """Create a Cited from the dict that ``to_dict`` returns; what is missing has its default."""
     details = {name: one for name, one in data.items() if name not in ("value", "quote")}
     details["places"] = [(one["document"], one["start"], one["end"]) for one in details.get("places", ())]
@@ -181,7 +181,7 @@ def _from_object(data: dict[str, Any]) -> Cited[Any]:
     return Cited(data["value"], data["quote"], **details)
 
 
-def _restore(cls: type[Cited[Any]], value: object, quote: str, details: dict[str, Any]) -> Cited[Any]:
+def _restore(cls: type[Cited[object]], value: object, quote: str, details: dict[str, Any]) -> Cited[object]:
     return cls(value, quote, **details)
 
 
@@ -211,14 +211,14 @@ class Quote(Cited[str]):
         return _restore_quote, (self.quote, {name: getattr(self, name) for name in _DETAILS})
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
         schema: Any = super().__get_pydantic_core_schema__(Cited[str], handler)
         from_json = core_schema.no_info_after_validator_function(_as_quote, core_schema.any_schema())
         python = core_schema.union_schema([core_schema.is_instance_schema(cls), from_json])
         return core_schema.json_or_python_schema(from_json, python, serialization=schema["serialization"])
 
 
-def _restore_quote(quote: str, details: dict[str, Any]) -> Quote:
+def _restore_quote(quote: str, details: dict[str, object]) -> Quote:
     return Quote(quote, **details)
 
 
@@ -296,7 +296,7 @@ class CitedNode(ObjectNode):
             "additionalProperties": False,
         }
 
-    def read(self, data: Json, cursor: Cursor) -> Cited[Any]:
+    def read(self, data: Json, cursor: Cursor) -> Cited[object]:
         if not WITH_DETAILS.get():
             return cast(Cited[Any], super().read(data, cursor))
         try:
@@ -310,8 +310,8 @@ class CitedNode(ObjectNode):
         field = self.spec.fields[0]
         return f'{{"{field.keys[0]}": string ({_HINTS[field.keys[0]]}), "value": {value}}}'
 
-    def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> Cited[Any]:
-        cited: Cited[Any] = Cited(values["value"], cast(str, values["quote"]))
+    def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> Cited[object]:
+        cited: Cited[object] = Cited(values["value"], cast(str, values["quote"]))
         if cursor.verifier is not None:
             cursor.verifier.verify(cited, self.nodes["value"], cursor)
         return cited
@@ -384,7 +384,7 @@ class QuoteNode(Node[Quote]):
 CITED_NODES = (CitedNode, QuoteNode)
 
 
-def _json_details(cited: Cited[Any]) -> dict[str, Json]:
+def _json_details(cited: Cited[object]) -> dict[str, Json]:
     """Return the place of a quote as JSON data, without the value."""
     data = cited.to_dict()
     boxes = [[Decimal(repr(edge)) for edge in box] for box in cited.boxes]

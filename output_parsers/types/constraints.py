@@ -318,7 +318,7 @@ class ConstrainedNode(WrapperNode[object]):
         return self.inner.count_keys(value)
 
 
-def unwrapped(node: Node[Any]) -> Node[Any]:
+def unwrapped(node: Node[object]) -> Node[object]:
     """Return the parser of a type without those around it that check constraints or stand for a recursion."""
     while isinstance(node, (ConstrainedNode, RecursiveNode)):
         (node,) = node.parts
@@ -375,7 +375,7 @@ class ValidatedNode(ConstrainedNode):
         return self._json_reader.read_text(text, cursor)
 
 
-def _checked_keywords(schema: dict[str, Any], target: Target) -> dict[str, Any]:
+def _checked_keywords(schema: dict[str, object], target: Target) -> dict[str, Any]:
     """Return the constraints of a JSON Schema; raise UnsupportedTypeError if they exclude all values."""
     keywords = {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
     for key in ("minLength", "minItems", "minProperties"):
@@ -505,7 +505,7 @@ _ORDERED = (int, float, Decimal, Fraction, date, datetime, time, timedelta)
 _SIZED = (str, bytes, list, tuple, set, frozenset, dict)
 
 
-def constrained_by(validator: object, tp: TypeExpression) -> Any:
+def constrained_by(validator: object, tp: TypeExpression) -> object:
     """Return the type of an attrs field, annotated with the limits that the field's validator sets.
 
     A validator that cannot be expressed as a constraint is left to attrs.
@@ -575,7 +575,7 @@ def _fits(tp: TypeExpression, bases: tuple[type, ...]) -> bool:
     return origin in bases
 
 
-def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> Any:
+def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> object:
     """Add the limits of attrs validators to the items of a container type such as ``list[int]``."""
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:

@@ -124,7 +124,7 @@ class ListNode(Node[Any]):
             raise combine_failures(failures)
         return self._make(items, cursor)
 
-    def _make(self, items: list[Any], cursor: Cursor) -> object:
+    def _make(self, items: list[object], cursor: Cursor) -> object:
         try:
             return self.make(items)
         except TypeError as error:  # unhashable items
@@ -142,7 +142,7 @@ class ListNode(Node[Any]):
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
         return Storage("list", (("", self.item.storage(enclosing)),))
 
-    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+    def parts_of(self, data: Json) -> dict[object, Node[object]]:
         return dict.fromkeys(range(len(data)), self.item) if isinstance(data, list) else {}
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
@@ -339,7 +339,7 @@ class DictNode(Node[dict[Any, Any]]):
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return f"{{{': '.join(self.part_hints(enclosing))}, ...}}"
 
-    def read_text(self, text: str, cursor: Cursor) -> dict[Any, Any]:
+    def read_text(self, text: str, cursor: Cursor) -> dict[object, object]:
         """Read a dict of numbers that is written as lines of a key and a number: ``- apples: 3``."""
         lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
         matches = [_COUNT_LINE.fullmatch(line) for line in lines]
@@ -350,7 +350,7 @@ class DictNode(Node[dict[Any, Any]]):
         cursor.record_dropped("lines of keys and values")
         return self.read(pairs, cursor)
 
-    def read(self, data: Json, cursor: Cursor) -> dict[Any, Any]:
+    def read(self, data: Json, cursor: Cursor) -> dict[object, object]:
         if isinstance(data, str):
             data = parse_json_string(data, "{", cursor)
         if not isinstance(data, dict):
@@ -394,7 +394,7 @@ class DictNode(Node[dict[Any, Any]]):
             return name
         raise cursor.failure(f"expected a key that is {self.key.kind}", key)
 
-    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+    def parts_of(self, data: Json) -> dict[object, Node[object]]:
         return dict.fromkeys(data, self.value) if isinstance(data, dict) else {}
 
     def object_parts(self) -> ObjectParts:
@@ -921,7 +921,7 @@ def _are_flat_dicts(*nodes: Node[object]) -> bool:
     return all(isinstance(node, DictNode) and node.value.fixed_keys() == 0 for node in nodes)
 
 
-def _value_class(node: Node[object]) -> Any:
+def _value_class(node: Node[object]) -> object:
     """Return the class of the values that a node reads from exact JSON."""
     node = unwrapped(node)
     if isinstance(node, RootModelNode):

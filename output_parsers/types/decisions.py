@@ -25,7 +25,7 @@ from .target import Target, type_name
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 M = TypeVar("M")
-_NO_PROBABILITIES: Mapping[Any, float] = MappingProxyType({})
+_NO_PROBABILITIES: Mapping[object, float] = MappingProxyType({})
 _COLLECTIONS = (list, set, frozenset, tuple)
 
 
@@ -40,7 +40,7 @@ class _Probabilities:
     ) -> Mapping[M, float]: ...
     @overload
     def __get__(self, decision: Decision[T], owner: object) -> Mapping[T, float]: ...
-    def __get__(self, decision: Any, owner: object) -> Any:
+    def __get__(self, decision: Any, owner: object) -> object:
         return self if decision is None else decision._probabilities
 
 
@@ -246,7 +246,7 @@ class Decision(Generic[T]):
         return _restore, (type(self), *details)
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
         return core_schema.is_instance_schema(
             cls,
             serialization=core_schema.plain_serializer_function_ser_schema(
@@ -293,17 +293,17 @@ class Scale(Decision[E]):
 
 
 def _restore(
-    cls: type[Decision[Any]], value: Any, probabilities: Any, source: str, calibrated: bool, seen: float
-) -> Decision[Any]:
+    cls: type[Decision[Any]], value: object, probabilities: Any, source: str, calibrated: bool, seen: float
+) -> Decision[object]:
     return cls(value, probabilities, source=source, calibrated=calibrated, seen=seen)
 
 
 # The decisions that were read from the current reply, to which the caller adds their probabilities.
-_DECISIONS: ContextVar[list[Decision[Any]] | None] = ContextVar("decisions", default=None)
+_DECISIONS: ContextVar[list[Decision[object]] | None] = ContextVar("decisions", default=None)
 
 
 @contextmanager
-def collect_decisions() -> Iterator[list[Decision[Any]]]:
+def collect_decisions() -> Iterator[list[Decision[object]]]:
     """Collect the decisions that are read or written inside the ``with`` block.
 
     Those that were read have a path, and get their probabilities afterwards.
@@ -344,7 +344,7 @@ class MembersNode(Node[Any]):
 
     known_to_pydantic = False
 
-    def __init__(self, values: ListNode, item: ChoiceNode[Any]) -> None:
+    def __init__(self, values: ListNode, item: ChoiceNode[object]) -> None:
         self.values = values
         self.item = item
         choices = item.choices.choices
@@ -370,7 +370,7 @@ class MembersNode(Node[Any]):
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self._object.hint(enclosing)
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         applies: Any
         if isinstance(data, list):
             listed: Any = self.values.read(data, cursor)
@@ -406,8 +406,8 @@ class DecisionNode(WrapperNode[Decision[Any]]):
 
     def __init__(self, inner: Node[object], cls: type[Decision[object]]) -> None:
         super().__init__(inner)
-        self.value: Node[Any] = inner.values if isinstance(inner, MembersNode) else inner
-        self.option: Node[Any] = inner.item if isinstance(inner, MembersNode) else inner
+        self.value: Node[object] = inner.values if isinstance(inner, MembersNode) else inner
+        self.option: Node[object] = inner.item if isinstance(inner, MembersNode) else inner
         self.cls = cls
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -429,7 +429,7 @@ class DecisionNode(WrapperNode[Decision[Any]]):
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
         return Storage("decision", (("value", self.value.storage(enclosing)),))
 
-    def read(self, data: Json, cursor: Cursor) -> Decision[Any]:
+    def read(self, data: Json, cursor: Cursor) -> Decision[object]:
         if WITH_DETAILS.get():
             return self._read_object(data, cursor)
         return self._decision(self.inner.read(data, cursor), cursor)
@@ -448,7 +448,7 @@ class DecisionNode(WrapperNode[Decision[Any]]):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise cursor.failure("expected a decision with its probabilities", data) from error
 
-    def read_text(self, text: str, cursor: Cursor) -> Decision[Any]:
+    def read_text(self, text: str, cursor: Cursor) -> Decision[object]:
         return self._decision(self.inner.read_text(text, cursor), cursor)
 
     def write(self, value: object) -> Json:

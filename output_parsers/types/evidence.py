@@ -75,7 +75,7 @@ class Sources:
         self.whole = whole
         self._lines = lines
         self._check = check
-        self._read: dict[str, Cited[Any]] = {}
+        self._read: dict[str, Cited[object]] = {}
 
     @property
     def documents(self) -> Mapping[str, SourceDocument]:
@@ -90,7 +90,7 @@ class Sources:
         numbered = [(self._in_document(line), str(number)) for number, line in enumerate(self._lines, 1)]
         return [(document.text[start:end], number) for (document, start, end), number in numbered]
 
-    def verify(self, cited: Cited[Any], node: Node[Any] | None, cursor: Cursor) -> None:
+    def verify(self, cited: Cited[object], node: Node[object] | None, cursor: Cursor) -> None:
         """Add the place of the quote to a value that was read, or raise ValidationFailure.
 
         ``node`` is the parser of the value, if it has to be checked.
@@ -136,7 +136,7 @@ class Sources:
         ]
         return order[-best[0]], best[1], places
 
-    def _set_place(self, cited: Cited[Any], place: Place) -> None:
+    def _set_place(self, cited: Cited[object], place: Place) -> None:
         document, start, end = self._in_document(place)
         quote = document.text[start:end]
         if isinstance(cited, Quote):
@@ -155,7 +155,7 @@ class Sources:
         document = self._documents[place.document]
         return document, place.start - document.offset, place.end - document.offset
 
-    def _check_value(self, value: object, node: Node[Any], place: Place, cursor: Cursor) -> bool:
+    def _check_value(self, value: object, node: Node[object], place: Place, cursor: Cursor) -> bool:
         """Return True if each part of a value is in its quote, False if this cannot be checked.
 
         Raise ValidationFailure if a part is not in the quote.
@@ -185,7 +185,7 @@ class Sources:
 
     def _share_places(self) -> None:
         """Give each of the quotes of a list its own place, if the same words stand in as many places."""
-        groups: dict[tuple[str, tuple[Place, ...]], list[Cited[Any]]] = {}
+        groups: dict[tuple[str, tuple[Place, ...]], list[Cited[object]]] = {}
         for path, cited in self._read.items():
             if len(cited.places) > 1:
                 groups.setdefault((_INDEX.sub("[]", path), cited.places), []).append(cited)
@@ -384,7 +384,7 @@ def _equal(value: float | Decimal | Fraction, number: Decimal) -> bool:
     return value == number
 
 
-def _choices_of(node: Node[Any], value: object) -> Sequence[object] | None:
+def _choices_of(node: Node[object], value: object) -> Sequence[object] | None:
     """Return the options of a choice; None for a value that is not a choice."""
     if isinstance(node, BoolNode) or (isinstance(value, bool) and not isinstance(node, ChoiceNode)):
         return (True, False)
@@ -396,7 +396,7 @@ def _choices_of(node: Node[Any], value: object) -> Sequence[object] | None:
 _Part: TypeAlias = tuple[object, Sequence[object], NumberStyle | None]
 
 
-def _parts(node: Node[Any], value: Any) -> Iterator[_Part]:
+def _parts(node: Node[object], value: object) -> Iterator[_Part]:
     """Yield the parts that a quote must contain, with the options of choices and the style of numbers."""
     node = unwrapped(node.target if isinstance(node, RecursiveNode) else node)
     if value is None or isinstance(value, Cited):
@@ -411,13 +411,13 @@ def _parts(node: Node[Any], value: Any) -> Iterator[_Part]:
         yield from _parts(part, one)
 
 
-def _keys(node: DictNode, value: Mapping[Any, Any]) -> Iterator[_Part]:
+def _keys(node: DictNode, value: Mapping[Any, object]) -> Iterator[_Part]:
     """Yield the keys of a dict; a text may be a name that the model gave, so the quote need not have it."""
     for key in value:
         yield key, _choices_of(unwrapped(node.key), key) or ((key,) if isinstance(key, str) else ()), None
 
 
-def _children(node: Node[Any], value: Any) -> Iterable[tuple[Node[Any], object]] | None:
+def _children(node: Node[object], value: object) -> Iterable[tuple[Node[object], object]] | None:
     """Return the parts of a value with their nodes; None for a value that has no parts."""
     if isinstance(node, UnionNode):
         options = [option for option in node.options if not isinstance(option, NoneNode)]
@@ -436,7 +436,7 @@ def _children(node: Node[Any], value: Any) -> Iterable[tuple[Node[Any], object]]
     return None
 
 
-def _fitting(options: Sequence[Node[Any]], value: object) -> Node[Any]:
+def _fitting(options: Sequence[Node[object]], value: object) -> Node[object]:
     """Return the member of a union that a value belongs to."""
     for option in options:
         bare = unwrapped(option)

@@ -310,7 +310,7 @@ class JsonLeafNode(WrapperNode[Json]):
         return plain_json(self.inner.read_text(text, cursor))
 
 
-def json_node_of(node: Node[Any], built: JsonNodes) -> Node[Json]:
+def json_node_of(node: Node[object], built: JsonNodes) -> Node[Json]:
     """Return the node that converts JSON for pydantic (``Node.json_node``), once for each node.
 
     ``built`` has the nodes so far, so that this ends for recursive types.

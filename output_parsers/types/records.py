@@ -73,10 +73,10 @@ from .validation import (
 )
 
 
-def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
+def resolve_self_references(tp: TypeExpression, cls: object) -> object:
     """Replace pydantic's placeholder for a recursive generic model with the model itself."""
 
-    def resolve(part: Any) -> Any:
+    def resolve(part: Any) -> object:
         if not hasattr(part, "type_ref"):
             return None
         generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")
@@ -85,7 +85,7 @@ def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
     return _replace_parts(tp, resolve)
 
 
-def allow_non_finite(tp: TypeExpression) -> Any:
+def allow_non_finite(tp: TypeExpression) -> object:
     """Return a copy of a type in which every float may also be NaN or infinite.
 
     Floats whose own metadata forbids it are not changed.
@@ -94,13 +94,13 @@ def allow_non_finite(tp: TypeExpression) -> Any:
     return _replace_parts(tp, lambda part: non_finite if part is float else None)
 
 
-def encode_bytes(tp: TypeExpression, encoding: str) -> Any:
+def encode_bytes(tp: TypeExpression, encoding: str) -> object:
     """Return a copy of a type in which bytes are written in an encoding, such as ``base64``."""
     encoded = Annotated[bytes, BytesEncoding(encoding)]
     return _replace_parts(tp, lambda part: encoded if part is bytes else None)
 
 
-def drop_unset_type(tp: Any) -> Any:
+def drop_unset_type(tp: Any) -> object:
     """Remove msgspec's UnsetType, which marks an omitted field, from the unions in a type."""
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
@@ -374,7 +374,7 @@ def _dataclass(target: Target) -> RecordSpec:
     cls = target.origin
     missing = dataclasses.MISSING
     hints = class_hints(target.type, target.namespace)
-    all_fields: dict[str, dataclasses.Field[Any]] = cls.__dataclass_fields__  # fields() omits InitVar
+    all_fields: dict[str, dataclasses.Field[object]] = cls.__dataclass_fields__  # fields() omits InitVar
     inits = {n: f for n, f in all_fields.items() if f.init and not _is_class_var(hints.get(n))}
     optional = [n for n, f in inits.items() if f.default is not missing or f.default_factory is not missing]
     specs = tuple(
@@ -666,7 +666,7 @@ class ObjectNode(Node[object]):
     def parts(self) -> tuple[Node[object], ...]:
         return tuple(self.nodes.values())
 
-    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+    def parts_of(self, data: Json) -> dict[object, Node[object]]:
         if not isinstance(data, dict):
             return {}
         fields = (
@@ -749,7 +749,7 @@ class ObjectNode(Node[object]):
             elif fixed != 0:  # 0 also if the part counts its own keys
                 others.append((name, part))
 
-        def count_and_make(values: dict[str, Any], info: Any) -> object:
+        def count_and_make(values: dict[str, object], info: Any) -> object:
             keys = always + len(values)
             for name, part in others:
                 if name in values:
@@ -1219,7 +1219,7 @@ class EnvelopeNode(WrapperNode[T]):
             "additionalProperties": False,
         }
 
-    def parts_of(self, data: Json) -> dict[Any, Node[object]]:
+    def parts_of(self, data: Json) -> dict[object, Node[object]]:
         return {self.field: self.inner} if isinstance(data, dict) and set(data) == {self.field} else {}
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:

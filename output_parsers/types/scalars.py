@@ -563,7 +563,7 @@ _DIGITS = lazy_regex(r"[-+]?[\d.]+")
 _NEARLY_EXACT = {"time": r"[0-9]{1,2}:[0-9:.,Z+ \-]+", "date-time": rf"{_DATE_PATTERN}[T ][0-9:.,Z+ \-]+"}
 
 
-def text_beside_formats(formats: list[Any], kinds: Iterable[str]) -> CoreSchema:
+def text_beside_formats(formats: list[object], kinds: Iterable[str]) -> CoreSchema:
     """Return the pydantic-core schema of a union of text and other types that are written as text.
 
     ``formats`` are the schemas of the other types, such as dates and enums, which come first. Those of dates
@@ -751,7 +751,7 @@ def _order_of(target: Target) -> DateOrder | None:
 
 _DURATION_HINT = '"ISO 8601 duration, such as PT1H30M"'
 # The parsers of the scalar types, each from the type with its metadata.
-_SCALARS: dict[Any, Callable[[Target], Node[object]]] = {
+_SCALARS: dict[object, Callable[[Target], Node[object]]] = {
     str: lambda _: TextNode(),
     int: lambda _: IntNode(),
     float: lambda _: FloatNode(),

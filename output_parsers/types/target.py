@@ -38,7 +38,7 @@ from ..result.errors import UnsupportedTypeError
 TypeExpression: TypeAlias = object
 
 
-def substitute(tp: TypeExpression, arguments: Mapping[object, object]) -> Any:
+def substitute(tp: TypeExpression, arguments: Mapping[object, object]) -> object:
     """Replace type variables in a type: ``list[T]`` with ``{T: int}`` gives ``list[int]``."""
     if not arguments:
         return tp

@@ -75,7 +75,7 @@ def arguments_for_validators(arguments: Mapping[str, object]) -> Iterator[None]:
 class JsonValidator:
     """Validates JSON data with pydantic, in the mode that the type itself has."""
 
-    def __init__(self, adapter: TypeAdapter[Any]) -> None:
+    def __init__(self, adapter: TypeAdapter[object]) -> None:
         self._adapter = adapter
 
     @cached_property
@@ -187,7 +187,7 @@ def _data_of(text: str) -> Json:
 class JsonReader:
     """Reads the values of a type with validators: its node converts the JSON, and pydantic validates it."""
 
-    def __init__(self, node: Node[Any], validator: JsonValidator, name: str) -> None:
+    def __init__(self, node: Node[object], validator: JsonValidator, name: str) -> None:
         self._validator = validator
         self._name = name
         self._json: Node[Json] = json_node_of(node, {})
@@ -198,7 +198,7 @@ class JsonReader:
         converted = self._json.read(data, cursor)
         return self._validate(converted, cursor, before)
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a whole reply in prose; raise ValidationFailure if it does not fit."""
         before = len(cursor.coercions)
         converted = self._json.read_text(text, cursor)
@@ -218,7 +218,7 @@ def json_validator(target: Target) -> JsonValidator | None:
     return None if adapter is None else JsonValidator(adapter)
 
 
-def adapter_of(target: Target) -> TypeAdapter[Any] | None:
+def adapter_of(target: Target) -> TypeAdapter[object] | None:
     """Return pydantic's adapter of a type with its metadata, or None if pydantic does not know the type."""
     if contains_type_name(target.annotated):  # pydantic would look up the name in the wrong module
         return None

@@ -194,7 +194,7 @@ def _remote_method(
             hide_library_frames(error)
             raise
 
-    async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
+    async def acall(self: object, /, *args: object, **kwargs: object) -> object:
         try:
             return await send(path, dump_arguments(args, kwargs, omit))
         except AiServiceError as error:
@@ -236,7 +236,7 @@ def _sender(method: Method, transport: Transport, *, is_async: bool) -> Callable
     async def send_async(path: str, body: str) -> object:
         return _read_response(method, await transport.acall(qualname, path, body))
 
-    def send_streaming(path: str, body: str) -> Any:
+    def send_streaming(path: str, body: str) -> object:
         items = (_aiterate if is_async else _iterate)(method, path, transport, body)
         if method.returns.shape is not ReturnShape.STREAM:
             return items
@@ -501,7 +501,7 @@ class RemoteEventDecoder:
         self._method = method
         self._is_complete = False
 
-    def decode(self, event: ServerSentEvent) -> Iterator[Any]:
+    def decode(self, event: ServerSentEvent) -> Iterator[object]:
         """Yield the items in a server-sent event, or raise the error that the event reports."""
         try:
             yield from self._decode(event.name, event.data.decode(errors="replace"))

@@ -129,7 +129,7 @@ class EventStreamResponse(StreamingResponse):
     """
 
     def __init__(
-        self, chunks: AsyncGenerator[bytes, None], *sources: AsyncGenerator[Any, None] | KeptReader
+        self, chunks: AsyncGenerator[bytes, None], *sources: AsyncGenerator[object, None] | KeptReader
     ) -> None:
         super().__init__(chunks, headers=_EVENT_HEADERS, media_type=EVENT_STREAM)
         self._generators = (chunks, *sources)

@@ -622,9 +622,9 @@ class Endpoints:
 
     def _resumed_call(
         self,
-        codec: JsonCodec[dict[str, Any]],
+        codec: JsonCodec[dict[str, object]],
         body: JsonText,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         server_arguments: Mapping[str, object],
     ) -> ResumedCall:
         """Return the suspended call that an HTTP request continues, or raise ProblemError."""
@@ -650,7 +650,7 @@ class Endpoints:
             raise ProblemError(not_json_problem(self._method.qualname))
         return body
 
-    def _read(self, body: JsonText, codec: JsonCodec[dict[str, Any]]) -> dict[str, Any]:
+    def _read(self, body: JsonText, codec: JsonCodec[dict[str, object]]) -> dict[str, Any]:
         """Parse the arguments of a service method from the JSON request body, or raise ProblemError."""
         qualname = self._method.qualname
         try:

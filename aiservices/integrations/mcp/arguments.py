@@ -72,7 +72,7 @@ def _cleaned(part: object) -> Any:
     return cleaned
 
 
-def _cleaned_member(key: str, value: Any) -> Any:
+def _cleaned_member(key: str, value: Any) -> object:
     if key in DATA:
         return value
     if key == "required" and not isinstance(value, list):
@@ -95,7 +95,7 @@ def _resolved(part: object, root: JsonSchema) -> JsonSchema:
 
 def _combined(schema: JsonSchema, root: JsonSchema, depth: int = 0) -> JsonSchema:
     """Return one object with the properties of all alternatives; those required by each are required."""
-    properties: dict[str, Any] = dict(schema.get("properties", {}))
+    properties: dict[str, object] = dict(schema.get("properties", {}))
     required = set(schema.get("required", ()))
     for key in _COMBINATIONS:
         options = [_resolved(part, root) for part in schema.get(key, ())]
@@ -111,7 +111,7 @@ def _combined(schema: JsonSchema, root: JsonSchema, depth: int = 0) -> JsonSchem
     return {**kept, "properties": properties, "required": sorted(required)}
 
 
-def _either(first: object, second: object) -> Any:
+def _either(first: object, second: object) -> object:
     if first == second:
         return first
     known = first["anyOf"] if isinstance(first, dict) and [*first] == ["anyOf"] else [first]

@@ -143,12 +143,12 @@ class _ReadStream(MessageStream):
         super().__init__(stream)
         self._transport = transport
 
-    async def __aexit__(self, *details: Any) -> bool | None:
+    async def __aexit__(self, *details: object) -> bool | None:
         self._transport.has_ended = True
         return await super().__aexit__(*details)
 
-    async def __anext__(self) -> Any:
-        item: Any = None
+    async def __anext__(self) -> object:
+        item: object = None
         if not self._transport.has_ended:
             with CancelScope() as self._transport.waiting:
                 item = await super().__anext__()
@@ -191,7 +191,7 @@ def _make_acceptable(result: dict[str, Any]) -> None:
         result.pop("isError", None)
 
 
-def _acceptable_block(block: object) -> Any:
+def _acceptable_block(block: object) -> object:
     """Return a block of content that the package mcp accepts: a note for one of an unknown kind."""
     try:
         validate_server_result("tools/call", _VERSION, {"content": [block]})
@@ -203,7 +203,7 @@ def _acceptable_block(block: object) -> Any:
         return {"type": "text", "text": text if isinstance(text, str) else note}
 
 
-def _acceptable_tool(tool: Any, number: int) -> Any:
+def _acceptable_tool(tool: Any, number: int) -> object:
     """Return a tool that the package mcp accepts, without the schema of its results.
 
     The result is for the model, which reads it also if it does not fit the schema.
@@ -246,7 +246,7 @@ class _SessionClient(httpx2.AsyncClient):
         self._opening: httpx2.Request | None = None  # the request that has opened the session
         self._lock = asyncio.Lock()
 
-    async def send(self, request: httpx2.Request, **settings: Any) -> httpx2.Response:
+    async def send(self, request: httpx2.Request, **settings: object) -> httpx2.Response:
         if request.method != "POST":
             return await self._send(request, settings)
         message = from_json(await request.aread())

@@ -27,21 +27,21 @@ class MessageStream:
         self._stream = stream
         self._answers = answers
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
     async def __aenter__(self) -> MessageStream:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(self, *details: Any) -> bool | None:
+    async def __aexit__(self, *details: object) -> bool | None:
         ended: bool | None = await self._stream.__aexit__(*details)
         return ended
 
     def __aiter__(self) -> MessageStream:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> object:
         item = await self._stream.__anext__()
         if not isinstance(item, ValidationError):
             return item
@@ -61,14 +61,14 @@ class MessageStream:
             return item
 
 
-def _members_in(error: ValidationError) -> Mapping[str, Any]:
+def _members_in(error: ValidationError) -> Mapping[str, object]:
     """Return the members of an invalid message, or no members if it is not an object."""
     inputs = [one["input"] for one in error.errors(include_url=False)]
     whole = json_of(inputs[0].encode()) if isinstance(inputs[0], str) else None
     return next((one for one in (whole, *inputs) if isinstance(one, Mapping) and "id" in one), {})
 
 
-def valid_answer(body: object, request_id: object) -> dict[str, Any]:
+def valid_answer(body: object, request_id: object) -> dict[str, object]:
     """Return an answer as a valid message: a result or an error."""
     members = members_of(body)
     answer, result, error = {"jsonrpc": "2.0", "id": request_id}, members.get("result"), members.get("error")
@@ -94,6 +94,6 @@ def json_of(body: bytes) -> object:
             return None
 
 
-def members_of(value: object) -> Mapping[str, Any]:
+def members_of(value: object) -> Mapping[str, object]:
     """Return a value if it is a JSON object, otherwise an object without members."""
     return value if isinstance(value, Mapping) else {}

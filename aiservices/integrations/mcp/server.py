@@ -118,7 +118,7 @@ class ServiceTool:
     def __init__(
         self,
         method: Method,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         server_arguments: Mapping[str, Callable[[McpRequest], object]],
         threads: Threads,
         states: ApprovalStates | None,
@@ -345,7 +345,7 @@ class _StreamReader:
     def __init__(self, method: Method) -> None:
         self._method = method
         self._is_text = method.returns.output_type is str
-        self._value: Any = None
+        self._value: object = None
 
     def add(self, item: object) -> str | None:
         """Process an event of the stream, and return the text of a progress report, if any."""
@@ -635,7 +635,7 @@ def mount_mcp(
 class _MountedServer:
     """The ASGI application of an MCP server that is mounted in another application."""
 
-    def __init__(self, server: Server[Any], new_application: Callable[[], Starlette]) -> None:
+    def __init__(self, server: Server[object], new_application: Callable[[], Starlette]) -> None:
         self._server = server
         self._new_application = new_application
         self._application: ASGIApp | None = None
@@ -661,7 +661,7 @@ class _MountedServer:
 
 
 @asynccontextmanager
-async def _new_session(_: Server[Any]) -> AsyncIterator[_Session]:
+async def _new_session(_: Server[object]) -> AsyncIterator[_Session]:
     yield _Session(os.urandom(16).hex())
 
 
@@ -708,7 +708,7 @@ class _Handlers:
         self._tools = tools
         self._prompts = {name: tool for name, tool in tools.items() if is_service_method(tool.function)}
 
-    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+    def input_schema(self, name: str) -> Mapping[str, object] | None:
         """Return the JSON Schema of a tool's arguments, or None if the tool does not exist."""
         return self._tools[name].specification.input_schema if name in self._tools else None
 
@@ -772,7 +772,7 @@ def _prompt_arguments(method: Method) -> list[PromptArgument]:
     ]
 
 
-def _read_texts(texts: Mapping[str, str], method: Method) -> dict[str, Any]:
+def _read_texts(texts: Mapping[str, str], method: Method) -> dict[str, object]:
     """Parse the arguments of an MCP prompt, which arrive as strings, or raise ProblemError.
 
     A string is used unchanged if the type accepts it. Otherwise it is read as JSON.

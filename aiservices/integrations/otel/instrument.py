@@ -237,7 +237,7 @@ class TracedCall:
         self._context = otel_context.set_value(_CALL, self, set_span_in_context(self._span, parent))
         self._start_time = time.perf_counter()
 
-    def trace_effect(self, effect: Effect) -> Flow[Any]:
+    def trace_effect(self, effect: Effect) -> Flow[object]:
         """Execute one effect of a service call; model requests and tool calls get a span."""
         match effect:
             case CallModel(model=RecordedReply(reply=ChatReply(replayed=True))):
@@ -466,7 +466,7 @@ class TracedOperation:
         self.context = AttachedContext(set_span_in_context(self._span, parent))
         self._start_time = time.perf_counter()
 
-    def end(self, result: Any = None, error: BaseException | None = None) -> None:
+    def end(self, result: object = None, error: BaseException | None = None) -> None:
         """End the span with the result or error of the operation."""
         signals = self._signals
         with log_errors():
