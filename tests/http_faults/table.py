@@ -544,6 +544,8 @@ FAULTS = [
     Fault("409", refuse("409 Conflict"), Failure(BadRequestError, 409, True)),
     Fault("413 before the request is read", refuse("413 Large", end="close"), Failure(BadRequestError, 413)),
     Fault("418", refuse("418 Teapot"), Failure(BadRequestError, 418)),
+    Fault("425", refuse("425 Too Early"), Failure(BadRequestError, 425, True)),
+    Fault("498", refuse("498 Capacity"), Failure(RateLimitError, 498, True)),
     Fault("500", refuse("500 Down"), failed(500)),
     Fault("501", refuse("501 Never"), failed(501, retryable=False)),
     Fault("502 with a page", html("502 Bad Gateway"), failed(502)),

@@ -762,7 +762,7 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
         return ModelTimeoutError, "the server ended the request with a timeout", "try again", True
     if status == 402 or (status == 429 and quota_exceeded):
         return RateLimitError, "the quota is used up", "check plan and billing of the account", False
-    if status == 429:
+    if status in (429, 498):  # 498: the flexible capacity of Groq is used up
         return RateLimitError, "too many requests", "send fewer requests", True
     if status == 424:  # a status that only Bedrock uses
         return ModelServerError, "the model failed", "try again later", True
@@ -775,7 +775,7 @@ def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[
             BadRequestError,
             "the request is not accepted",
             "fix what the message reports",
-            status == 409,
+            status in (409, 425),
         )
     return InvalidReplyError, "unexpected status", "check base_url", False
 
