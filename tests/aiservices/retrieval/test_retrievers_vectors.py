@@ -81,10 +81,12 @@ def found(contents: Sequence[Content]) -> list[tuple[str, float]]:
     return [(content.id, round(content.score or 0.0, 4)) for content in contents]
 
 
-WITH_SERVER = pytest.param(pgvector, marks=pytest.mark.peers)
+CHROMA, QDRANT, PGVECTOR = (
+    pytest.param(made, marks=pytest.mark.peers) for made in (chroma, qdrant, pgvector)
+)
 
 
-@pytest.fixture(params=[EmbeddingStore, chroma, qdrant, WITH_SERVER])
+@pytest.fixture(params=[EmbeddingStore, CHROMA, QDRANT, PGVECTOR])
 def store(request: pytest.FixtureRequest) -> Iterator[Any]:
     made: Callable[[], VectorStore] = request.param
     remaining = made()
@@ -299,6 +301,7 @@ def test_threads_may_add_and_search_at_once() -> None:
     assert len(store) == 200
 
 
+@pytest.mark.peers
 def test_chroma_keeps_contents_in_a_folder(tmp_path: Path) -> None:
     pytest.importorskip(
         "chromadb", reason="chromadb is not installed: install the extra chroma of aiservices"
@@ -325,6 +328,7 @@ def test_postgres_keeps_contents_that_other_connections_see() -> None:
     again.close()
 
 
+@pytest.mark.peers
 def test_qdrant_keeps_contents_in_a_folder(tmp_path: Path) -> None:
     with qdrant(tmp_path) as store:
         assert (len(store), store.search([1, 0])) == (0, [])
@@ -337,7 +341,7 @@ def test_qdrant_keeps_contents_in_a_folder(tmp_path: Path) -> None:
             again.add([EAST], numpy.ones((1, 3)))
 
 
-@pytest.mark.parametrize("made", [EmbeddingStore, qdrant, WITH_SERVER])
+@pytest.mark.parametrize("made", [EmbeddingStore, QDRANT, PGVECTOR])
 def test_metadata_are_compared_as_whole_values(made: Callable[[], Any]) -> None:
     store = made()
     contents = [

@@ -66,6 +66,17 @@ def test_each_request_each_tool_and_each_call_is_measured(recorded: Recorded) ->
     assert [total for _, total in recorded.metrics["gen_ai.client.token.usage"]] == [12, 3]
 
 
+def test_an_invented_name_of_a_tool_is_not_a_label(recorded: Recorded) -> None:
+    names = ["no_such", "half\nforged", "x" * 1000, ""]
+    calls = tuple(ToolCall(f"c{place}", name, '{"of": 2}') for place, name in enumerate(names))
+    counter(recorded, ChatReply(AiMessage("", calls), FinishReason.TOOL_CALLS), ANSWER, tools=[half]).count(
+        "x"
+    )
+    labels = [labels for data in recorded.metrics.values() for labels, _ in data]
+    assert {one.get("gen_ai.tool.name") for one in labels} == {None, "unknown_tool"}
+    assert not any(name in str(labels) for name in names[:3])
+
+
 def test_the_time_to_the_first_chunk_of_a_stream_is_measured(recorded: Recorded) -> None:
     assert list(counter(recorded, "a b").words("x")) == ["a ", "b"]
     streamed = {**ASKED, "gen_ai.response.model": "scripted"}
