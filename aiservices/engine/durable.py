@@ -148,7 +148,7 @@ class Durable(PickledByArguments, BaseInterceptor):
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         call_id = call_id_of(invocation)
-        if call_id is None or (invocation.state.recording is not None and not _has_own_id(invocation)):
+        if call_id is None or invocation.state.recording is not None:
             return (yield from proceed(invocation))
         start = _start_text(invocation, self._digests)
         now = time.time()
@@ -157,13 +157,16 @@ class Durable(PickledByArguments, BaseInterceptor):
         new = StoredCall(call_id, "running", invocation.qualname, user, now, now)
         statuses = ("suspended", *CONTINUABLE) if invocation.is_resumed else CONTINUABLE
         loaded: Loaded = yield from self._do(partial(self.journal.lease, new, start, statuses))
-        if loaded.entries[0].data is start and not invocation.is_resumed:  # it was just created
+        is_new = loaded.entries[0].data is start
+        if is_new and not invocation.is_resumed:
             entries = RecordedEntries(self.journal, loaded.call, {}, "")
             return (yield from self._run(DurableCall(loaded.call, entries, invocation), proceed))
         try:
             self._check(loaded, new, start, invocation)
             answer = self._stored_answer(loaded, invocation)
-            call = open_call(self.journal, loaded, invocation) if answer is None else None
+            call = None
+            if answer is None:
+                call = open_call(self.journal, loaded, invocation, is_new=is_new)
         except ExternalResultError:  # decided by a program that does not know the tools: wait for another one
             last = Entry(_decided_keys(one.key for one in loaded.entries)[-1], "")
             yield from self._do(partial(self.journal.append, loaded.call, (last,), status="suspended"))
@@ -234,10 +237,9 @@ class Durable(PickledByArguments, BaseInterceptor):
             )
         if self.on_change == "continue" or invocation.is_resumed:
             return
-        stored = next(one.data for one in loaded.entries if one.key == START)
-        if stored == start:
+        if loaded.entries[0].data == start:
             return
-        changes = list(_changes(json.loads(stored), json.loads(start)))
+        changes = list(_changes(entries_of(loaded)[START], json.loads(start)))
         if changes:
             raise CallChangedError(
                 f"{name} was begun with other values: {', '.join(changes)} changed. Use another id, delete "
@@ -251,17 +253,31 @@ class Durable(PickledByArguments, BaseInterceptor):
             raise suspension_of(loaded)
         if call.status != "completed":
             return None
+        entries = entries_of(loaded)
         if invocation.is_resumed:
-            entries = {one.key: json.loads(one.data) for one in loaded.entries}
             _check_decisions(invocation, entries)
-        data = next(json.loads(one.data) for one in loaded.entries if one.key == ANSWER)
+        data = entries[ANSWER]
         name = f"{invocation.qualname}: the answer of the call {call.id!r}"
         if "problem" in data:
             raise JournalError(f"{name} was returned before and is not stored: {data['problem']}")
         try:
             return answer_from_json(data, invocation)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise JournalError(f"{name} cannot be read: {error}") from error
+
+
+def entries_of(loaded: Loaded) -> dict[str, Any]:
+    """Return the data of the entries of a call by their keys; raise JournalError if they are damaged."""
+    data = {}
+    try:
+        for entry in loaded.entries:
+            data[entry.key] = json.loads(entry.data)
+        for key in (START, ANSWER) if loaded.call.status == "completed" else (START,):
+            if not isinstance(data.get(key), dict):
+                raise ValueError(f"the entry {key} is {data.get(key)!r}")
+    except ValueError as error:
+        raise JournalError(f"the call {loaded.call.id!r} is damaged in the journal: {error}") from error
+    return data
 
 
 def is_durable(interceptors: Iterable[object]) -> bool:
@@ -292,11 +308,6 @@ def call_id_of(invocation: Invocation) -> str | None:
     if problem:
         raise CallIdError([DefinitionProblem(invocation.qualname, f"the call id {problem}")])
     return str(call_id)
-
-
-def _has_own_id(invocation: Invocation) -> bool:
-    """Return True if a call inside of a durable call has an id of its own."""
-    return DURABLE_KEY not in invocation.state.interceptor_data and call_id_of(invocation) is not None
 
 
 # --- The identity of a call ---
@@ -582,10 +593,12 @@ class DurableCall(RequestRecorder[str]):
 
     # --- Calls that tools make ---
 
-    def inner(self, invocation: Invocation, tool_call: ToolCall | None) -> DurableCall:
-        """Return the record of a call that a tool of this call makes."""
+    def inner(self, invocation: Invocation, tool_call: ToolCall | None) -> DurableCall | None:
+        """Return the record of a call that a tool of this call makes; None if it has an id of its own."""
         state = invocation.state
         data = state.interceptor_data.get(DURABLE_KEY)
+        if call_id_of(invocation) is not None if data is None else "call" in data:
+            return None
         if data is not None:  # it waited for an approval
             path, segment = data["path"], data["segment"] + invocation.is_resumed
         else:
@@ -784,9 +797,12 @@ class DurableCall(RequestRecorder[str]):
         yield from self.entries.write("completed")
 
 
-def open_call(journal: Journal, loaded: Loaded, invocation: Invocation) -> DurableCall:
-    """Return the record of a call that this process owns, and prepare the call to continue."""
-    data = {one.key: json.loads(one.data) for one in loaded.entries}
+def open_call(journal: Journal, loaded: Loaded, invocation: Invocation, *, is_new: bool) -> DurableCall:
+    """Return the record of a call that this process owns, and prepare the call to continue.
+
+    ``is_new`` is True if it has just been created.
+    """
+    data = entries_of(loaded)
     entries = RecordedEntries(journal, loaded.call, data, "")
     call = DurableCall(loaded.call, entries, invocation)
     if loaded.call.status == "running" and "failed" in data:
@@ -795,17 +811,17 @@ def open_call(journal: Journal, loaded: Loaded, invocation: Invocation) -> Durab
     decided = len(_decided_keys(data))
     if invocation.is_resumed:
         suspended = invocation.state.interceptor_data.get(DURABLE_KEY, {})
-        _take_decisions(call, suspended.get("segment", 0), decided)
+        _take_decisions(call, suspended.get("segment", 0), decided, is_new=is_new)
     elif decided:
         _continue_resumed(call, decided)
     return call
 
 
-def _take_decisions(call: DurableCall, segment: int, decided: int) -> None:
+def _take_decisions(call: DurableCall, segment: int, decided: int, *, is_new: bool) -> None:
     """Record the decisions with which ``resume`` was called, or raise AlreadyResumedError."""
     if segment < decided - 1:
         raise AlreadyResumedError(call.invocation.qualname, call.invocation.state.suspended_id)
-    call.entries.add(*_check_decisions(call.invocation, call.entries.data, is_new=call.stored.fence == 0))
+    call.entries.add(*_check_decisions(call.invocation, call.entries.data, is_new=is_new))
     call.segment = segment + 1
 
 

@@ -202,12 +202,14 @@ def _recorded(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
 
 
 def _with_recording(flow: Flow[Answer], invocation: Invocation) -> Flow[Answer]:
-    """Let the durable call whose tool makes this call record it, too."""
+    """Let the durable call whose tool makes this call record it, unless it has an id of its own."""
     state, enclosing = invocation.state, invocation.state.enclosing_call
     recording = None if enclosing is None else enclosing.invocation.state.recording
     if enclosing is None or recording is None or state.recording is not None:
         return flow
     inner = recording.inner(invocation, enclosing.tool_call)
+    if inner is None:
+        return flow
     state.recording = inner
     recorded: Flow[Answer] = inner.run(flow)
     return recorded

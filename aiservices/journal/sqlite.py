@@ -81,6 +81,7 @@ class SqliteJournalStore:
 
     def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: TakesLease, /) -> Loaded:
         until = _now() + new.leased_for
+        self._check_file()
         try:
             if self._file.execute(_CREATE, (*new[:7], until, new.fence, new.format, start)).rowcount:
                 return Loaded(new, [Entry(START, start, new.created_at)])
@@ -108,6 +109,7 @@ class SqliteJournalStore:
     ) -> bool:
         answer = next((one.data for one in entries if one.key == ANSWER), None)
         until = _now() + leased_for if leased_for else leased_for
+        self._check_file()
         values = {
             "status": status,
             "until": until,
@@ -142,6 +144,13 @@ class SqliteJournalStore:
 
     def close(self) -> None:
         self._file.close()
+
+    def _check_file(self) -> None:
+        """Raise JournalError if other processes do not find what would be written."""
+        if self._file.is_replaced():
+            raise JournalError(
+                f"the journal {self._path} was deleted or replaced while it was open; open it again"
+            )
 
     def _load(self, connection: sqlite3.Connection, call: str) -> Loaded | None:
         row = connection.execute(_CALL, (call,)).fetchone()

@@ -37,6 +37,7 @@ class SqliteFile:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._must_erase = False
+        self._identity: tuple[int, int] | None = None  # of the open file
         with self._lock:
             self._connected().executescript(schema)
 
@@ -45,6 +46,16 @@ class SqliteFile:
         """Context manager that lends the SQLite connection to one thread at a time for reading."""
         with self._own_lock():
             yield self._connected()
+
+    def is_replaced(self) -> bool:
+        """Return True if the file was deleted, or replaced by another one, while it was open."""
+        if not self._identity:
+            return False
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return True
+        return (found.st_dev, found.st_ino) != self._identity
 
     def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> sqlite3.Cursor:
         """Run one SQL statement, which is a transaction of its own."""
@@ -114,6 +125,9 @@ class SqliteFile:
             except BaseException:
                 connection.close()
                 raise
+            if self._path not in ("", ":memory:"):
+                opened = os.stat(self._path)
+                self._identity = opened.st_dev, opened.st_ino
             self._connection = connection
             # in a reference cycle, Python may finalize the connection before it calls a __del__
             self._finalizer = weakref.finalize(self, _close_in_process, connection, self._process)
@@ -141,7 +155,7 @@ class SqliteFile:
         with self._own_lock():
             if self._connection is not None:
                 self._finalizer()
-                self._connection = None
+                self._connection = self._identity = None
 
 
 def _close_in_process(connection: sqlite3.Connection, process: int) -> None:

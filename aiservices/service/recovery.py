@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..engine.approval import Approvals, decisions_for, decisions_to_json, options_from_json
-from ..engine.durable import Durable, messages_of_start, program_of, suspension_of
+from ..engine.durable import Durable, entries_of, messages_of_start, program_of, suspension_of
 from ..engine.pipeline import Pipeline
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.streams import AsyncStream, Stream
@@ -133,21 +133,29 @@ async def _aread(value: Any) -> object:
 
 def _left_calls(
     journal: Journal, services: Iterable[object], *, is_async: bool
-) -> Iterator[tuple[Recoverable, StoredCall, Mapping[str, Any]]]:
-    """Yield what is running and can be continued, each with its call and what is stored of its beginning."""
+) -> Iterator[tuple[Recoverable, StoredCall, Mapping[str, Any] | JournalError]]:
+    """Yield what is running and can be continued, each with its call and what is stored of its beginning.
+
+    That is an error if it cannot be read.
+    """
     recoverable: dict[str, list[Recoverable]] = {}
     for service in services:
         for one in _recoverables(service, is_async=is_async):
             if any(_records(interceptor, journal) for interceptor in one.pipeline.interceptors):
                 recoverable.setdefault(one.plan.qualname, []).append(one)
     for call in journal.list("running"):
-        candidates = recoverable.get(call.method, ())
+        candidates = recoverable.get(call.method, [])
         loaded = journal.load(call.id) if candidates else None
-        if loaded is not None:
-            start = json.loads(next(entry.data for entry in loaded.entries if entry.key == "start"))
-            chosen = _choose(candidates, start)
-            if chosen is not None:
-                yield chosen, call, start
+        if loaded is None:
+            continue
+        try:
+            start = entries_of(loaded)["start"]
+        except JournalError as error:  # the others are continued
+            yield candidates[0], call, error
+            continue
+        chosen = _choose(candidates, start)
+        if chosen is not None:
+            yield chosen, call, start
 
 
 def _recoverables(service: object, *, is_async: bool) -> Iterator[Recoverable]:
@@ -182,9 +190,14 @@ def _records(interceptor: object, journal: Journal) -> bool:
 
 
 def _invocation(
-    one: Recoverable, call: StoredCall, start: Mapping[str, Any], tool_context: Mapping[str, object]
+    one: Recoverable,
+    call: StoredCall,
+    start: Mapping[str, Any] | JournalError,
+    tool_context: Mapping[str, object],
 ) -> Invocation:
     """Return the Invocation of a call with its stored messages; raise TypeError without a ToolContext."""
+    if isinstance(start, JournalError):
+        raise start
     options = options_from_json(start["options"]).with_defaults(one.plan.options)
     request = ChatRequest(messages_of_start(start), options, qualname=call.method)
     return one.invocation(request, start, call, tool_context)

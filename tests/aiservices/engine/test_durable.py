@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import sqlite3
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -27,6 +30,7 @@ from aiservices import (
     CallId,
     CallInProgressError,
     ChatReply,
+    ChatRequest,
     DefinitionError,
     Durable,
     Journal,
@@ -40,9 +44,11 @@ from aiservices import (
     ToolCall,
     ToolException,
     ToolFinished,
+    ToolMessage,
     ToolStarted,
     UserName,
     create,
+    recover,
     resume,
     tool,
     user_message,
@@ -1027,3 +1033,103 @@ def test_an_answer_that_cannot_be_written_is_read_from_the_stored_reply(journal:
         assert desk.price("17", call_id="p").euros == 4
         assert desk.password("17", call_id="s").get_secret_value() == "hush"
     assert len(model.requests) == 2
+
+
+def test_a_run_whose_call_was_deleted_and_begun_again_writes_nothing_into_the_new_one(
+    journal: Journal,
+) -> None:
+    values: list[str] = []
+
+    def pay(euros: int) -> str:
+        """Pay."""
+        if not values:
+            journal.delete("a")
+            values.append("begun")
+            other = Thread(target=lambda: values.append(desk.refund("17", call_id="a").value))
+            other.start()
+            other.join()
+            return "late"
+        return "paid"
+
+    def reply(request: ChatRequest) -> ChatReply | str:
+        last = request.messages[-1]
+        return f"done after {last.text}" if isinstance(last, ToolMessage) else calls("pay")
+
+    desk = create(Desk, ScriptedChatModel(reply), tools=[pay], interceptors=[Durable(journal)])
+    with pytest.raises(JournalError, match="was taken over by another process"):
+        desk.refund("17", call_id="a")
+    assert values == ["begun", "done after paid"]
+    loaded = journal.load("a")
+    assert loaded is not None
+    assert "late" not in str(loaded.entries)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not delete open files")
+def test_a_journal_whose_file_is_deleted_runs_no_tool_that_nobody_would_find(tmp_path: Path) -> None:
+    bank, path = Bank(), tmp_path / "calls.db"
+
+    def reply(request: ChatRequest) -> ChatReply:
+        for file in tmp_path.iterdir():
+            file.unlink()
+        return calls("pay")
+
+    desk = create(Desk, ScriptedChatModel(reply), tools=[bank.pay], interceptors=[Durable(Journal(path))])
+    for _ in range(2):
+        with pytest.raises(JournalError, match="was deleted or replaced while it was open; open it again"):
+            desk.refund("17", call_id="a")
+    assert bank.paid == []
+    with Journal(path) as opened:
+        assert opened.list() == []
+
+
+class Helper(Protocol):
+    @user_message("Pay {{order}}.")
+    def pay(self, order: str, call_id: Annotated[str | None, CallId] = None) -> str: ...
+
+
+def after_tool(request: ChatRequest) -> ChatReply | str:
+    last = request.messages[-1]
+    return f"done after {last.text}" if isinstance(last, ToolMessage) else calls("pay")
+
+
+def test_a_call_inside_with_an_id_of_its_own_is_made_once_for_all_outer_calls(journal: Journal) -> None:
+    bank = Bank()
+    helper = create(Helper, ScriptedChatModel(after_tool), tools=[bank.pay], interceptors=[Durable(journal)])
+
+    def pay(euros: int) -> str:
+        """Pay."""
+        return helper.pay("17", call_id="pay-17")
+
+    desk = create(Desk, ScriptedChatModel(after_tool), tools=[pay], interceptors=[Durable(journal)])
+    values = [desk.refund("17", call_id=call).value for call in "ab"]
+    assert values == ["done after done after paid 3"] * 2
+    assert bank.paid == [3]
+    assert sorted(call.id for call in journal.list("completed")) == ["a", "b", "pay-17"]
+
+
+def test_a_tool_that_makes_the_call_that_runs_it_is_an_error(journal: Journal) -> None:
+    def pay(euros: int) -> str:
+        """Pay."""
+        return desk.refund("17", call_id="a").value
+
+    desk = create(Desk, ScriptedChatModel(after_tool), tools=[pay], interceptors=[Durable(journal)])
+    with pytest.raises(CallInProgressError):
+        desk.refund("17", call_id="a")
+
+
+@pytest.mark.parametrize("damaged", ["{", "null", "[]", '{"value": 1}', "", '"x"', "1"])
+@pytest.mark.parametrize("column", ["start", "answer"])
+def test_a_damaged_call_is_a_journal_error_and_hinders_no_other_one(
+    tmp_path: Path, column: str, damaged: str
+) -> None:
+    path = tmp_path / "calls.db"
+    with Journal(path) as journal:
+        desk = create(Desk, ScriptedChatModel(lambda request: "b"), interceptors=[Durable(journal)])
+        desk.refund("17", call_id="a")
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(f"UPDATE durable_call SET {column} = ?", (damaged,))
+        with pytest.raises((JournalError, CallChangedError)):
+            desk.refund("17", call_id="a")
+        journal.store.append("a", None, (), status="running", leased_for=0.0)
+        assert [one.call.id for one in recover(journal, [desk])] == ["a"]
+        assert desk.refund("18", call_id="b").value == "b"
