@@ -38,6 +38,7 @@ from ..result.reading import NON_FINITE_SCHEMA, Coercion, Cursor, Json, Validati
 from .node import (
     CoreSchema,
     Definitions,
+    JsonLeafNode,
     JsonNodes,
     JsonSchema,
     Node,
@@ -76,7 +77,6 @@ class PydanticNode(Node[object]):
         is_masked: True if a value is masked when it is written, as by SecretStr.
     """
 
-    prose = True
     is_masked = False
 
     def __init__(self, name: str, adapter: TypeAdapter[object]) -> None:
@@ -96,6 +96,7 @@ class PydanticNode(Node[object]):
             if not self._takes_any:
                 raise
             self._schema = {}  # the validator alone knows what it takes
+        self.prose = self._schema.get("type") not in ("array", "object")
         format = str(self._schema.get("format"))  # such as that of PastDate
         is_temporal = format in ("date", "date-time", "time")
         self.storage_kind = format if is_temporal else storage_kind_of(self._schema)
@@ -122,6 +123,9 @@ class PydanticNode(Node[object]):
         is_rounded = isinstance(data, Decimal) and data != Decimal(repr(plain))
         return str(data) if is_rounded and self._is_decimal else plain
 
+    def json_node(self, built: JsonNodes) -> Node[Json]:
+        return _JsonPydanticNode(self)
+
     def write(self, value: object) -> Json:
         if self._is_json:
             return json.dumps(self._validator.write(value))
@@ -138,6 +142,13 @@ class PydanticNode(Node[object]):
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         return self._json_reader.read(text.strip(), cursor)
+
+
+class _JsonPydanticNode(JsonLeafNode):
+    """Leaves JSON and text to pydantic, which runs the validators on it once."""
+
+    def read_text(self, text: str, cursor: Cursor) -> Json:
+        return self.inner.convert_json(text.strip(), cursor)
 
 
 def _core_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:

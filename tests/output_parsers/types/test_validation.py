@@ -506,3 +506,29 @@ def test_a_wide_dataclass_takes_linear_time() -> None:
         assert parser.parse(text) == record(*range(width))
         seconds.append(min(timeit.repeat(partial(parser.parse, text), number=1, repeat=5)))
     assert seconds[1] < 24 * seconds[0]
+
+
+def test_validators_of_a_reply_that_is_not_json_run_once_and_get_the_array_in_it() -> None:
+    runs: list[object] = []
+
+    def split(value: object) -> object:
+        runs.append(value)
+        return value.split(",") if isinstance(value, str) else value
+
+    def mark(value: object) -> str:
+        runs.append(value)
+        return f"<{value}>"
+
+    items: Any = Annotated[list[str], BeforeValidator(split)]
+    text: Any = Annotated[str, PlainValidator(mark)]
+    cases = [
+        (items, "a,b", ["a", "b"]),
+        (items, 'Here it is:\n```json\n["a"]\n```', ["a"]),
+        (items, "red [dark],blue", ["red [dark]", "blue"]),
+        (text, "two words", "<two words>"),
+    ]
+    for form, reply, expected in cases:
+        for tp in (form, form | None, form | bool):
+            runs.clear()
+            assert parse(tp, reply) == expected
+            assert len(runs) == 1
