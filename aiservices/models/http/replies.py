@@ -326,10 +326,10 @@ class EventStreamReader(StreamReader):
     def _join_surrogates(self, event: bytes) -> bytes:
         """Move half a surrogate pair at the end of a text to the event with the other half."""
         if self._high_surrogate:
-            event = _STARTS_WITH_LOW.sub(
-                b'"%b' % self._high_surrogate.replace(b"\\", b"\\\\"), event, count=1
-            )
-            self._high_surrogate = b""
+            half = b'"%b' % self._high_surrogate.replace(b"\\", b"\\\\")
+            event, count = _STARTS_WITH_LOW.subn(half, event, count=1)
+            if count:  # other events, such as a ping, may come first
+                self._high_surrogate = b""
         match = _ENDS_WITH_HIGH.search(event)
         if match is None:
             return event

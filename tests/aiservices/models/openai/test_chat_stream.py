@@ -237,6 +237,16 @@ def test_text_and_refusals_in_parts_are_read_in_streams_and_whole_replies() -> N
             assert (reply.message.text, reply.refusal) == (text, refusal)
 
 
+def test_halves_of_a_character_are_joined_over_events_without_text() -> None:
+    pieces = [
+        delta(content="HIGH").replace(b"HIGH", b"a\\ud83d"),
+        usage_event(prompt_tokens=1, completion_tokens=1),
+        delta(content="LOW").replace(b"LOW", b"\\ude42b"),
+    ]
+    reader = ChatStreamReader()
+    assert "".join(one.text for raw in pieces for one in reader.feed(raw)) == "a🙂b"
+
+
 def test_only_the_first_of_several_choices_is_read() -> None:
     reader = ChatStreamReader()
     other = event({"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": None}]})
