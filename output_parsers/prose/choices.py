@@ -22,6 +22,7 @@ from itertools import groupby, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from ..lazy_regex import lazy_regex
+from . import words_in
 from .announcements import REASON, after_announcement, is_announced
 from .harmless import (
     asks_or_relates,
@@ -31,6 +32,7 @@ from .harmless import (
     is_personal_remark,
     limits_at_start,
     takes_back,
+    word_before,
 )
 
 T = TypeVar("T")
@@ -118,7 +120,23 @@ class ChoiceMatcher(Generic[T]):
         announced = normalize(_without_edges(_COPULA_LAST.sub("", after_announcement(text))))
         if announced in self._by_key and not _DENIED_BY_SIGN.match(text):
             return self._choice_of(announced), IN_A_SENTENCE
+        answered = self._after_lead(text)
+        if answered is not None:
+            return answered, IN_A_SENTENCE
         return self._find_in_sentence(text), IN_A_SENTENCE
+
+    def _after_lead(self, text: str) -> Choice[T] | None:
+        """Return the choice that is all of a text after a question or harmless words: "Is it new? Yes.", "In short: no"."""
+        lead = _LEAD.match(text)
+        key = normalize(_without_edges(text[lead.end() :])) if lead else ""
+        if lead is None or not key or key not in self._by_key:
+            return None
+        question, words = lead[1], lead[2]
+        if self._mention_pattern.search(normalize(lead[0])) is not None:
+            return None
+        if question is None and (find_unknown_word(words, self._harmless) or asks_or_relates(f"{words}:")):
+            return None
+        return self._choice_of(key)
 
     def _special_form(self, text: str) -> Choice[T] | None:
         """Return the choice of a text such as "Not true." and "❌ No" for a bool, or "4 out of 5" for numbers."""
@@ -180,7 +198,9 @@ class ChoiceMatcher(Generic[T]):
         return mentions
 
     def _find_in_sentence(self, text: str) -> Choice[T]:
-        folded = _CONFIDENCE.sub("", _IGNORED.sub("", unicodedata.normalize("NFKC", text)).casefold())
+        text = _IGNORED.sub("", unicodedata.normalize("NFKC", text))
+        text = _ARTICLE_A.sub(" ", text) if self._are_letters else text
+        folded = _CONFIDENCE.sub("", text.casefold())
         folded = _CONFIDENCE_AFTER.sub("", folded)
         mentions = self._mentions(folded)
         leading = self._leading_word(folded)
@@ -263,7 +283,8 @@ class ChoiceMatcher(Generic[T]):
             raise NoMatch(f"the words before “{first.choice.label}” do not say that it is the answer")
         if _OF_A_PERSON.search(folded[: first.start]):
             raise NoMatch("the text uses the word in another sense")
-        if len(label) == 1 and not _stands_alone(folded, first):
+        is_tied = word_before(folded[: first.start], words_in("letters")) is not None  # "plan B"
+        if len(label) == 1 and (is_tied or not _stands_alone(folded, first)):
             raise NoMatch(f"“{label}” may be a word of the sentence")
 
     def _nothing_found(self, folded: str) -> str:
@@ -416,6 +437,14 @@ _DECORATION = "!@#$%^&*~"
 _BULLET_BEFORE = lazy_regex(
     rf"\A(?:[{re.escape(_EDGES + _AGREEING)}]*+(?:[-–—•#=]|1[.)]|(?:=>|->|>)(?=\s+[^\W\d]))\s++)+"
 )
+# A question or other words before an answer, and the Portuguese "a" in "A resposta correta é a C".
+_LEAD = lazy_regex(
+    r"\s*(?:((?:is|are|was|were|does|do|did|has|have|can) (?!you|i\b|we\b)[^?\n]{3,200}[?])\s|([^:：?\n]{1,60})[:：])\s*",
+    re.IGNORECASE,
+)
+_ARTICLE_A = lazy_regex(
+    r"(?<![\w'’-])(?:[Aa](?= (?:alternativa|resposta|opção|letra|solução|minha|escolha|melhor)\b)|a(?= [A-Z](?!\w)))"
+)
 # A denial in the notation of programs: "!positive".
 _DENIED_BY_SIGN = lazy_regex(r"\W*[!¬]\w")
 _CONFIDENCE = lazy_regex(
@@ -443,7 +472,7 @@ _RATED = lazy_regex(
 )
 _STATEMENT = r"\W*(?:(?:that|it|this|the (?:statement|claim|sentence|assertion))(?: is|['’]s) )"
 _STATED_NO = lazy_regex(
-    rf"(?:{_STATEMENT}|\W*)(?:not (?:true|correct|accurate)|incorrect|untrue)[\s.!*_\"'`]*"
+    rf"(?:{_STATEMENT}|\W*)(?:(?:absolutely|definitely|certainly|clearly|of course) not|not (?:true|correct|accurate)|incorrect|untrue)[\s.!*_\"'`]*"
 )
 _STATED_YES = lazy_regex(rf"{_STATEMENT}(?:correct|accurate)[\s.!*_\"'`]*")
 _NOT_TRUE_THAT = lazy_regex(r"\W*(?:no, )?it(?: is|['’]s) not (?:true|correct) that ")

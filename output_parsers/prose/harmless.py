@@ -116,7 +116,7 @@ def find_objection(
     markup = _OTHER_MARKUP.search(f"{before} {after}")
     if markup is not None:
         return markup[0]
-    return _sign_beside(before, after) or _word_before(before, leading)
+    return _sign_beside(before, after) or word_before(before, leading)
 
 
 def _without_lead(before: str, leading: frozenset[str]) -> str:
@@ -139,7 +139,7 @@ def _sign_beside(before: str, after: str) -> str | None:
     return None
 
 
-def _word_before(before: str, leading: frozenset[str]) -> str | None:
+def word_before(before: str, leading: frozenset[str]) -> str | None:
     """Return the word directly before a value that ties it to something else, or None."""
     words = list(_words(before))
     if not words:
@@ -256,7 +256,7 @@ _OF_WORK = lazy_regex(
     r"|cho?ose|chosen|identif\w*|list\w*|add\w*|convert\w*|format\w*|return\w*|creat\w*|generat\w*|produc\w*|structur\w*"
     r"|summari[sz]\w*|translat\w*|classif\w*|look\w*|count\w*|calculat\w*|comput\w*|go|went|write|wrote|give|provide\w*|parse\w*|put|mark\w*|focus|adapt|know"
     r"|think|understand|hope|would|need to|want to|left|be happy|happy)\b"
-    r"|i (?:could|can|did)(?: not|n['’]t) (?:find|see|locate)|let me|can i|i am happy|i['’]m happy|please (?:find|see|note)|as i|before i|so i|i (?:need|have|want) to"
+    r"|i (?:could|can|did)(?: not|n['’]t) (?:find|see|locate)|let me|can i|i(?: am|['’]m) (?:quite |very |absolutely |completely )?(?:sure|certain|confident)|i am happy|i['’]m happy|please (?:find|see|note)|as i|before i|so i|i (?:need|have|want) to"
 )
 _WORDS_PER_COMMON_WORD = 2
 _CHARACTERS_PER_COMMON_ONE = 5

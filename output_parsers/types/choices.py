@@ -208,7 +208,7 @@ _YES = """
 """
 _NO = """
     n off 0 nope incorrect wrong nein non não nee nej nei нет ні hayır nem tidak không όχι לא لا नहीं
-    否 不是 いいえ 아니요 아니오 ❌ ✗ ✘ falsch faux falso onwaar fałsz ложь
+    否 不 不是 いいえ 아니요 아니오 ❌ ✗ ✘ falsch faux falso onwaar fałsz ложь
 """
 _TRUE = Choice("true", True, ("yes",), standalone_aliases=tuple(_YES.split()))
 _FALSE = Choice("false", False, ("no",), standalone_aliases=tuple(_NO.split()))

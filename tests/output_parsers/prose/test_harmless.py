@@ -148,10 +148,14 @@ PLAIN: list[tuple[Any, object, str]] = [
     ),
     (int, 34, "Hij is 34 jaar oud.|He is 34 years old.|Er ist 34 Jahre alt.|Ему 34 года."),
     (date, date(1990, 8, 12), "She was born on 12 August 1990.|Ela nasceu em 12 de agosto de 1990."),
+    (bool, True, "Yes, I am sure.|Is it in English? Yes.|In short: yes|是的，没错。"),
+    (bool, False, "Absolutely not.|Ganz klar: nein.|La réponse courte est non.|不，这是错误的。"),
+    (Literal["A", "B", "C"], "C", "A alternativa correta é a C.|Correct is option C|It has to be C."),
     (bool, True, "Absolutely, yes.|Ja, auf jeden Fall.|Sí, por supuesto.|La mia risposta è sì.|Да, конечно."),
     (Literal["low", "high"], "low", "After reading the text carefully, I conclude that the answer is low."),
 ]
-TIED = "I have 42.|They classify this as 42|It would be 42|rund um 42|"
+TIED = "The answer starts with 42|Als alles klopt, is het 42.|42だそうです。|"
+TIED += "I have 42.|They classify this as 42|It would be 42|rund um 42|"
 TIED += "Flight 42|Route 42|Contract 42|Answer 42:|page 42|Test 42|class of 42|après 42|train 42|Zimmer 42"
 
 
@@ -159,6 +163,11 @@ def test_plain_sentences_are_read_in_many_languages() -> None:
     texts = [(cls, value, text) for cls, value, line in PLAIN for text in line.strip().split("|")]
     wrong = [text for cls, value, text in texts if _value_of(cls, text.strip()) != value]
     assert wrong == []
+
+
+def test_a_letter_after_a_word_that_does_not_lead_to_it_is_rejected() -> None:
+    texts = "Plan B|Section B|vitamin B|The answer starts with B|hepatitis B|Gleis B|ligne B|Who says B"
+    assert [text for text in texts.split("|") if _value_of(Literal["A", "B"], text) is not None] == []
 
 
 def test_an_explanation_with_mostly_unknown_words_is_rejected() -> None:
