@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -17,6 +18,7 @@ from functools import cached_property, partial
 from itertools import islice, pairwise
 from pathlib import Path
 from threading import Lock
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from ..engine.operations import Operation, observed
@@ -432,12 +434,13 @@ class ChromaStore:
         """Add passages with their embedding vectors to the store, replacing passages with the same ids.
 
         Raises ValueError, and stores nothing, if there is not exactly one row of finite numbers per content,
-        or if the length of the vectors differs from the stored vectors.
+        if the length of the vectors differs from the stored vectors, or for metadata that Chroma cannot keep.
         """
         last = {content.key: index for index, content in enumerate(contents)}
         if not last:
             return
         vectors = check_vectors(vectors, len(contents), "ChromaStore.add", self._length())
+        _check_chroma_metadata(contents)
         keys = list(last)
         old = {content.key: content for batch in _batches(keys) for content in self._stored(batch)}
         sources = replaced_sources(old, contents)
@@ -497,6 +500,23 @@ class ChromaStore:
             stored_content(key, text, metadata, 1 - float(distance))
             for key, text, metadata, distance in zip(*columns, strict=True)
         ]
+
+
+def _check_chroma_metadata(contents: Iterable[Content]) -> None:
+    """Raise ValueError for metadata that Chroma refuses in a later batch, or changes silently."""
+    for content in contents:
+        for name, value in content.metadata.items():
+            for item in value if isinstance(value, list) else (value,):
+                is_number = isinstance(item, (int, float))
+                if is_number and not -(2**63) <= item < 2**63 and isinstance(item, int):
+                    problem = "has more than 64 bits"
+                elif is_number and not math.isfinite(item):
+                    problem = "is not finite"
+                elif not isinstance(item, (str, int, float, NoneType)):
+                    problem = "is not a text, a number, a bool or a list of these"
+                else:
+                    continue
+                raise ValueError(f"ChromaStore.add: the metadata {name!r} of {content.key!r} {problem}")
 
 
 def _chroma_condition(metadata: Mapping[str, object]) -> dict[str, object] | None:

@@ -314,6 +314,28 @@ def test_chroma_keeps_contents_in_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.peers
+def test_metadata_that_chroma_cannot_keep_are_an_error_and_nothing_is_stored() -> None:
+    store = chroma()
+    good = [Content(str(number)) for number in range(300)]
+    rows = vectors("east") * numpy.ones((301, 1))
+    for value in (
+        float("inf"),
+        float("nan"),
+        2**63,
+        -(2**63) - 1,
+        [1.5, float("inf")],
+        {"a": 1},
+        b"x",
+        [["a"]],
+    ):
+        with pytest.raises(ValueError, match=r"^ChromaStore\.add: the metadata 'n' of 'last' "):
+            store.add([*good, Content("last", metadata={"n": value})], rows)
+    assert len(store) == 0
+    store.add([Content("last", metadata={"n": 2**63 - 1, "s": ["a"], "b": True})], rows[:1])
+    assert store.search(rows[0])[0].metadata == {"n": 2**63 - 1, "s": ["a"], "b": True}
+
+
+@pytest.mark.peers
 def test_postgres_keeps_contents_that_other_connections_see() -> None:
     store, again = pgvector("kept"), pgvector("kept")
     long = Content("no id " * 10_000)
