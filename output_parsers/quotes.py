@@ -233,7 +233,8 @@ def _units(token: str) -> Iterator[tuple[str, int, int]]:
     # "two-year" must not become another word, in which nobody sees a number
     hyphen = "-" if not NUMBER_WORDS.isdisjoint(_LETTERS.findall(token.casefold())) else ""
     for unit in _UNIT.finditer(token):
-        yield hyphen if unit["hyphen"] else _fold(unit[0]), unit.start(), unit.end()
+        is_hyphen = unit["hyphen"] and "\u00ad" not in unit[0]  # a soft hyphen is not seen
+        yield hyphen if is_hyphen else "" if unit["hyphen"] else _fold(unit[0]), unit.start(), unit.end()
 
 
 @lru_cache(maxsize=10_000)
@@ -241,7 +242,8 @@ def _fold(unit: str) -> str:
     """Return the normalized form of a character with its accents."""
     # Compatibility would turn 10² into 102, and ½ into 1⁄2.
     form: Literal["NFC", "NFKC"] = "NFC" if unicodedata.category(unit[0]) == "No" else "NFKC"
-    return unicodedata.normalize(form, unit).translate(_TYPOGRAPHY).casefold()
+    folded = unicodedata.normalize(form, unit).translate(_TYPOGRAPHY).casefold()
+    return folded.replace("i\u0307", "i")  # of the capital letter of Turkish
 
 
 def contains_words(text: str, part: str) -> bool:

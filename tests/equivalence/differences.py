@@ -54,6 +54,13 @@ def replying(*replies: str, form: Any = None) -> Callable[[Case], bool]:
 
 COLUMNS = "as_udf|map_rows to Parquet"  # entry points whose answers have types of Arrow
 IN_UTC = "datetime, UTC"
+DOCUMENTS = (
+    "Document",
+    "Document, text",
+    "Document, text like JSON",
+    "Document, no text",
+    "Optional of Document",
+)
 JSON_COLUMNS = {
     "Union of list and text",
     "Union of record and text",
@@ -68,6 +75,9 @@ JSON_COLUMNS = {
     "tuple, bare",
     "fields of any JSON",
     "fields of any JSON: text",
+    *DOCUMENTS,
+    "list of documents",
+    "dict of documents",
 }
 
 
@@ -161,7 +171,10 @@ ON_PURPOSE = [
     Rule(
         "A cell of CSV is text if its parameter accepts text.",
         "row of CSV",
-        lambda case: case.form in (int | str, list[str] | str, Person | str, Cat | str | None),
+        lambda case: (
+            case.form in (int | str, list[str] | str, Person | str, Cat | str | None)
+            or case.name in (*DOCUMENTS, "Optional of Document: null")
+        ),
         ("cli.md", "taken as text if the type accepts a text, else read as JSON"),
     ),
     Rule(
@@ -178,7 +191,7 @@ ON_PURPOSE = [
     ),
     Rule(
         "A client cannot send a value that the validators of the server would change, or a SecretStr.",
-        "argument of a remote client",
+        "argument of a remote client.*",
         lambda case: case.name in ("validator: Discounted", "validator: Doubled") or has_secret(case),
         ("how-to/own-types.md", "Only a client cannot send such a value as an argument"),
     ),

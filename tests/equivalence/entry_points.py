@@ -759,9 +759,24 @@ def _takes(name: str, applies: Condition = is_exact) -> Callable[[Callable[[Worl
     return register
 
 
-@_takes("argument")
-def _argument(world: World, case: Case) -> object:
-    return world.taker(case).take(case.expected)
+def _await(world: World, stream: Any) -> object:
+    async def result() -> Any:
+        return await stream.result()
+
+    return world.wait(result())
+
+
+# How each kind of method is called with an argument.
+PASS: dict[str, Callable[[World, Any, object], object]] = {
+    "": lambda world, taker, value: taker.take(value),
+    ", async": lambda world, taker, value: world.wait(taker.awaited(value)),
+    ", Stream": lambda world, taker, value: taker.streamed(value).result(),
+    ", AsyncStream": lambda world, taker, value: _await(world, taker.streamed_awaited(value)),
+}
+
+
+def _pass(world: World, case: Case, *, taker_of: Callable[[World, Case], Any], kind: str) -> object:
+    return PASS[kind](world, taker_of(world, case), case.expected)
 
 
 @_takes("argument over HTTP")
@@ -772,12 +787,16 @@ def _http_argument(world: World, case: Case) -> object:
     return web.post("/take", content=body.encode(), headers=headers).text
 
 
-@_takes("argument of a remote client")
-def _remote_argument(world: World, case: Case) -> object:
+def _remote_taker(world: World, case: Case) -> Any:
     taker, mounts = world.taker(case), world.once("mounts", lambda: Mounts(world))
     key = f"takes-{id(case.form)}"
     url = world.once(("mounted", key), lambda: mounts.add(key, app(taker)))
-    return world.once(("client", key), lambda: mounts.client(Takes[case.form], url)).take(case.expected)
+    return world.once(("client", key), lambda: mounts.client(Takes[case.form], url))
+
+
+for _kind in PASS:
+    _takes(f"argument{_kind}")(partial(_pass, taker_of=World.taker, kind=_kind))
+    _takes(f"argument of a remote client{_kind}")(partial(_pass, taker_of=_remote_taker, kind=_kind))
 
 
 @_takes("argument over MCP")

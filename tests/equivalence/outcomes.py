@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from aiservices import AiMessage, AiServiceError, Cited, Message, OutputParsingError, Result, Usage
+from aiservices import AiMessage, AiServiceError, Cited, Document, Message, OutputParsingError, Result, Usage
 from output_parsers.result.reading import Coercion
 
 # The lenient steps of a strategy: where the value was, not how it was read.
@@ -91,6 +91,8 @@ def typed(value: Any) -> Any:
         return kind, value.isoformat()
     if isinstance(value, Cited):  # its place depends on the entry point
         return kind, [("value", typed(value.value)), ("quote", typed(value.quote))]
+    if isinstance(value, Document):
+        return kind, [("text", typed(value.text)), ("name", typed(value.name)), ("pages", typed(value.pages))]
     names = _fields(value)
     if names:
         return kind, [(name, typed(getattr(value, name))) for name in names]

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, HttpUrl, JsonValue, RootModel
 from typing_extensions import TypeAliasType, TypedDict
 
-from aiservices import Cited, CitedSentence, CitedText, Description, Int8, Int64, Quote
+from aiservices import Cited, CitedSentence, CitedText, Description, Document, Int8, Int64, Quote
 
 __all__ = ["CASES", "ITEMS", "TEXTS", "Case"]
 
@@ -361,6 +361,8 @@ EXPRESSION_PLAIN = {
 JSON: Any = {"a": [1, 2.5, None, "t"], "b": {"c": True}}
 
 IT = {"quote": "it", "value": "it"}  # the prompt has this word
+LEASE, LEASE_PLAIN = Document("Art. 1\nÉté 😀", "lease.md"), {"text": "Art. 1\nÉté 😀", "name": "lease.md"}
+
 CASES = [
     Case("Cited", Cited[str], Cited("it", "it"), IT),
     Case("Cited, in a list", list[Cited[str]], [Cited("it", "it")], [IT]),
@@ -601,6 +603,15 @@ CASES = [
     Case("RootModel of record", Wrapped, Wrapped(FILM), FILM_PLAIN),
     Case("nested mix", Everything, MIXED, MIXED_PLAIN),
     Case("dict of mixes", dict[str, list[Everything]], {"k": [MIXED]}, {"k": [MIXED_PLAIN]}),
+    Case("Document", Document, LEASE, LEASE_PLAIN),
+    Case("Document, text", Document, Document("The rent."), "The rent."),
+    Case("Document, text like JSON", Document, Document('{"text": 1}'), '{"text": 1}'),
+    Case("Document, no text", Document, Document("", "a"), {"text": "", "name": "a"}),
+    Case("list of documents", list[Document], [LEASE, Document("b")], [LEASE_PLAIN, "b"]),
+    Case("no documents", list[Document], [], []),
+    Case("Optional of Document", Document | None, LEASE, LEASE_PLAIN),
+    Case("Optional of Document: null", Document | None, None, None),
+    Case("dict of documents", dict[str, Document], {"a": LEASE}, {"a": LEASE_PLAIN}),
     Case("Any", Any, JSON, JSON, schemaless=True),
     Case("Any, number", Any, 7, 7, schemaless=True),
     Case("Any, text", Any, "t", "t", schemaless=True),

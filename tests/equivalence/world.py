@@ -122,10 +122,19 @@ class Plain(Protocol[T_co]):
 
 
 class Takes(Protocol[T_contra]):
-    """A method with a parameter of the type."""
+    """Methods with a parameter of the type."""
 
     @user_message("Take {{what}}.")
     def take(self, what: T_contra) -> str: ...
+
+    @user_message("Take {{what}}.")
+    async def awaited(self, what: T_contra) -> str: ...
+
+    @user_message("Take {{what}}.")
+    def streamed(self, what: T_contra) -> Stream[str]: ...
+
+    @user_message("Take {{what}}.")
+    def streamed_awaited(self, what: T_contra) -> AsyncStream[str]: ...
 
 
 def written(case: Case, tools: Mapping[str, Any], schema: Any) -> tuple[str, str | None]:

@@ -34,6 +34,8 @@ def passage(source: random.Random, least: int = 6, most: int = 30) -> str:
         ("the oﬃce is ﬁne", "the office is fine", "normalized", "the oﬃce is ﬁne"),
         ("cafe\u0301 noir", "café noir", "normalized", "cafe\u0301 noir"),
         ("so\u00adft hy\u200bphen", "soft hyphen", "normalized", "so\u00adft hy\u200bphen"),
+        ("the ten\u00adant pays", "the tenant pays", "normalized", "the ten\u00adant pays"),
+        ("İstanbul ofisi", "istanbul ofisi", "normalized", "İstanbul ofisi"),
         ("STRASSE und Straße", "straße und strasse", "normalized", "STRASSE und Straße"),
         ("契約は東京\n都で終わる。", "東京都で終わる", "normalized", "東京\n都で終わる"),
         ("the tenant shall pay the rent monthly", "the tenant shail pay the rent monthly", "aligned", None),
