@@ -510,11 +510,7 @@ def _check_waiting(
     pending, external = list[ToolCall](), list[ToolCall]()
     in_doubt = _calls_in_doubt(prepared, invocation)
     for index, one in enumerate(prepared):
-        if isinstance(one, ToolRun) or one.call in in_doubt or one.call.id in invocation.approvals:
-            continue
-        if not (one.tool.needs_approval or one.tool.external):
-            continue
-        if invocation.state.recording is not None and invocation.state.recording.is_done(one.call):
+        if isinstance(one, ToolRun) or one.call in in_doubt or not _may_wait(one, invocation):
             continue
         checked = yield from check_before_waiting(one)
         if isinstance(checked, ToolInvocation):
@@ -527,13 +523,25 @@ def _check_waiting(
     if pending or external or in_doubt:
         store_undoable(invocation.state)
         if in_doubt:
-            doubts = [call.id for call in in_doubt]
-            decided = {key: one for key, one in invocation.approvals.items() if key not in doubts}
-            invocation.state.interceptor_data[DOUBT_KEY] = doubts
-            invocation.state.interceptor_data[DECIDED_KEY] = decisions_to_json(decided, own_only=True)
+            _store_doubts([call.id for call in in_doubt], invocation)
         state = suspend(invocation, messages_sent, [*pending, *in_doubt], external)
         qualname, calls = invocation.plan.qualname, (*pending, *in_doubt)
         raise ApprovalRequiredError(qualname, calls, state, tuple(external), in_doubt)
+
+
+def _may_wait(one: ToolInvocation, invocation: Invocation) -> bool:
+    """Return True if a tool call waits for a decision or a result, unless a check finds otherwise."""
+    recording = invocation.state.recording
+    if one.call.id in invocation.approvals or not (one.tool.needs_approval or one.tool.external):
+        return False
+    return recording is None or not recording.is_done(one.call)
+
+
+def _store_doubts(call_ids: list[str], invocation: Invocation) -> None:
+    decided = {key: one for key, one in invocation.approvals.items() if key not in call_ids}
+    data = invocation.state.interceptor_data
+    data[DOUBT_KEY] = call_ids
+    data[DECIDED_KEY] = decisions_to_json(decided, own_only=True)
 
 
 def _calls_in_doubt(

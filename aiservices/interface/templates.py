@@ -17,7 +17,7 @@ from enum import Enum
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, RootModel
@@ -391,16 +391,19 @@ def _render_list(values: Iterable[object]) -> str:
     items = list(values)
     if items and all(isinstance(item, _MESSAGES) for item in items):
         return "\n".join(map(render_value, items))
-    documents = [item for item in items if isinstance(item, Document)]
-    if documents and len(documents) == len(items):
-        return "\n\n".join(map(_render_document, documents, unique_names([one.name for one in documents])))
+    if items and all(isinstance(item, Document) for item in items):
+        return _render_documents(cast("list[Document]", items))
     is_prompt_list = any(structured_prompt_of(cls) is not None for cls in set(map(type, items)))
-    if not is_prompt_list and any(_is_record(item) or isinstance(item, _LISTS) for item in items):
+    if not is_prompt_list and any(isinstance(item, _LISTS) or _is_record(item) for item in items):
         return _to_json(items)
     texts = [render_value(item) for item in items]
     if isinstance(values, (set, frozenset)):
         texts.sort()  # a set has no order; sorted, the same set gives the same prompt in each process
     return ("\n\n" if is_prompt_list else ", ").join(texts)
+
+
+def _render_documents(documents: Sequence[Document]) -> str:
+    return "\n\n".join(map(_render_document, documents, unique_names([one.name for one in documents])))
 
 
 def _render_document(document: Document, name: str) -> str:

@@ -296,10 +296,7 @@ def _rule_of_object(hint: object) -> _Rule | None:
     if get_origin(hint) is Literal:
         return _one_of(get_args(hint))
     if isinstance(hint, UnionType) or get_origin(hint) is Union:
-        parts = [part for part in get_args(hint) if part is not type(None)]
-        rules = [_SIMPLE.get(getattr(part, "__name__", "")) or _rule_of_object(part) for part in parts]
-        known = [rule for rule in rules if rule is not None]
-        return _any_of(known, has_none=len(parts) < len(get_args(hint))) if len(known) == len(parts) else None
+        return _rule_of_union(get_args(hint))
     if get_origin(hint) is Callable:
         return _SIMPLE["Callable"]
     origin = get_origin(hint)
@@ -308,8 +305,19 @@ def _rule_of_object(hint: object) -> _Rule | None:
     if not isinstance(hint, type) or hint is Any:
         return None
     noun = f"{'an' if hint.__name__[0] in 'AEIOU' else 'a'} {hint.__name__}"
-    if not getattr(hint, "_is_protocol", False):
-        return _Rule(lambda value: isinstance(value, hint), noun)
+    if getattr(hint, "_is_protocol", False):
+        return _rule_of_protocol(hint, noun)
+    return _Rule(lambda value: isinstance(value, hint), noun)
+
+
+def _rule_of_union(options: tuple[object, ...]) -> _Rule | None:
+    parts = [part for part in options if part is not type(None)]
+    rules = [_SIMPLE.get(getattr(part, "__name__", "")) or _rule_of_object(part) for part in parts]
+    known = [rule for rule in rules if rule is not None]
+    return _any_of(known, has_none=len(parts) < len(options)) if len(known) == len(parts) else None
+
+
+def _rule_of_protocol(hint: type, noun: str) -> _Rule | None:
     members = [name for name in {*dir(hint), *getattr(hint, "__annotations__", ())} if name[0] != "_"]
     if not members:
         return _SIMPLE["Callable"] if "__call__" in vars(hint) else None

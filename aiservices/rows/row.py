@@ -53,6 +53,7 @@ from ..models.limits import Limits
 from ..models.media import Media
 from ..models.messages import Usage
 from ..remote.codec import ENVELOPE_PATH, JsonCodec, codec_for
+from ..service.compile import MethodPlan
 from ..service.methods import ServiceMethod, service_method_of
 from ..service.signatures import ReturnShape
 
@@ -426,18 +427,23 @@ def map_method(
         messages.append(codec.write_problem)
     if messages or codec is None:
         raise DefinitionError([DefinitionProblem(plan.call.qualname, message) for message in messages])
-    readers = {}
-    for parameter in plan.prompt.parameters:
-        style = plan.number_style if text_only and not _NUMBERS.isdisjoint(parameter.types) else None
-        reader = _reader(parameter, text_only=text_only, semicolons=semicolons, style=style)
-        if reader is not None:
-            readers[parameter.name] = reader
+    readers = _readers(plan, text_only=text_only, semicolons=semicolons)
     parameters = plan.prompt.signature.parameters
     columns = {name: renamed.get(name, name) for name in parameters}
     optional = frozenset(
         name for name, one in parameters.items() if one.default is not inspect.Parameter.empty
     )
     return MappedMethod(service_method, codec, columns, readers, method, optional)
+
+
+def _readers(plan: MethodPlan, *, text_only: bool, semicolons: bool) -> dict[str, Callable[[Any], object]]:
+    readers = {}
+    for parameter in plan.prompt.parameters:
+        style = plan.number_style if text_only and not _NUMBERS.isdisjoint(parameter.types) else None
+        reader = _reader(parameter, text_only=text_only, semicolons=semicolons, style=style)
+        if reader is not None:
+            readers[parameter.name] = reader
+    return readers
 
 
 def only_parameter(method: object) -> str | None:
@@ -674,16 +680,14 @@ class _CellReader:
                 return self._codec.parser.parse(word, Leniency.SAFE)  # TRUE, yes, 1
         if self._text_only and not self._is_text and str(value).strip().casefold() in _NULL_WORDS:
             return self._null()
-        # other problems only say that it has another type
-        broken = next((f": {one}" for one in problems if one.startswith(_BROKEN_CONSTRAINTS)), "")
-        if (
-            self._is_number
-            and not self._is_styled
-            and isinstance(value, str)
-            and _WITH_COMMA.fullmatch(value)
-        ):
-            broken = f"; {self._advice()}"
-        raise ValueError(f"{_short(value)} is not {self._name}{broken}")
+        raise ValueError(f"{_short(value)} is not {self._name}{self._reason(value, problems)}")
+
+    def _reason(self, value: object, problems: Iterable[str]) -> str:
+        """Return why a cell is not read, or what to do; "" if it has another type."""
+        is_plain_number = self._is_number and not self._is_styled
+        if is_plain_number and isinstance(value, str) and _WITH_COMMA.fullmatch(value):
+            return f"; {self._advice()}"
+        return next((f": {one}" for one in problems if one.startswith(_BROKEN_CONSTRAINTS)), "")
 
     def _advice(self) -> str:
         return f"annotate it as Annotated[{self._name}, NumberStyle.COMMA], or with NumberStyle.POINT"

@@ -287,6 +287,11 @@ def _is_plain(paragraph: str) -> bool:
     return "{{" not in paragraph and "{%" not in paragraph and "{#" not in paragraph
 
 
+def _role_names(parameters: Sequence[Parameter]) -> dict[Role, str]:
+    roles = [(one.role, one.name) for one in parameters]
+    return {role: name for role, name in roles if role is not None and role is not Role.TOOL_CONTEXT}
+
+
 def plan_prompt(
     user_source: TemplateSource | None,
     system_source: SystemSource | None,
@@ -324,12 +329,12 @@ def plan_prompt(
         problems += [_unused_problem(name, qualname) for name in data if name not in used]
     if len(problems) > problem_count:
         return None
-    role_names = {p.role: p.name for p in parameters if p.role not in (None, Role.TOOL_CONTEXT)}
+    role_names = _role_names(parameters)
     return PromptPlan(
         qualname,
         signature,
         tuple(parameters),
-        role_names,  # type: ignore[arg-type]  # mypy does not see that None is left out
+        role_names,
         tuple(_names_with(parameters, Role.TOOL_CONTEXT)),
         user,
         system,

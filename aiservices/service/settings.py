@@ -302,6 +302,13 @@ def _problems(setting: str, value: object) -> Iterator[str]:
         yield from _other_problems(setting, value)
 
 
+_VALUES_ALLOWED: dict[str, tuple[Callable[[object], bool], str]] = {
+    "votes": (lambda value: isinstance(value, int) and 2 <= value <= 100, "a number from 2 to 100"),
+    "check": (lambda value: value in ("value", "quote", "off"), '"value", "quote" or "off"'),
+    "cite": (lambda value: value in ("quotes", "lines"), '"quotes" or "lines"'),
+}
+
+
 def _other_problems(setting: str, value: object) -> Iterator[str]:
     from ..decisions.calibration import Calibration
     from ..interface.parameters import call_problem
@@ -317,12 +324,10 @@ def _other_problems(setting: str, value: object) -> Iterator[str]:
         yield f"user_message has the type {kind}; pass a template"
     elif setting == "calibration" and not isinstance(value, (str, PathLike, Calibration)):
         yield f"calibration has the type {kind}; pass the path of a file, or a Calibration"
-    elif setting == "votes" and not (isinstance(value, int) and 2 <= value <= 100):
-        yield f"votes is {value!r}; it must be a number from 2 to 100"
-    elif setting == "check" and value not in ("value", "quote", "off"):
-        yield f'check is {value!r}; it must be "value", "quote" or "off"'
-    elif setting == "cite" and value not in ("quotes", "lines"):
-        yield f'cite is {value!r}; it must be "quotes" or "lines"'
+    elif setting in _VALUES_ALLOWED:
+        accepts, wanted = _VALUES_ALLOWED[setting]
+        if not accepts(value):
+            yield f"{setting} is {value!r}; it must be {wanted}"
 
 
 def _tool_errors_problems(errors: ToolErrors) -> Iterator[str]:

@@ -493,14 +493,8 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
                 part = r"\{"
         elif token == "]" and index > class_start:  # as the first character, it is a member of the class
             class_start = None
-        elif token == r"\b":
-            part = r"\x08"
-        elif token == "-" == following:
-            raise ValueError("it has '--' between brackets; write '\\-' for a minus sign")
-        elif token == "-" and (_is_class_escape(previous) or _is_class_escape(following)):
-            part = r"\-"
-        elif token in ("[", "&", "~"):  # nested and combined sets exist in one of the languages only
-            part = f"\\{token}"
+        else:
+            part = _in_class(token, previous, following) or part
         parts.append(part)
     try:
         return SchemaValidator({"type": "str", "pattern": "".join(parts), "regex_engine": "rust-regex"})
@@ -513,6 +507,18 @@ def _distinct_options(options: list[object]) -> Iterator[tuple[int, object]]:
     """Yield the options of an anyOf with their indexes, leaving out duplicates."""
     first = {repr(option): index for index, option in reversed(list(enumerate(options)))}
     return ((index, options[index]) for index in sorted(first.values()))
+
+
+def _in_class(token: str, previous: str, following: str) -> str:
+    """Return a token of a character class as it is written for the Rust engine; "" if it is the usual way."""
+    if token == r"\b":
+        return r"\x08"
+    if token == "-" == following:
+        raise ValueError("it has '--' between brackets; write '\\-' for a minus sign")
+    if token == "-" and (_is_class_escape(previous) or _is_class_escape(following)):
+        return r"\-"
+    # nested and combined sets exist in one of the languages only
+    return f"\\{token}" if token in ("[", "&", "~") else ""
 
 
 def _is_class_escape(token: str) -> bool:

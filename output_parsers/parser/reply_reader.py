@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import product, starmap
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
 from ..lazy_regex import lazy_regex
@@ -62,6 +62,14 @@ _BACKSLASH = Coercion("$", LOST_BACKSLASH, "", "")
 
 # A rating or verdict as judges are often asked to write it: [[7]], [[B]].
 _MARKED = lazy_regex(r"\[\[([^\[\]{}\"',]{1,60})\]\]")
+
+
+class _Fit(NamedTuple, Generic[T]):
+    """A JSON value of a reply that fits the type: the value, its JSON, and the conversions it needed."""
+
+    value: T
+    data: Json
+    coercions: list[Coercion]
 
 
 class ReplyReader(Generic[T]):
@@ -297,8 +305,7 @@ class ReplyReader(Generic[T]):
         one that does not fit has the same keys. If no candidate fits, the failure with the fewest problems is
         raised.
         """
-        fits: list[tuple[T, list[Coercion]]] = []
-        fitting: list[Json] = []
+        fits: list[_Fit[T]] = []
         others: list[Json] = []
         nearest: ValidationFailure | None = None
         before = len(cursor.coercions)
@@ -314,8 +321,7 @@ class ReplyReader(Generic[T]):
                     raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
                 if candidate.objection:
                     raise _Fragment(not_the_answer(candidate.objection))
-                fits.append((value, cursor.coercions[before:]))
-                fitting.append(candidate.value)
+                fits.append(_Fit(value, candidate.value, cursor.coercions[before:]))
             # The next candidate must not see what this one recorded.
             del cursor.coercions[before:]
         if not fits:
@@ -323,15 +329,14 @@ class ReplyReader(Generic[T]):
             if any(candidate.is_fragment for candidate in candidates):
                 raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
             raise nearest
-        value, coercions = fits[0]
-        for other, _ in fits[1:]:
-            if not strict_equal(other, value):
-                message = f"the reply holds {len(fits)} different answers that fit"
-                raise _DifferentAnswers(Problem("$", message))
-        if nearest is not None and any(_is_alike(one, other) for one in fitting for other in others):
+        first = fits[0]
+        if not all(strict_equal(other.value, first.value) for other in fits[1:]):
+            message = f"the reply holds {len(fits)} different answers that fit"
+            raise _DifferentAnswers(Problem("$", message))
+        if nearest is not None and any(starmap(_is_alike, product([one.data for one in fits], others))):
             raise _DifferentAnswers(*nearest.problems)
-        cursor.coercions.extend(coercions)
-        return value
+        cursor.coercions.extend(first.coercions)
+        return first.value
 
 
 def _is_alike(value: Json, other: Json) -> bool:
