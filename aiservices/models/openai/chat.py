@@ -363,7 +363,7 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
         choice = choices[0]
         model = data.get("model") or ""
         message, word = choice["message"], str(choice.get("finish_reason") or "")
-        text, reasoning = _text_and_reasoning(message)
+        text, reasoning, refusal = _contents(message)
         calls = message.get("tool_calls")
         images = message.get("images")
         contents = _images(images) if images else ()
@@ -378,7 +378,7 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
             read_usage(data.get("usage"), USAGE),
             model,
             data.get("id") or "",
-            _refusal_of(message),
+            refusal,
             body,
             word,
             notes,
@@ -405,26 +405,23 @@ def _images(images: Sequence[JsonObject]) -> tuple[Image, ...]:
 _TEXT_PARTS = ("text", "output_text", None)
 
 
-def _refusal_of(message: JsonObject) -> str | None:
-    """Return the refusal of a model's message or streamed part, which may be a part of its content."""
-    refusal, content = message.get("refusal"), message.get("content")
-    if not refusal and isinstance(content, list):
-        refusal = "".join(part.get("refusal") or "" for part in content)
-    return refusal or None
-
-
-def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
-    """Return the answer text and the reasoning text of a model's message or streamed part.
+def _contents(message: JsonObject) -> tuple[str, str, str | None]:
+    """Return the answer text, the reasoning text and the refusal of a model's message or streamed part.
 
     Compatible servers name the reasoning in two ways. The content is a string, null, or a list of parts, some
-    of which may be reasoning.
+    of which may be reasoning or a refusal.
     """
-    content = message.get("content")
+    content, refusal = message.get("content"), message.get("refusal") or None
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     if content is None:
-        return "", reasoning
+        return "", reasoning, refusal
     if isinstance(content, str):
-        return content, reasoning
+        return content, reasoning, refusal
+    text, thoughts, refused = _parts_of(content)
+    return text, thoughts or reasoning, refusal or refused or None
+
+
+def _parts_of(content: Sequence[JsonObject]) -> tuple[str, str, str]:
     texts = [part.get("text") or "" for part in content if part.get("type") in _TEXT_PARTS]
     thoughts = [
         piece.get("text") or ""
@@ -432,7 +429,7 @@ def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
         if part.get("type") == "thinking"
         for piece in part["thinking"]
     ]
-    return "".join(texts), "".join(thoughts) or reasoning
+    return "".join(texts), "".join(thoughts), "".join(part.get("refusal") or "" for part in content)
 
 
 def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
@@ -523,12 +520,11 @@ class ChatStreamReader(EventStreamReader):
             self._keep_state(delta)
         self._images += delta.get("images") or ()
         self._citations += delta.get("annotations") or ()
-        refusal = _refusal_of(delta)
-        if refusal:
-            self._refusals.append(refusal)
         calls = delta.get("tool_calls")
         call_deltas = tuple(self._read_calls(calls)) if calls else ()
-        text, reasoning = _text_and_reasoning(delta)
+        text, reasoning, refusal = _contents(delta)
+        if refusal:
+            self._refusals.append(refusal)
         if not text and not reasoning and not call_deltas:
             return None
         self._thoughts.append(reasoning)
