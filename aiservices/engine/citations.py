@@ -28,7 +28,7 @@ def with_sources(invocation: Invocation, check: Check) -> Invocation:
     request = invocation.request
     if not invocation.plan.cites_lines:
         return replace(invocation, request=replace(request, sources=sources_of(invocation, check)))
-    documents, lines, messages = _documents_of(invocation), list[Place](), request.messages
+    documents, lines, messages = documents_of(invocation), list[Place](), request.messages
     for name, document in documents.items():
         for text, offset in _shown_texts(document, messages):
             numbered, spans = _numbered(text, len(lines) + 1)
@@ -80,7 +80,7 @@ def sources_of(invocation: Invocation, check: Check) -> Sources:
     These are the documents among the arguments, or else the texts, and the passages that retrieval has found.
     If there are none, it is the text of the user messages, without the reports about rejected answers.
     """
-    return _sources(invocation, _documents_of(invocation), check)
+    return _sources(invocation, documents_of(invocation), check)
 
 
 def _sources(
@@ -95,7 +95,7 @@ def _sources(
     return Sources(documents, check, lines, is_continued=part.is_continued, whole=part.whole)
 
 
-def _documents_of(invocation: Invocation) -> dict[str, Document]:
+def documents_of(invocation: Invocation) -> dict[str, Document]:
     """Return the sources of a call by their names; those of a resumed call are in its state."""
     stored = invocation.state.interceptor_data.get(SOURCES)
     if stored is not None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import aclosing
 from dataclasses import fields, replace
 from functools import partial
+from secrets import token_urlsafe
 from typing import Any, NamedTuple
 
 import anyio
@@ -161,18 +162,21 @@ def mount(
     router = APIRouter(route_class=_page_route_class(allowed_hosts))
     settings = RouteSettings({}, server_arguments, max_body_size=max_body_size)
     threads = Threads(settings.threads, settings.max_waiting_calls)
-    streams = KeptStreams(settings.keep_streams)
+    streams, quote_pages = KeptStreams(settings.keep_streams), _QuotePages()
     for service in page_services:
         for method in service.contract.methods.values():
             method_path = f"{base}{_SUBPATH}/{service.id}/{method.name}"
             for name, endpoints_class in (("run", RunEndpoints), ("preview", PreviewEndpoints)):
                 endpoints = endpoints_class(method, service.provider, settings, threads, streams)
+                if isinstance(endpoints, RunEndpoints):
+                    endpoints.quote_pages = quote_pages
                 router.add_api_route(
                     f"{method_path}/{name}",
                     endpoints.post(("POST",)),
                     methods=["POST"],
                     include_in_schema=False,
                 )
+    router.add_api_route(f"{base}{_SUBPATH}/quotes/{{id}}", quote_pages.send, include_in_schema=False)
     _add_files(router, base, [_page_description(service, server_arguments) for service in page_services])
     app.include_router(router, dependencies=list(dependencies))
 
@@ -249,6 +253,38 @@ def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
     return send_file
 
 
+class _QuotePages:
+    """The latest pages with the texts of calls in which the quotes of their answers are marked."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, str] = {}
+
+    def add(self, html: str) -> str:
+        """Keep a page, and return its id."""
+        id = token_urlsafe()
+        self._pages[id] = html
+        while len(self._pages) > _MOST_QUOTE_PAGES:
+            del self._pages[next(iter(self._pages))]
+        return id
+
+    async def send(self, id: str) -> Response:
+        """Return a page, which has no scripts and loads nothing."""
+        html = self._pages.get(id)
+        if html is None:
+            return Response(
+                "This page is not kept any more; run the call again.", 404, media_type="text/plain"
+            )
+        return Response(html, media_type="text/html", headers=_FILE_HEADERS | _QUOTE_PAGE_HEADERS)
+
+
+_MOST_QUOTE_PAGES = 8
+_QUOTE_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+
+
 # --- Running a method ---
 
 
@@ -258,10 +294,13 @@ class RunEndpoints(Endpoints):
     The last event is ``end`` with the call's details; it follows ``result`` or ``error``.
     """
 
+    quote_pages = _QuotePages()
+
     async def _respond(self, call: ServiceCall) -> Response:
         args, kwargs = self._method.bind_arguments(call.values)
         method = self._method
         run = PlaygroundRun(getattr(call.service, method.name), args, kwargs)
+        run.quote_pages = self.quote_pages
 
         def start(run: MethodCall) -> AsyncGenerator[SseEvent, None]:
             assert isinstance(run, PlaygroundRun)
@@ -371,9 +410,12 @@ class PlaygroundRun(MethodCall):
         super().__init__(function, args, kwargs)
         self._outcome: object = _UNSET
         self.items: list[Any] = []
+        self.quote_pages = _QuotePages()
 
     def again(self) -> PlaygroundRun:
-        return PlaygroundRun(self._function, self._args, self._kwargs)
+        run = PlaygroundRun(self._function, self._args, self._kwargs)
+        run.quote_pages = self.quote_pages
+        return run
 
     def result_json(self, outcome: object, codec: JsonCodec[object]) -> str:
         """Return a service call's result as JSON text, and store it to show the details later.
@@ -408,8 +450,23 @@ class PlaygroundRun(MethodCall):
             "cost": state.cost,
             "attempts": len(state.attempts),
             "coercions": None if coercions is None else [coercion._asdict() for coercion in coercions],
+            "quotes": self._quotes_path(self.invocation),
         }
         return to_json(account, fallback=str).decode()
+
+    def _quotes_path(self, invocation: Invocation) -> str | None:
+        """Return the path of a page with the texts of the call and their quotes; None without quotes."""
+        if invocation.plan.check is None or (self._outcome is _UNSET and not self.items):
+            return None
+        from ..documents.document import Document  # few answers are cited
+        from ..documents.highlighting import highlight
+        from ..engine.citations import documents_of
+
+        value = self._value(invocation)
+        sources = documents_of(invocation).items()
+        documents = [Document(one.text, name, one.pages) for name, one in sources]
+        html = highlight(documents, value.value if isinstance(value, Result) else value)
+        return f"{_SUBPATH}/quotes/{self.quote_pages.add(html)}"
 
     def _coercions(self, invocation: Invocation) -> Sequence[Coercion] | None:
         """Return the changes that the parser made to the model's reply, or None if they are unknown.

@@ -5,7 +5,7 @@ import { el } from "./dom.js";
 /** Create the elements for the details of a call. There are none for a function that create() did not make. */
 export function callDetails(details) {
   if (!details) return [];
-  return [facts(details), reasons(details), coercions(details)].filter(Boolean);
+  return [facts(details), quotes(details), reasons(details), coercions(details)].filter(Boolean);
 }
 
 /** Create the element for a problem (RFC 9457). */
@@ -45,6 +45,11 @@ function facts(details) {
   ];
   return el("dl", { class: "facts" }, ...rows.filter(([, value]) => value).map(([name, value]) =>
     el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+function quotes(details) {
+  if (!details.quotes) return null;
+  return el("p", {}, el("a", { href: details.quotes, target: "_blank", rel: "noopener" }, "Show the quotes in the text"));
 }
 
 function reasons(details) {

@@ -20,6 +20,8 @@ from aiservices import (
     AiMessage,
     ChatOptions,
     ChatReply,
+    Cited,
+    Document,
     Image,
     MediaPolicy,
     MemoryId,
@@ -188,6 +190,7 @@ def test_a_method_that_returns_a_bare_value_has_call_details() -> None:
         "cost": None,
         "attempts": 2,
         "coercions": [{"path": "$", "rule": "text around the JSON left out", "before": "", "after": ""}],
+        "quotes": None,
     }
     assert [(one["kind"], one["state"], one["texts"][-1]) for one in steps(answer)] == [
         ("call", "done", ["answer", "True"]),
@@ -395,3 +398,21 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == 'mount needs the package fastapi: pip install "aiservices[fastapi]"'
+
+
+def test_the_quotes_of_an_answer_are_shown_in_its_documents() -> None:
+    class Clerk(Protocol):
+        @user_message("{{documents}}")
+        def rent(self, documents: list[Document]) -> list[Cited[int]]: ...
+
+    reply = '{"value": [{"quote": "is 500", "value": 500}, {"quote": "is <7>", "value": 7}]}'
+    client = page_of(create(Clerk, ScriptedChatModel([reply])))
+    documents = ["The rent is 500.", {"text": "It is <7>.", "name": "b.txt"}]
+    answer = client.post("/_page/Clerk/rent/run", json={"documents": documents})
+    path = dict(events(answer))["end"]["quotes"]
+    shown = client.get(f"/{path}")
+    assert "default-src 'none'" in shown.headers["content-security-policy"]
+    assert "script-src" not in shown.headers["content-security-policy"]
+    assert re.findall("<mark[^>]*>(.*?)</mark>", shown.text) == ["is 500", "is &lt;7&gt;"]
+    assert "<h2>b.txt</h2>" in shown.text
+    assert client.get("/_page/quotes/other").status_code == 404
