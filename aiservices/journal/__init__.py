@@ -8,7 +8,6 @@ import time
 from collections.abc import Collection, Sequence
 from itertools import count
 from pathlib import Path
-from random import SystemRandom
 from typing import Literal
 from weakref import ref
 
@@ -121,8 +120,9 @@ class Journal(PickledByArguments):
         Raises CallInProgressError if another process or thread owns it.
         """
         owner = f"{process_name()}#{next(_numbers)}"
-        # if a call is deleted and begun again, an owner of the deleted one cannot write
-        new = StoredCall(*new[:6], owner, self.lease_seconds, _getrandbits(30))
+        # its first fence, so that an owner of a deleted call cannot write if the call is begun again
+        fence = time.time_ns() & _MASK
+        new = StoredCall(*new[:6], owner, self.lease_seconds, fence)
         loaded = self.store.lease(new, start, statuses, _is_free)
         call = loaded.call
         if call.owner == owner:
@@ -218,7 +218,7 @@ def _renew_leases(journal: ref[Journal], interval: float) -> None:
 
 
 _numbers = count(1)
-_getrandbits = SystemRandom().getrandbits  # not a generator whose state a forked process inherits
+_MASK = (1 << 30) - 1
 
 
 def _is_free(call: StoredCall) -> bool:

@@ -81,7 +81,6 @@ class SqliteJournalStore:
 
     def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: TakesLease, /) -> Loaded:
         until = _now() + new.leased_for
-        self._check_file()
         try:
             if self._file.execute(_CREATE, (*new[:7], until, new.fence, new.format, start)).rowcount:
                 return Loaded(new, [Entry(START, start, new.created_at)])
@@ -109,7 +108,6 @@ class SqliteJournalStore:
     ) -> bool:
         answer = next((one.data for one in entries if one.key == ANSWER), None)
         until = _now() + leased_for if leased_for else leased_for
-        self._check_file()
         values = {
             "status": status,
             "until": until,
@@ -121,6 +119,7 @@ class SqliteJournalStore:
         try:
             if len(entries) == (answer is not None):
                 return self._file.execute(_UPDATE, values).rowcount > 0
+            self._check_file()  # before a tool may run; it takes as long as half a transaction
             with self._file.writing() as connection:
                 if connection.execute(_UPDATE, values).rowcount == 0:
                     return False
