@@ -604,7 +604,9 @@ def schema_with_defaults(node: Node[object]) -> JsonSchema:
     definitions = _DefinitionsWithDefaults(frozenset(first.repeated))
     root = node.schema(definitions)
     if set(root) == {"$ref"}:
-        root = dict(definitions.schemas[root["$ref"].rpartition("/")[2]])
+        # a definition may be true or false
+        named: object = definitions.schemas[root["$ref"].rpartition("/")[2]]
+        root = dict(named) if isinstance(named, dict) else {"allOf": [named]}
     return {**root, "$defs": definitions.schemas}
 
 

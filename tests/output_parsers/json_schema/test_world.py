@@ -232,6 +232,7 @@ def references() -> Iterator[World]:
     yield World({"x": {"T": TEXT}, "items": {"$ref": "#/x/T"}}, [["a"]], [[[]]])
     yield World({"properties": {"a": TEXT, "b": {"$ref": "#/properties/a"}}}, [{"b": "x"}], [{"b": []}])
     yield World({"$defs": {"a/b~c%d": TEXT}, "items": {"$ref": "#/$defs/a~1b~0c%25d"}}, [["x"]], [[[]]])
+    yield World({"$defs": {"T": True}, "$ref": "#/$defs/T"}, [1, {"a": []}], [])
     yield World({"$defs": {"T": True}, "properties": {"a": {"$ref": "#/$defs/T"}}}, [{"a": [1]}], [])
 
 
