@@ -211,7 +211,7 @@ class Tool:
         try:
             name, description, schema, _ = named_schema(definition, strict_keywords=strict_keywords)
             arguments = schema_parser(schema, name=name)
-        except ValueError as error:
+        except (ValueError, UnsupportedTypeError) as error:  # an InvalidSchemaError is one
             raise ToolDefinitionError(f"the dict does not describe a tool: {error}") from error
         if function is None:
             return Tool(name, description or "", _run_external, arguments, external=True)

@@ -613,6 +613,19 @@ def test_the_settings_of_the_function_hold_for_a_tool_with_a_schema() -> None:
         Tool.from_schema(WEATHER, tool(compensate=lambda town: None)(weather))
 
 
+def test_a_dict_with_an_invalid_schema_is_no_tool() -> None:
+    for schema in (
+        {"$ref": "#"},
+        {"$ref": "#/$defs/A"},
+        {"type": "objekt"},
+        {"properties": {"a": {"items": 5}}},
+    ):
+        with pytest.raises(
+            ToolDefinitionError, match="the dict does not describe a tool: the JSON Schema 'w' is invalid"
+        ):
+            Tool.from_schema({"name": "w", "parameters": schema}, print)
+
+
 def test_the_function_of_a_tool_with_a_schema_gets_what_the_model_does_not_see() -> None:
     class Desk(Protocol):
         @user_message("{{text}}")
