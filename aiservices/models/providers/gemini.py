@@ -631,6 +631,8 @@ class GeminiStreamReader(EventStreamReader):
         self._response |= {**data, "usageMetadata": usage}
         if not candidates:
             return None
+        if candidates[0].get("index"):  # a further candidate, which a user requested with extra_body
+            return None
         candidate = dict(candidates[0])
         parts = (candidate.pop("content", None) or {}).get("parts") or []
         self._candidate |= candidate

@@ -162,6 +162,13 @@ def test_a_stream_arrives_piece_by_piece(loopback: Loopback) -> None:
     assert "streamGenerateContent" in loopback.requests[0].path
 
 
+def test_only_the_first_of_several_candidates_is_read(loopback: Loopback) -> None:
+    other = body_of("No.")
+    other["candidates"][0]["index"] = 1
+    loopback.reply(sse(event(body_of("Hel", finish=None)), event(other), event(body_of("lo."))))
+    assert asks(loopback).stream("x").result().value == "Hello."
+
+
 def test_a_stream_without_an_end_is_an_error(loopback: Loopback) -> None:
     loopback.reply(sse(event(body_of("Hel", finish=None))))
     deltas = iter(model_at(loopback).stream(ChatRequest.of("x")))
