@@ -26,11 +26,11 @@ from . import words_in
 from .announcements import REASON, after_announcement, is_announced
 from .harmless import (
     asks_or_relates,
+    find_limit,
     find_phrase,
     find_unknown_word,
     is_in_known_language,
     is_personal_remark,
-    limits_at_start,
     takes_back,
     word_before,
 )
@@ -342,9 +342,7 @@ def _restates(explanation: str, choice: Choice[T]) -> bool:
 
 def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> None:
     """Raise NoMatch if an explanation denies or limits a choice, or is no explanation."""
-    denied = takes_back(explanation, denies=choice.value is False or is_reason) or limits_at_start(
-        explanation
-    )
+    denied = takes_back(explanation, denies=choice.value is False or is_reason) or find_limit(explanation)
     if denied is None and isinstance(choice.value, bool):
         denied = find_phrase(explanation, "addresses")
     if denied is not None:

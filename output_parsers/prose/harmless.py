@@ -285,11 +285,15 @@ def find_negation(text: str, words: Sequence[str] | None = None) -> str | None:
     return find_phrase(text, "negations", words) or ("n't" if "n't" in text else None)
 
 
-def limits_at_start(text: str) -> str | None:
-    """Return the words at the beginning of an explanation that limit the answer to some cases, or None."""
-    words = _phrase_words(text.casefold())
-    start = 1 if words[:1] and words[0] in words_in("conjunctions") else 0
-    return find_phrase(text.casefold(), "conditions", words[start : start + _MAX_PHRASE], only_start=True)
+def find_limit(text: str) -> str | None:
+    """Return the words at the beginning of a clause that limit the answer to some cases, or None."""
+    for clause in _CLAUSE.split(text.casefold()):
+        words = _phrase_words(clause)
+        start = 1 if words[:1] and words[0] in words_in("conjunctions") else 0
+        found = find_phrase(clause, "conditions", words[start : start + _MAX_PHRASE], only_start=True)
+        if found is not None:
+            return found
+    return None
 
 
 def refuses(text: str) -> str | None:
@@ -307,6 +311,7 @@ def calls_example(text: str) -> str | None:
 
 
 _MAX_PHRASE = 5  # words
+_CLAUSE = lazy_regex(r"[,;，；]\s*|(?<=[.!])\s+")
 _PHRASE_WORD = lazy_regex(r"[^\W\d_]+")
 
 

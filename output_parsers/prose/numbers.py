@@ -349,6 +349,19 @@ def _only_number_in_words(text: str, rules: NumberRules) -> TextReading[Decimal]
     return reading._replace(rule="number in words, number in a sentence")
 
 
+def _objection_around(before: list[str], after: list[str], rules: NumberRules) -> str | None:
+    """Return a word around a number that is not known to be harmless, or None."""
+    words_before, words_after = (
+        " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
+        for words in ([word for word in before if bare_word(word) not in NEUTRAL], after)
+    )
+    named = frozenset(word for word in rules.words if takes_back(word) is None)
+    known = words_in("measures") | words_in("counted") | words_in("nouns") | named
+    words_before = words_before.replace("I am", "I'm")  # "am" alone is another word in German
+    return find_objection(words_before, words_after, known, known_after=words_in("ages"))
+
+
+_AGO = lazy_regex(r"\b(?:il y a|há|hace|ago)\Z", re.IGNORECASE)
 _VARIABLE = lazy_regex(r"[A-Za-z]=")
 
 
@@ -368,17 +381,11 @@ def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, val
     if other is not None:
         raise TextParseError(f'"{shorten(bare_word(other), 40)}" may be a number too')
     before = _without_variable(before)
+    if after and bare_word(after[0]) in UNITS[0] and _AGO.search(" ".join(before)):
+        raise TextParseError("the text says how long ago something was")
     if after and not _is_wrong_unit(after[0].strip(".,;:!()*\"'"), rules):
         after = after[1:]
-    words_before, words_after = (
-        " ".join(word for word in words if not _DIGIT.search(word) and not has_number_word(word))
-        for words in ([word for word in before if bare_word(word) not in NEUTRAL], after)
-    )
-    words_before = _NUMBER_OF.sub("number", words_before)
-    named = frozenset(word for word in rules.words if takes_back(word) is None)
-    counted = words_in("counted") | words_in("nouns")
-    known = words_in("measures") | named | counted
-    objection = find_objection(words_before, words_after, known, known_after=words_in("ages"))
+    objection = _objection_around(before, after, rules)
     if objection:
         raise TextParseError(f'"{shorten(objection, 40)}" in the text may change the value')
     _refuse_label(" ".join(before), rules, value)
@@ -389,13 +396,6 @@ def _without_variable(before: list[str]) -> list[str]:
     if len(before) > 1 and before[-1] == "=" and len(before[-2]) == 1:
         return before[:-2]
     return before[:-1] if before and _VARIABLE.fullmatch(before[-1]) else before
-
-
-_NUMBER_OF = lazy_regex(
-    r"\bnumber of (?:people|persons|items|employees|customers|users|words|files|rows|records|products|orders|results)\b"
-    r"|\A(?:(?:he|she) is\Z|i(?: am|['’]m)\b)",
-    re.IGNORECASE,
-)
 
 
 def _refuse_label(before: str, rules: NumberRules, value: Decimal) -> None:

@@ -591,6 +591,7 @@ _AT = lazy_regex(
     r"(?:\b(?:à|a las|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest|il y a|há)|vers|verso)\s+\Z",
     re.IGNORECASE,
 )
+_DECADE = lazy_regex(r"\b(?:the|early|late|mid|in) ?[0-9]*0s\b", re.IGNORECASE)
 _SIGN_BEFORE = lazy_regex(r"(?<!\S)[+-]\Z")
 _MAX_PARTS = 7  # one for each unit
 _NUMBER_WORD = f"(?:{'|'.join(sorted(NUMBER_WORDS))})"
@@ -668,6 +669,8 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
         sign = _SIGN_BEFORE.search(text, max(0, parts[0].start() - 2), parts[0].start())
         value = _to_timedelta(_total_seconds(parts, "-" if sign and sign[0] == "-" else ""))
         start, end, rule = sign.start() if sign else parts[0].start(), parts[-1].end(), "units"
+        if _DECADE.search(text, max(0, start - 6)):
+            raise TextParseError(f"{text[start:end]} may be a decade")
         if _AT.search(text, max(0, start - 12), start):
             raise TextParseError(f"{text[start:end]} may be a time of day")
     else:

@@ -155,7 +155,9 @@ PLAIN: list[tuple[Any, object, str]] = [
     (Literal["low", "high"], "low", "After reading the text carefully, I conclude that the answer is low."),
 ]
 TIED = "The answer starts with 42|Als alles klopt, is het 42.|42だそうです。|"
-TIED += "I have 42.|They classify this as 42|It would be 42|rund um 42|"
+TIED += (
+    "Il y a 42 ans.|The invoice has number 42.|I have 42.|They classify this as 42|It would be 42|rund um 42|"
+)
 TIED += "Flight 42|Route 42|Contract 42|Answer 42:|page 42|Test 42|class of 42|après 42|train 42|Zimmer 42"
 
 
@@ -163,6 +165,13 @@ def test_plain_sentences_are_read_in_many_languages() -> None:
     texts = [(cls, value, text) for cls, value, line in PLAIN for text in line.strip().split("|")]
     wrong = [text for cls, value, text in texts if _value_of(cls, text.strip()) != value]
     assert wrong == []
+
+
+def test_a_limit_in_any_clause_of_an_explanation_is_an_error() -> None:
+    texts = (
+        "low, it waits, until Monday|low. It is fine, when it rains|low - said the customer|low, selon lui"
+    )
+    assert [text for text in texts.split("|") if _value_of(Literal["low", "high"], text) is not None] == []
 
 
 def test_a_letter_after_a_word_that_does_not_lead_to_it_is_rejected() -> None:
