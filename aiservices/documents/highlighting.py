@@ -7,7 +7,7 @@ import os
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from html import escape
 from itertools import pairwise
@@ -65,28 +65,55 @@ def highlight(
     """
     documents = [document] if isinstance(document, Document) else list(document)
     paths = {documents[0].name: files} if isinstance(files, (str, os.PathLike)) else files or {}
-    citations = list(_numbered(value.value if isinstance(value, Result) else value))
-    sections, shown = [], set[int]()
-    for number, one in enumerate(documents, 1):
-        own = [citation for citation in citations if _is_in(citation.cited, one, documents)]
-        shown.update(citation.number for citation in own)
-        parts = [f"<h2>{escape(one.name or f'Document {number}')}</h2>"]
-        if one.name in paths:
-            parts += _pictures(Path(paths[one.name]), own)
-        parts.append(f"<pre>{_marked_text(one.text, own)}</pre>")
-        sections.append(f"<section>{''.join(parts)}</section>")
-    name = escape(", ".join(one.name for one in documents if one.name) or "Document")
+    name = ", ".join(one.name for one in documents if one.name) or "Document"
+    return highlight_all([Highlighted("", documents, value, paths)], name)
+
+
+class Highlighted(NamedTuple):
+    """An answer with the documents that it cites.
+
+    Attributes:
+        label: What is before the fields of the answer in the table, if there are several answers.
+        documents: The documents.
+        value: The answer, or its Result.
+        files: The files of documents whose pages are shown, by the names of documents.
+    """
+
+    label: str
+    documents: Sequence[Document]
+    value: object
+    files: Mapping[str, str | os.PathLike[str]] = {}
+
+
+def highlight_all(answers: Iterable[Highlighted], title: str) -> str:
+    """Return an HTML page like that of ``highlight`` for several answers."""
+    sections, shown = list[str](), set[int]()
+    citations: list[_Citation] = []
+    hues: dict[str, int] = {}
+    for label, documents, value, paths in answers:
+        found = _numbered(value.value if isinstance(value, Result) else value, label, len(citations), hues)
+        new = list(found)
+        citations += new
+        for number, one in enumerate(documents, 1):
+            own = [citation for citation in new if _is_in(citation.cited, one, documents)]
+            shown.update(citation.number for citation in own)
+            heading = ": ".join(filter(None, [label, one.name or f"Document {number}"]))
+            parts = [f"<h2>{escape(heading)}</h2>"]
+            if one.name in paths:
+                parts += _pictures(Path(paths[one.name]), own)
+            parts.append(f"<pre>{_marked_text(one.text, own)}</pre>")
+            sections.append(f"<section>{''.join(parts)}</section>")
     return _PAGE.format(
-        title=name, style=_STYLE, table=_table(citations, shown), sections="\n".join(sections)
+        title=escape(title), style=_STYLE, table=_table(citations, shown), sections="\n".join(sections)
     )
 
 
-def _numbered(value: object) -> Iterator[_Citation]:
-    hues: dict[str, int] = {}
-    for number, (path, cited) in enumerate(_citations(value, ""), 1):
+def _numbered(value: object, label: str, before: int, hues: dict[str, int]) -> Iterator[_Citation]:
+    """Yield the citations of an answer; equal fields of several answers have the same color."""
+    for number, (path, cited) in enumerate(_citations(value, ""), before + 1):
         field = "".join(character for character in path if not character.isdigit())
         hue = hues.setdefault(field, _HUES[len(hues) % len(_HUES)])
-        yield _Citation(number, path or "value", cited, hue)
+        yield _Citation(number, ": ".join(filter(None, [label, path or "value"])), cited, hue)
 
 
 def _citations(value: object, path: str) -> Iterator[tuple[str, Cited[object]]]:

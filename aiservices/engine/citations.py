@@ -114,6 +114,16 @@ def documents_of(invocation: Invocation) -> dict[str, Document]:
     return dict(zip(names, sources, strict=True))
 
 
+def documents_among(arguments: Mapping[str, object]) -> list[Document]:
+    """Return the documents among arguments, or else the texts, with the names that quotes of them have."""
+    found = [*_documents(arguments, (Document,))] or [*_documents(arguments, (str,))]
+    names = unique_names(name for name, _ in found)
+    return [
+        Document(str(one), name, one.pages if isinstance(one, Document) else ())
+        for name, (_, one) in zip(names, found, strict=True)
+    ]
+
+
 def _documents(
     arguments: Mapping[str, object], types: tuple[type, ...]
 ) -> Iterator[tuple[str, Document | str]]:

@@ -162,21 +162,19 @@ def mount(
     router = APIRouter(route_class=_page_route_class(allowed_hosts))
     settings = RouteSettings({}, server_arguments, max_body_size=max_body_size)
     threads = Threads(settings.threads, settings.max_waiting_calls)
-    streams, quote_pages = KeptStreams(settings.keep_streams), _QuotePages()
+    streams = KeptStreams(settings.keep_streams)
     for service in page_services:
         for method in service.contract.methods.values():
             method_path = f"{base}{_SUBPATH}/{service.id}/{method.name}"
             for name, endpoints_class in (("run", RunEndpoints), ("preview", PreviewEndpoints)):
                 endpoints = endpoints_class(method, service.provider, settings, threads, streams)
-                if isinstance(endpoints, RunEndpoints):
-                    endpoints.quote_pages = quote_pages
                 router.add_api_route(
                     f"{method_path}/{name}",
                     endpoints.post(("POST",)),
                     methods=["POST"],
                     include_in_schema=False,
                 )
-    router.add_api_route(f"{base}{_SUBPATH}/quotes/{{id}}", quote_pages.send, include_in_schema=False)
+    router.add_api_route(f"{base}{_SUBPATH}/quotes/{{id}}", _QUOTE_PAGES.send, include_in_schema=False)
     _add_files(router, base, [_page_description(service, server_arguments) for service in page_services])
     app.include_router(router, dependencies=list(dependencies))
 
@@ -277,6 +275,7 @@ class _QuotePages:
         return Response(html, media_type="text/html", headers=_FILE_HEADERS | _QUOTE_PAGE_HEADERS)
 
 
+_QUOTE_PAGES = _QuotePages()  # of all playgrounds; nobody can guess their ids
 _MOST_QUOTE_PAGES = 8
 _QUOTE_PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
@@ -294,13 +293,10 @@ class RunEndpoints(Endpoints):
     The last event is ``end`` with the call's details; it follows ``result`` or ``error``.
     """
 
-    quote_pages = _QuotePages()
-
     async def _respond(self, call: ServiceCall) -> Response:
         args, kwargs = self._method.bind_arguments(call.values)
         method = self._method
         run = PlaygroundRun(getattr(call.service, method.name), args, kwargs)
-        run.quote_pages = self.quote_pages
 
         def start(run: MethodCall) -> AsyncGenerator[SseEvent, None]:
             assert isinstance(run, PlaygroundRun)
@@ -410,12 +406,9 @@ class PlaygroundRun(MethodCall):
         super().__init__(function, args, kwargs)
         self._outcome: object = _UNSET
         self.items: list[Any] = []
-        self.quote_pages = _QuotePages()
 
     def again(self) -> PlaygroundRun:
-        run = PlaygroundRun(self._function, self._args, self._kwargs)
-        run.quote_pages = self.quote_pages
-        return run
+        return PlaygroundRun(self._function, self._args, self._kwargs)
 
     def result_json(self, outcome: object, codec: JsonCodec[object]) -> str:
         """Return a service call's result as JSON text, and store it to show the details later.
@@ -466,7 +459,7 @@ class PlaygroundRun(MethodCall):
         sources = documents_of(invocation).items()
         documents = [Document(one.text, name, one.pages) for name, one in sources]
         html = highlight(documents, value.value if isinstance(value, Result) else value)
-        return f"{_SUBPATH}/quotes/{self.quote_pages.add(html)}"
+        return f"{_SUBPATH}/quotes/{_QUOTE_PAGES.add(html)}"
 
     def _coercions(self, invocation: Invocation) -> Sequence[Coercion] | None:
         """Return the changes that the parser made to the model's reply, or None if they are unknown.

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
@@ -21,6 +22,7 @@ from output_parsers.result.reading import Leniency
 from output_parsers.types.decisions import DecisionNode
 from output_parsers.types.records import EnvelopeNode
 
+from ..atomic_file import write_atomically
 from ..decisions.adjustments import answers_of
 from ..decisions.calibration import Adjustment
 from ..models.errors import DefinitionError, DefinitionProblem, counted
@@ -29,6 +31,9 @@ from .csv_files import DELIMITERS, SEPARATOR_LINE, read_records
 from .fields import utf8_text
 from .outputs import is_formula
 from .row import Agreement, MappedMethod, Row, RowsError, content_id
+
+if TYPE_CHECKING:  # few answers are cited
+    from ..documents.highlighting import Highlighted
 
 _INDEX = re.compile(r"\[\d+\]")
 _ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "reviewed answer"
@@ -127,11 +132,18 @@ class Review:
             self._write_record = write
             write([_ROW, *_shown_names(columns), _ANSWER, _PROBABILITY, _REVIEWED])
             self._columns = columns
+            self._cited: list[Highlighted] = []
             self._limits = self._thresholds()
             for member_path, one in answers_of(self._method.service_method.plan.call).items():
                 if one.list_path in self._limits:  # the threshold of a list is for each of its members
                     self._limits.setdefault(member_path, self._limits[one.list_path])
             yield self
+        if self._cited:
+            from ..documents.highlighting import highlight_all
+
+            write_atomically(
+                self.path.with_suffix(".quotes.html"), highlight_all(self._cited, self.path.name)
+            )
 
     def write(self, row: Row[object]) -> None:
         """Write a row to the review file if its answer is uncertain."""
@@ -149,7 +161,14 @@ class Review:
         self.unsure += 1
         answer = _shown(json.loads(self._method.codec.write(row.value)))
         inputs = [_cell(row.inputs.get(column)) for column in self._columns]
-        self._write_record([_row_id(self._method, row), *inputs, answer, f"{lowest:.4f}", ""])
+        row_id = _row_id(self._method, row)
+        self._write_record([row_id, *inputs, answer, f"{lowest:.4f}", ""])
+        if self._method.service_method.plan.call.check is not None:
+            from ..documents.highlighting import Highlighted  # few answers are cited
+            from ..engine.citations import documents_among
+
+            documents = documents_among(self._method.arguments(row.inputs))
+            self._cited.append(Highlighted(row_id, documents, row.value))
 
 
 def write_for_labels(

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import pandas
 import pytest
 
-from aiservices import Decision, Result, create, user_message
+from aiservices import Cited, Decision, Result, create, user_message
 from aiservices.models.errors import DefinitionError
 from aiservices.rows import RowsError, map_rows
 from aiservices.rows.mapping import job_for
@@ -375,3 +375,35 @@ def test_a_review_needs_to_know_what_is_unsure(tmp_path: Path) -> None:
         DefinitionError, match=r"pass unsure_below=0\.9, or create the service with a calibration"
     ):
         map_rows(desk().is_spam, [{"text": "a"}], review=tmp_path / "review.csv")
+
+
+@dataclass
+class Verdict:
+    spam: Decision[bool]
+    reason: Cited[str]
+
+
+class Sorter(Protocol):
+    @user_message("Is this spam? {{text}}")
+    def verdict(self, text: str) -> Verdict: ...
+
+
+def test_the_quotes_of_uncertain_answers_are_shown_in_their_texts(tmp_path: Path) -> None:
+    def verdict(share: float) -> Verdict:
+        decision = Decision(True, {True: share, False: 1 - share})
+        return Verdict(decision, Cited("Win money", "Win money"))
+
+    texts = ["Win money today", "You <i>Win money"]
+    for share, expected in ((0.6, ["Win money", "Win money"]), (0.99, None)):
+        sorter = create(Sorter, FakeChatModel(values={Verdict: verdict(share)}))
+        path = tmp_path / f"{share}.csv"
+        map_rows(sorter.verdict, texts, to=tmp_path / f"out{share}.csv", review=path, unsure_below=0.9)
+        page = tmp_path / f"{share}.quotes.html"
+        assert page.exists() is (expected is not None)
+        if expected is not None:
+            text = page.read_text("utf-8")
+            assert re.findall("<mark[^>]*>(.*?)</mark>", text) == expected
+            assert "You &lt;i&gt;<a id=" in text
+            ids = [record["row id"] for record in csv.DictReader(io.StringIO(path.read_text("utf-8-sig")))]
+            assert re.findall("<h2>(.*?): text</h2>", text) == ids
+            assert f"{ids[1]}: reason" in text
