@@ -464,6 +464,11 @@ class Fields:
         return (*self.inputs, *(column.name for column in self.new_columns), self.error)
 
     @property
+    def json_names(self) -> frozenset[str]:
+        """The names of the answer columns whose values are JSON text."""
+        return frozenset(one.name for one in self.answers.columns if one.shape.convert is _to_json_text)
+
+    @property
     def own_names(self) -> frozenset[str]:
         """The names of the output columns that the input does not have."""
         return frozenset(self.columns) - frozenset(self.inputs)

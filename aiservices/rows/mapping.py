@@ -442,7 +442,9 @@ def refuse_iterator(job: Job, function: str) -> None:
 
 def _opened(method: object, source: Any, settings: RowSettings) -> tuple[Table, dict[str, str]]:
     """Return the table, and the columns of the parameters whose columns have other names."""
+    json_columns = frozenset[str]()
     if isinstance(source, Rows):  # the table of an earlier step
+        json_columns = source._job.table.json_columns | source._job.fields.json_names
         source = source.dataframe()
     columns = dict(settings.get("columns") or {})
     parameter = only_parameter(method)
@@ -453,6 +455,7 @@ def _opened(method: object, source: Any, settings: RowSettings) -> tuple[Table, 
         delimiter=settings.get("delimiter"),
         encoding=settings.get("encoding"),
     )
+    table = replace(table, json_columns=json_columns) if json_columns else table
     if parameter is not None and is_series(source) and source.name in table.columns:
         columns.setdefault(parameter, table.columns[0])
     return table, columns

@@ -331,6 +331,12 @@ class JsonNumber(float):
         return self.text
 
 
+class JsonText(str):
+    """JSON in a column of an earlier step, whose answers had no type of Arrow, such as ``int | str``."""
+
+    __slots__ = ()
+
+
 _SHAPES = {
     ReturnShape.STREAM: "a stream",
     ReturnShape.TEXT_STREAM: "a stream of text",
@@ -642,6 +648,8 @@ class _CellReader:
 
     def read(self, value: object) -> object:
         """Return a cell as a value of the parameter's type, or raise ValueError."""
+        if type(value) is JsonText:
+            return self._answered(value)
         is_empty = value == "" if type(value) is str else value is None
         if type(value) in self._plain and not (is_empty and self._text_only) and value == value:
             return value
@@ -654,6 +662,15 @@ class _CellReader:
         if self._has_documents:  # texts and dicts have the type, too, but are read
             return self._converted(_document_data(value))
         return value if self._has_type(value) else self._converted(value)
+
+    def _answered(self, text: JsonText) -> object:
+        """Return the answer of an earlier step, or its JSON if the parameter is another text."""
+        try:
+            return self.read(json.loads(text))
+        except ValueError:
+            if self._is_text:
+                return str(text)
+            raise
 
     def _has_type(self, value: object) -> bool:
         if self._text_only and isinstance(value, str) and not self._is_text:

@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from ..models.errors import DefinitionError, DefinitionProblem, import_extra
 from .csv_files import USUAL, CsvDialect, csv_dialect, open_text, read_records
-from .row import JsonNumber, RowsError
+from .row import JsonNumber, JsonText, RowsError
 from .run_journal import temporary_folder
 
 # --- Reading files ---
@@ -294,6 +294,7 @@ class Table:
         is_one_shot: True if the rows can be read only once, as with a generator.
         files: The files that the rows are read from, if the source names them.
         read_as: The encoding and the delimiter of CSV files; "" for UTF-8 with commas, and for other tables.
+        json_columns: The columns of an earlier step whose answers are JSON text.
         semicolons: True for CSV files that are separated by semicolons.
         may_have_more: True if ``columns`` are those of the first row, and later rows may have others.
     """
@@ -308,6 +309,7 @@ class Table:
     is_one_shot: bool = False
     files: tuple[Path, ...] = ()
     read_as: str = ""
+    json_columns: frozenset[str] = frozenset()
     semicolons: bool = False
     may_have_more: bool = False
 
@@ -329,7 +331,12 @@ class Table:
 
         Raises RowsError if the rows of a one-shot source are read twice.
         """
-        return self._read()
+        return map(self._with_json, self._read()) if self.json_columns else self._read()
+
+    def _with_json(self, row: Row) -> Row:
+        for name in self.json_columns & row.keys():
+            row[name] = JsonText(row[name]) if isinstance(row[name], str) else row[name]
+        return row
 
 
 def open_table(

@@ -363,3 +363,28 @@ def test_columns_of_polars_that_arrow_does_not_have_are_kept(tmp_path: Path) -> 
         ["a/en"],
     )
     assert pyarrow.parquet.read_table(tmp_path / "out.parquet")["wide"].to_pylist() == [str(2**100)]
+
+
+def test_answers_that_are_json_in_a_column_are_values_in_the_next_steps() -> None:
+    class Steps(Protocol):
+        @user_message("{{text}}")
+        def either(self, text: str) -> int | str: ...
+
+        @user_message("<{{value}}>")
+        def again(self, value: int | str) -> str: ...
+
+        @user_message("<{{value}}>")
+        def text(self, value: str) -> str: ...
+
+    steps = create(Steps, ScriptedChatModel(lambda request: request.messages[-1].text))
+    for make in (
+        list,
+        lambda texts: pandas.DataFrame({"text": texts}),
+        lambda texts: polars.DataFrame({"text": texts}),
+    ):
+        first = map_rows(steps.either, make(['"a"', "5"]))
+        second = map_rows(steps.again, first, prefix="b_")
+        third = map_rows(steps.text, second, prefix="c_").dataframe()
+        assert list(third["value"]) == ['"a"', "5"] or third["value"].to_pylist() == ['"a"', "5"]
+        assert [row.value for row in second] == ["<a>", "<5>"]
+        assert [str(one) for one in third["c_value"]] == ["<a>", "<5>"]
