@@ -25,13 +25,14 @@ from ..models.errors import (
 )
 from ..models.media_policy import MediaPolicy
 from ..models.messages import ChatReply, SystemMessage
+from ..models.requests import WaitingTime
 from ..tools.tool import ToolRun
 from .budget import check_listeners
 from .effects import Effect, Emit, Flow, Run
 from .flows import map_effects, with_deadline
 from .interceptor import Interceptor, Proceed, attributes_of
 from .output_format import OutputFormat
-from .plan import CallState, EnclosingCall, Invocation, RunningCall
+from .plan import CallState, EnclosingCall, Invocation, RunningCall, time_exceeded
 from .results import Answer, Result
 from .streams import CallClosed, CallCompleted, CallFailed, CallStarted
 from .tool_execution import undo_after
@@ -117,7 +118,7 @@ class Pipeline:
         flow = _with_attempts_on_errors(proceed, invocation)
         state, listeners = invocation.state, self._listeners
         if state.enclosing or state.budget.seconds is not None:
-            state.measure_waiting()
+            _measure_waiting(state)
         if self._inner_listeners:
             state.inner_listeners = self._inner_listeners
         if state.enclosing:
@@ -130,7 +131,9 @@ class Pipeline:
             flow = notify(flow, invocation, listeners)
         if state.deadline is None:
             return flow
-        return with_deadline(flow, lambda: state.deadline or math.inf, state.waiting, state.time_exceeded)
+        return with_deadline(
+            flow, lambda: state.deadline or math.inf, state.waiting, partial(time_exceeded, state)
+        )
 
     def _flow_with_messages(self, invocation: Invocation) -> Flow[Answer]:
         state, messages = invocation.state, invocation.late_messages
@@ -138,8 +141,19 @@ class Pipeline:
         make = Run(messages, in_background=True)
         flow: Flow[Any] = _performed(make)
         if state.deadline is not None:
-            flow = with_deadline(flow, lambda: state.deadline or math.inf, state.waiting, state.time_exceeded)
+            flow = with_deadline(
+                flow, lambda: state.deadline or math.inf, state.waiting, partial(time_exceeded, state)
+            )
         return (yield from self.flow(invocation.with_messages((yield from flow))))
+
+
+def _measure_waiting(state: CallState) -> None:
+    """Measure how long the requests of a call wait for their turn, if the time of the call is limited."""
+    if state.waiting is None:
+        outer = state.enclosing_call
+        outer_waiting = None if outer is None else outer.invocation.state.waiting
+        if outer_waiting is not None or state.deadline is not None:
+            state.waiting = WaitingTime(outer_waiting)
 
 
 def _performed(effect: Effect) -> Flow[object]:

@@ -280,19 +280,11 @@ class CallState:
     @property
     def deadline(self) -> float | None:
         """The ``time.monotonic()`` value at which the call must end; None if there is no time limit."""
-        own = self.own_deadline
+        own = own_deadline(self)
         if not self.enclosing:
             return own
         limits = [own, *(account.deadline for account in self.enclosing)]
         return min((limit for limit in limits if limit is not None), default=None)
-
-    @property
-    def own_deadline(self) -> float | None:
-        """The ``time.monotonic()`` value at which the own budget of the call ends its time, or None."""
-        seconds = self.budget.seconds
-        if seconds is None:
-            return None
-        return self.started_at + seconds + (0.0 if self.waiting is None else self.waiting.seconds)
 
     @property
     def seconds_left(self) -> float | None:
@@ -424,24 +416,6 @@ class CallState:
             return request
         return replace(request, deadline=self.deadline, waiting=WaitingTime(self.waiting))
 
-    def measure_waiting(self) -> None:
-        """Measure how long requests wait for their turn, if the time of the call is limited."""
-        if self.waiting is None:
-            outer = self.enclosing_call
-            outer_waiting = None if outer is None else outer.invocation.state.waiting
-            if outer_waiting is not None or self.deadline is not None:
-                self.waiting = WaitingTime(outer_waiting)
-
-    def next_attempt_number(self) -> int:
-        """Return the number of the next model request in a service call, counted from 1.
-
-        Rounds of tools count; side questions of interceptors do not.
-        """
-        number = self.earlier_requests + 1
-        for attempt in self.attempts:
-            number += attempt.purpose is not AttemptPurpose.SIDE_QUESTION
-        return number
-
     def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
         """Set the purpose (answer, tool round or side question) of the attempts from index ``since`` on."""
         for index in range(since, len(self.attempts)):
@@ -458,8 +432,9 @@ class CallState:
         budget = self.budget
         if self.is_abandoned:
             return BudgetExceededError("the caller is no longer waiting", limit="seconds")
-        if self._is_late:
-            return self._late()
+        late = _late_error(self)
+        if late is not None:
+            return late
         made = 0  # rounds of tools and side questions do not count
         for attempt in self.attempts:
             made += attempt.purpose is AttemptPurpose.ANSWER
@@ -471,25 +446,7 @@ class CallState:
             return _exceeded("tokens", f"{self.tokens} of {budget.tokens} tokens used")
         if budget.money is not None and self.money >= budget.money:
             return _exceeded("money", f"{self.money:.6g} of {budget.money:g} spent")
-        return self._enclosing_exceeded() if self.enclosing and not own_only else None
-
-    def _enclosing_exceeded(self) -> BudgetExceededError | None:
-        errors = (account.exceeded() for account in self.enclosing)
-        return next((error for error in errors if error is not None), None)
-
-    def time_exceeded(self) -> BudgetExceededError:
-        """Return the error for a service call that has reached its time limit."""
-        return (None if self._is_late else self._enclosing_exceeded()) or self._late()
-
-    @property
-    def _is_late(self) -> bool:
-        deadline = self.own_deadline
-        return deadline is not None and time.monotonic() >= deadline
-
-    def _late(self) -> BudgetExceededError:
-        waited = 0.0 if self.waiting is None else self.waiting.seconds
-        passed = f"{self.seconds - waited:.1f} of {self.budget.seconds or 0:g} seconds passed"
-        return _exceeded("seconds", passed + (f", after {waited:.1f} in a queue" if waited >= 0.05 else ""))
+        return _enclosing_exceeded(self) if self.enclosing and not own_only else None
 
     def may_retry(self) -> bool:
         """Return True if the service call may send another request after an error or an invalid answer.
@@ -500,6 +457,35 @@ class CallState:
 
 
 _reported_models: set[str] = set()
+
+
+def own_deadline(state: CallState) -> float | None:
+    """Return the ``time.monotonic()`` value at which the own budget of a call ends its time, or None."""
+    seconds = state.budget.seconds
+    if seconds is None:
+        return None
+    return state.started_at + seconds + (0.0 if state.waiting is None else state.waiting.seconds)
+
+
+def time_exceeded(state: CallState) -> BudgetExceededError:
+    """Return the error for a service call that has reached its time limit."""
+    return _late_error(state) or _enclosing_exceeded(state) or _too_late(state)
+
+
+def _late_error(state: CallState) -> BudgetExceededError | None:
+    deadline = own_deadline(state)
+    return _too_late(state) if deadline is not None and time.monotonic() >= deadline else None
+
+
+def _too_late(state: CallState) -> BudgetExceededError:
+    waited = 0.0 if state.waiting is None else state.waiting.seconds
+    passed = f"{state.seconds - waited:.1f} of {state.budget.seconds or 0:g} seconds passed"
+    return _exceeded("seconds", passed + (f", after {waited:.1f} in a queue" if waited >= 0.05 else ""))
+
+
+def _enclosing_exceeded(state: CallState) -> BudgetExceededError | None:
+    errors = (account.exceeded() for account in state.enclosing)
+    return next((error for error in errors if error is not None), None)
 
 
 def _is_possible(usage: Usage) -> bool:
@@ -598,7 +584,10 @@ class Invocation(CallContext):
     @property
     def attempt_number(self) -> int:
         """The number of the latest request of the service call, counted from 1; 0 before the first."""
-        return self.state.next_attempt_number() - 1
+        number = self.state.earlier_requests
+        for attempt in self.state.attempts:  # rounds of tools count; side questions of interceptors do not
+            number += attempt.purpose is not AttemptPurpose.SIDE_QUESTION
+        return number
 
     @property
     def remaining(self) -> Remaining:
@@ -714,7 +703,7 @@ class EnclosingCall:
     @property
     def deadline(self) -> float | None:
         """The time at which the outer call must end because of its own budget; None if there is no limit."""
-        return self.invocation.state.own_deadline
+        return own_deadline(self.invocation.state)
 
     @property
     def limits_usage(self) -> bool:

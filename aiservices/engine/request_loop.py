@@ -163,7 +163,7 @@ class RequestLoop:
         if getattr(self.route.model, "idempotency_header", ""):
             self._repeats = self._repeats or uuid4().hex
             prepared = replace(prepared, repeats=self._repeats)
-        self.number = state.next_attempt_number()
+        self.number = invocation.attempt_number + 1
         self._prepared = prepared
         return prepared
 

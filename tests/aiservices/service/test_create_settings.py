@@ -311,7 +311,7 @@ def test_media_before_the_text_are_sent_before_it() -> None:
         (lambda wrong: ChatMemory(timeout=wrong), "ChatMemory: timeout is 'a'; it must be a number"),
         (
             lambda wrong: split("x", max_characters=wrong),
-            "split: max_characters is 'a'; it must be at least 1",
+            "split: max_characters is 'a'; it must be a whole number",
         ),
         (
             lambda wrong: split("x", max_characters=3, overlap=3),
