@@ -146,7 +146,7 @@ def _left_calls(
     for call in journal.list("running"):
         candidates = recoverable.get(call.method, [])
         loaded = journal.load(call.id) if candidates else None
-        if loaded is None:
+        if loaded is None or loaded.call.status != "running":  # another process has continued it meanwhile
             continue
         try:
             start = entries_of(loaded)["start"]

@@ -242,3 +242,18 @@ def test_a_call_of_another_program_with_the_same_type_is_not_continued(store: Jo
     assert "the model changed" in str(left.error)
     large = make(lambda request: ANN, Durable(journal), "large")
     assert [one.value for one in recover(journal, [small, large])] == [Person(name="Ann", age=3)]
+
+
+def test_a_call_that_another_process_has_continued_meanwhile_is_not_recovered(
+    store: JournalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(model: Any, durable: Any) -> Any:
+        return create(AsyncDesk, model, interceptors=[durable])
+
+    kill(store, make, lambda desk: asyncio.run(desk.refund("17", call_id="a")))
+    journal = journal_of(store, Machine())
+    listed = journal.list("running")
+    desk = make(ScriptedChatModel(["done"]), Durable(journal))
+    assert [one.value for one in recover(journal, [desk])] == ["done"]
+    monkeypatch.setattr(journal, "list", lambda *statuses: listed)
+    assert recover(journal, [desk]) == []
