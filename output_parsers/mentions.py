@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from .lazy_regex import lazy_regex
@@ -65,9 +65,35 @@ def times_in(text: str) -> Iterator[Mention[time]]:
     return (Mention(frozenset(values), start, end) for values, start, end in possible_times(text))
 
 
-def durations_in(text: str) -> Iterator[Mention[timedelta]]:
-    """Yield each duration in the text, such as ``2 hours 5 minutes``."""
-    return (Mention(frozenset({value}), start, end) for value, start, end in possible_durations(text))
+def durations_in(text: str, style: NumberStyle | None = None) -> Iterator[Mention[timedelta]]:
+    """Yield each duration in the text, such as ``2 hours 5 minutes``; ``style`` is that of its numbers."""
+    found = list(possible_durations(text))
+    numbers = sorted(numbers_in(text, style), key=lambda number: number.start) if found else []
+    for value, start, end in found:
+        if _CALENDAR_BEFORE.search(text, max(0, start - 24), start):
+            continue  # "1 month 5 days" is not 5 days
+        index = bisect_right(numbers, start, key=attrgetter("start")) - 1
+        number = numbers[index] if index >= 0 and numbers[index].end > start else None
+        if number is None or text[start] == "P":
+            yield Mention(frozenset({value}), start, end)
+            continue
+        sign = -1 if number.values and max(number.values) < 0 else 1
+        digits = _DURATION_NUMBER.match(text, start)
+        amount = None if digits is None else sign * Decimal(digits[0].replace(",", ""))
+        values = frozenset({value * sign})
+        has_words = not any(map(str.isdecimal, text[number.start : number.end]))
+        if has_words if amount is None else amount in number.values:
+            yield Mention(values, number.start, end)
+        elif amount is not None and amount in number.possible:
+            yield Mention(frozenset(), number.start, end, values)
+
+
+_DURATION_NUMBER = lazy_regex(r"[0-9]{1,12}(?:,[0-9]{3}){0,3}(?:\.[0-9]{1,12})?")
+_CALENDAR_BEFORE = lazy_regex(
+    r"(?:years?|yrs?|months?|jahr(?:en?)?|monat(?:en?)?|ans?|mois|años?|mes(?:es)?|ann[io]|mes[ie]|anos?|mês|jaar"
+    r"|maand(?:en)?|lat[a]?|rok|miesiąc\w*|miesięcy|лет|год\w*|месяц\w*),?\s(?:(?:and|und|et|y|e|en|i|и)\s)?\Z",
+    re.IGNORECASE,
+)
 
 
 # --- Numbers ---

@@ -282,7 +282,10 @@ class Evidence:
         if isinstance(value, (date, time)):
             return self._has_time(value)
         if isinstance(value, timedelta):
-            return value in set(self._mentioned(durations_in(self._window)))
+            mentions = list(self._inside(durations_in(self._window, style or style_of(self._text))))
+            if any(value in mention.values for mention in mentions):
+                return True
+            return None if any(value in mention.possible for mention in mentions) else False
         if isinstance(value, str):
             if value.strip() and not any(character.isalnum() for character in value):
                 return value.strip() in self._quote  # such as a check mark

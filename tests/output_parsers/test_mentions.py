@@ -69,3 +69,24 @@ def test_dates_times_and_durations() -> None:
         {timedelta(days=3)},
         {timedelta(hours=2, minutes=5)},
     ]
+
+
+def test_the_number_of_a_duration_is_whole() -> None:
+    for text, values, possible in (
+        ("-5 days", [timedelta(days=-5)], []),
+        ("minus 5 days", [timedelta(days=-5)], []),
+        ("1 500 days", [], [timedelta(days=500)]),
+        ("10 000 days", [], []),
+        ("10^3 days", [], []),
+        ("5 thousand days", [], []),
+        ("1.500 Tage", [], [timedelta(days=1.5)]),
+        ("1,500 days", [timedelta(days=1500)], []),
+        ("1 year and 5 days", [], []),
+        ("1 Monat 5 Tage", [], []),
+        ("twenty-five days", [timedelta(days=25)], []),
+        ("2 1/2 hours", [], []),
+        ("P1DT2H", [timedelta(hours=26)], []),
+    ):
+        found = list(durations_in(text))
+        assert [value for one in found for value in one.values] == values, text
+        assert [value for one in found for value in one.possible] == possible, text
