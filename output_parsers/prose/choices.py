@@ -132,6 +132,8 @@ class ChoiceMatcher(Generic[T]):
         if lead is None or not key or key not in self._by_key:
             return None
         question, words = lead[1], lead[2]
+        if question is not None and _OR.search(question):
+            return None
         if self._mention_pattern.search(normalize(lead[0])) is not None:
             return None
         if question is None and (find_unknown_word(words, self._harmless) or asks_or_relates(f"{words}:")):
@@ -345,10 +347,18 @@ def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> N
     denied = takes_back(explanation, denies=choice.value is False or is_reason) or find_limit(explanation)
     if denied is None and isinstance(choice.value, bool):
         denied = find_phrase(explanation, "addresses")
+    if denied is None and choice.value is False and _affirms(explanation):
+        denied = explanation.strip()
     if denied is not None:
         raise NoMatch(f"{_UNCLEAR}, because of “{denied}”")
     if is_personal_remark(explanation):
         raise NoMatch(_UNCLEAR)
+
+
+def _affirms(explanation: str) -> bool:
+    """Return True for "it does" and "das stimmt", which contradict a "no" before them."""
+    statement = "_".join(re.findall(r"[^\W\d_]+", explanation))
+    return _RESTATED_YES.match(explanation) is not None or statement in words_in("affirmations")
 
 
 def _stands_alone(folded: str, mention: _Mention[T]) -> bool:
@@ -440,6 +450,7 @@ _LEAD = lazy_regex(
     r"\s*(?:((?:is|are|was|were|does|do|did|has|have|can) (?!you|i\b|we\b)[^?\n]{3,200}[?])\s|([^:：?\n]{1,60})[:：])\s*",
     re.IGNORECASE,
 )
+_OR = lazy_regex(r"\bor\b", re.IGNORECASE)
 _ARTICLE_A = lazy_regex(
     r"(?<![\w'’-])(?:[Aa](?= (?:alternativa|resposta|opção|letra|solução|minha|escolha|melhor)\b)|a(?= [A-Z](?!\w)))"
 )

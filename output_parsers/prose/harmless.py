@@ -65,7 +65,7 @@ _OF_OTHERS = lazy_regex(
     r"(?:picked|pick|selected|chose|choose|answered|replied|said|says|asked|typed|entered|wrote|gave|sent|labell?ed|tagged|marked|rated)"
     r"|(?:kind|sort) of|i was (?:going|about) to (?:say|answer)|i would have (?:said|answered)"
     r"|you(?:r (?:answer|choice|input|reply|response|message|question)|['’]?ve)? (?:is|was|picked|selected|chose|answered|said|wrote|gave)"
-    r"|please (?:answer|respond|reply|say|return|write)(?: with)?|(?:\A|[.!]\s)\W*(?:(?:answer|respond|reply) with|(?:return|think|say|write|choose|pick|select)))\W*\Z"
+    r"|please (?:answer|respond|reply|say|return|write)(?: with)?|(?:\A|[.!]\s)\W*(?:(?:answer|respond|reply) with|(?:return|think|say|write|choose|pick|select|type|enter|press|click|tap)))\W*\Z"
 )
 _SETS_OFF = (":", "：", "=", "→", "-", "–", "—")
 

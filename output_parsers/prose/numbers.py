@@ -400,6 +400,9 @@ def _without_variable(before: list[str]) -> list[str]:
 
 def _refuse_label(before: str, rules: NumberRules, value: Decimal) -> None:
     """Raise TextParseError if a number has the label of something that is rarely the answer."""
+    kind = _KIND_OF_NUMBER.search(before)
+    if kind is not None and kind[1].casefold() not in rules.words | words_in("before number"):
+        raise TextParseError(f'"{shorten(kind[0], 40)}" is not a count')
     label = _LABEL.search(before)
     if label is None or label[1].casefold() in rules.words:
         return
@@ -743,5 +746,6 @@ def _and_joins(words: Sequence[str], position: int) -> bool:
     return after_scale and position + 1 < len(words) and has_number_word(words[position + 1])
 
 
+_KIND_OF_NUMBER = lazy_regex(r"([^\W\d_]+) (?:number|id|code)\b(?! of\b)", re.IGNORECASE)
 # Labels of values that are rarely the answer. The description of a field may name them.
 _LABEL = lazy_regex(r"\b(confidence|input|given|status|question)\b[^:=]{0,20}[:=]\W*\Z", re.IGNORECASE)

@@ -280,7 +280,7 @@ def _refuse_other_numbers(before: list[str], after: list[str], kind: str) -> Non
 
 
 _OF_A_DURATION = word_set("runtime running video movie long length lasts lasted for")
-_ZONE_NAME = lazy_regex(r"\s*\(?([A-Z]{2,5})\b")
+_ZONE_NAME = lazy_regex(r"\s*\(?([A-Z]{2,5}|(?:my|our|your|their|local|[A-Z][a-z]+) time)\b")
 _SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
 
 
