@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import pytest
 
 from aiservices import AiMessage, Budget, ChatReply, Result, ScriptedChatModel, create, user_message
+from aiservices.engine.streams import ReplyReceived
 from aiservices.models.errors import AttemptPurpose, FinishError, ModelError, TruncatedError
-from aiservices.models.messages import FinishReason
+from aiservices.models.messages import FinishReason, Usage
 
 
 class Desk(Protocol):
@@ -69,3 +71,58 @@ def test_a_failure_with_a_remedy_does_not_count_as_a_failure_of_the_model() -> N
     result = desk(model).answer("x")
     assert result.value == "done"
     assert [attempt.error for attempt in result.attempts] == [stale, None]
+
+
+def test_a_request_is_sent_again_with_less_at_most_ten_times() -> None:
+    failures = [ModelError(f"member {number} is not supported", status=400) for number in range(12)]
+    for failure in failures:
+        failure.remedy = "send again"
+    model = ScriptedChatModel([*failures, "done"])
+    with pytest.raises(ModelError) as caught:
+        desk(model).answer("x")
+    assert caught.value is failures[10]
+    assert len(model.requests) == 11
+
+
+def test_only_the_refused_request_and_no_earlier_one_is_marked_as_refused() -> None:
+    stale = ModelError("the connection was closed")
+    stale.remedy = "send again"
+    model = ScriptedChatModel([part("one ", FinishReason.PAUSED), stale, "two"])
+    result = desk(model, attempts=1).answer("x")
+    assert [attempt.purpose for attempt in result.attempts] == [
+        AttemptPurpose.TOOL_ROUND,
+        AttemptPurpose.REFUSED,
+        AttemptPurpose.ANSWER,
+    ]
+
+
+def test_messages_are_sent_without_the_state_of_the_provider_that_refuses_it() -> None:
+    refused = ModelError("the signature is not valid", status=400)
+    refused.remedy = "drop state"
+    first = ChatReply(AiMessage("one ").with_state("p", "m", ["signature"]), FinishReason.PAUSED)
+    model = ScriptedChatModel([first, refused, "two"])
+    assert desk(model).answer("x").value == "one two"
+    states = [
+        [message.state is not None for message in request.messages if isinstance(message, AiMessage)]
+        for request in model.requests
+    ]
+    assert states == [[], [True], [False]]
+
+
+def test_a_provider_that_refuses_a_state_that_was_not_sent_is_not_asked_again() -> None:
+    refused = ModelError("the signature is not valid", status=400)
+    refused.remedy = "drop state"
+    model = ScriptedChatModel([refused, "two"])
+    with pytest.raises(ModelError) as caught:
+        desk(model).answer("x")
+    assert caught.value is refused
+    assert len(model.requests) == 1
+
+
+def test_listeners_receive_token_counts_that_are_possible() -> None:
+    impossible = replace(part("done", FinishReason.STOP), usage=Usage(5, -3))
+    events: list[object] = []
+    model = ScriptedChatModel([impossible])
+    result = create(Desk, model, listeners=[events.append]).answer("x")
+    received = [event.reply.usage for event in events if isinstance(event, ReplyReceived)]
+    assert received == [result.usage] == [Usage(5, 0)]
