@@ -124,7 +124,9 @@ _SCALAR = r"(?:-?[0-9][0-9.eE+-]*+|true|false|null|True|False|None|-?\Z)"
 def _after_string(always: str, if_paired: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     flags = re.VERBOSE | re.DOTALL
     comment_or_plus = rf"\s*+/\*|\s++{grammar.COMMENT_START}|\s*+\+\s*+[\"'`]"
-    return lazy_regex(rf"\s*+(?:\Z|{always})", flags), lazy_regex(rf"{comment_or_plus}|{if_paired}", flags)
+    patterns = (rf"\s*+(?:\Z|{always})", f"{comment_or_plus}|{if_paired}")
+    first, second = (lazy_regex(grammar.with_any_space(pattern), flags) for pattern in patterns)
+    return first, second
 
 
 def _after_string_in_list(closer: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -147,8 +149,8 @@ _AFTER_STRING = {
     ")": _after_string_in_list(")"),
 }
 # A closing bracket followed by more structure. It may be a wrong bracket, which the scanner detects later.
-_ANY_CLOSER = lazy_regex(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)")
-_COLON = lazy_regex(r"\s*+:")
+_ANY_CLOSER = lazy_regex(grammar.with_any_space(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)"))
+_COLON = lazy_regex(grammar.with_any_space(r"\s*+:"))
 _CODE_BEFORE = lazy_regex(r"[{\[]\s*\Z")
 _ONLY_SEPARATOR = lazy_regex(r"[\s}\]]*+[,:][\s{\[]*+")
 _SEPARATOR_BEFORE = lazy_regex(r"[,\n]\s*\Z")
@@ -160,7 +162,8 @@ def _cut_after_string(closer: str, after_gap: str) -> re.Pattern[str]:
     """Return the pattern of text after a quote that is cut, so that more text may decide about the quote."""
     gap = r"\s*+(?:[}\])]\s*+|\+\s*+|[/\#])?+"
     detached = r"[}\]][^\w\s,}\])]?|[^\w\s.,;:!?)}\]][^\w\s]?"
-    return lazy_regex(rf"(?!\s*+\{closer})(?:{gap}|{detached}|{after_gap})\Z", re.VERBOSE | re.DOTALL)
+    pattern = rf"(?!\s*+\{closer})(?:{gap}|{detached}|{after_gap})\Z"
+    return lazy_regex(grammar.with_any_space(pattern), re.VERBOSE | re.DOTALL)
 
 
 _CUT_QUOTED_KEY = r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:\\|"\s*+)?|'[^'\\]*+(?:\\.[^'\\]*+)*+(?:\\|'\s*+)?)"""
@@ -475,20 +478,33 @@ def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
     words = text[position : comment.start() if comment else end].rstrip()
     if not words:
         raise JsonSyntaxError("a value is missing", position)
+    if invisible := grammar.SPACE_AT_END.search(words):
+        inner = read_bare_value(words[: invisible.start()] + closer, 0, closer)
+        return inner._replace(end=position + inner.end)
     after = position + len(words)
     _check_unquoted(text, words, position, after if comment else end)
-    if words in _OTHER_LITERALS:
-        return BareValue(_OTHER_LITERALS[words], after, "literal spelling")
-    non_finite = parse_non_finite(words)
-    if non_finite is not None:
-        return BareValue(non_finite, after, NON_FINITE_RULE)
-    number = _UNUSUAL_NUMBER.fullmatch(words)
-    if number and (number["hex"] or number["part"] not in (None, ".") or number["whole"]):
-        return BareValue(_parse_unusual_number(number, position), after, "number form")
+    known = _known_word(words, position, after)
+    if known is not None:
+        return known
     is_cut_off = after == len(text)  # then a misspelt literal may be a part of a right one
     if not is_cut_off and sorted(words.casefold()) in _LETTERS_OF_LITERALS:
         raise JsonSyntaxError(f"{words} may be a misspelt number, true, false or null", position)
     return BareValue(words, after, UNQUOTED_RULE, not is_cut_off and _is_broken_literal(words))
+
+
+def _known_word(words: str, position: int, end: int) -> BareValue | None:
+    """Return the value of a literal or number in any spelling; None for other words."""
+    if words in grammar.LITERALS:  # before other white space
+        return BareValue(grammar.LITERALS[words], end, "")
+    if words in _OTHER_LITERALS:
+        return BareValue(_OTHER_LITERALS[words], end, "literal spelling")
+    non_finite = parse_non_finite(words)
+    if non_finite is not None:
+        return BareValue(non_finite, end, NON_FINITE_RULE)
+    number = _UNUSUAL_NUMBER.fullmatch(words)
+    if number and (number["hex"] or number["part"] not in (None, ".") or number["whole"]):
+        return BareValue(_parse_unusual_number(number, position), end, "number form")
+    return None
 
 
 def _is_broken_literal(words: str) -> bool:

@@ -11,6 +11,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from ..json import grammar
 from ..json.scanner import comments_in, read_exact, read_tolerant
 from ..lazy_regex import lazy_regex
 from ..prose.harmless import find_unknown_word
@@ -33,8 +34,10 @@ _MAX_BROKEN_VALUES = 300
 # A parenthesis opens JSON (a Python tuple) only at the beginning of an answer; elsewhere it belongs to prose.
 _OPENING = lazy_regex(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
 _JSON_START = lazy_regex(
-    r"""\{\s*(?:["'`“”‘’}{]|\\["']|[\w$-]+\s*:|//|/\*|\#|\Z)"""
-    r"""|\[\s*(?:["'`“”‘’\[\]{(+-]|\\["']|\d|//|/\*|\#|[A-Za-z]|\Z)|\((?!\w{1,4}\)\s)\s*["'`“”‘’\[{(\d+-]"""
+    grammar.with_any_space(
+        r"""\{\s*(?:["'`“”‘’}{]|\\["']|[\w$-]+\s*:|//|/\*|\#|\Z)"""
+        r"""|\[\s*(?:["'`“”‘’\[\]{(+-]|\\["']|\d|//|/\*|\#|[A-Za-z]|\Z)|\((?!\w{1,4}\)\s)\s*["'`“”‘’\[{(\d+-]"""
+    )
 )
 _BRACKETS = lazy_regex(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
 # Other tags may say that their content is not the answer, such as <draft>.

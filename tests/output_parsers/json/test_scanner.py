@@ -413,3 +413,20 @@ def test_a_large_broken_text_is_read_completely() -> None:
     items = [{"id": index, "name": f"Person {index}", "tags": ["x", "y"]} for index in range(20_000)]
     text = json.dumps(items)[:-1] + ",]"
     assert read_tolerant(text).value == items
+
+
+def test_characters_without_width_between_tokens_are_white_space() -> None:
+    """A character that nobody sees must not decide which JSON of a reply is read."""
+    text = '{"name": "Ann", "age": 3, "tags": ["a", "b"], "of": {"x": [1.5, null]}}'
+    value = json.loads(text)
+    places = [place for place in range(1, len(text)) if text[place - 1] in "{[:," or text[place] in ",:]}"]
+    for invisible in "\u200b\u200c\u200d\u200e\u200f\u00ad\u180e\u202a\u2060\u2063\ufeff\u00a0\u2003":
+        for place in places:
+            written = text[:place] + invisible + text[place:]
+            example = f'{written}\nFor example: {{"name": "Bob", "age": 9, "tags": [], "of": {{}}}}'
+            is_in_word = text[place - 1].isalnum()  # the word ends there, or is not a word of JSON
+            for reply in (written, f"```json\n{written}\n```", example):
+                try:
+                    assert parse(dict[str, Any], reply) == value
+                except OutputParsingError:
+                    assert is_in_word, reply
