@@ -141,7 +141,7 @@ class _Capacity:
 
     Attributes:
         pace: Spaces the requests at the rate that the server accepted; None before it limits a rate.
-        pause_until: When the server may be asked again.
+        pause_until: When the next request may be sent to the server.
     """
 
     def __init__(self) -> None:
@@ -645,7 +645,7 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
         return replace(capabilities, max_concurrency=most)
 
     def failing_at_once(self) -> LimitedChatModel:
-        """Return a copy that raises an error at once in an outage, so that a fallback can be asked.
+        """Return a copy that raises an error at once in an outage, so that a fallback can answer.
 
         It still waits when the provider's rate limit is reached (status 429).
         """

@@ -275,7 +275,7 @@ class _QuotePages:
         return Response(html, media_type="text/html", headers=_FILE_HEADERS | _QUOTE_PAGE_HEADERS)
 
 
-_QUOTE_PAGES = _QuotePages()  # of all playgrounds; nobody can guess their ids
+_QUOTE_PAGES = _QuotePages()  # of all playgrounds; their ids cannot be guessed
 _MOST_QUOTE_PAGES = 8
 _QUOTE_PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "

@@ -252,7 +252,7 @@ class MethodCall:
         return self._args, self._without_context(self._kwargs)
 
     def _without_context(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Leave out what is for tools only, which the server makes anew for each request."""
+        """Leave out what is for tools only, which the server creates for each request."""
         prompt = None if self._service_method is None else self._service_method.plan.prompt
         names = () if prompt is None else (*prompt.context_names, prompt.role_names.get(Role.TOOLS))
         return {name: value for name, value in arguments.items() if name not in names}

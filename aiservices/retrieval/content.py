@@ -91,7 +91,7 @@ class Query:
     def from_invocation(invocation: Invocation) -> Query | None:
         """Return what a service call asks as a search query, or None if there is no user message.
 
-        This is the last user message without the words of its template, which are no part of the question.
+        This is the last user message without the words of its template, which are not part of the question.
         """
         if last_user_position(invocation.request.messages) is None:
             return None

@@ -376,7 +376,7 @@ def _labels_of_method(chosen: Sequence[Row[object]], labels: Judge, settings: Ro
     judged.run()
     failed = next((row.error for row in judged if row.error is not None), None)
     if failed is not None:
-        raise RowsError(f"a row has no label, without which the others are no random sample: {failed}")
+        raise RowsError(f"a row has no label; without it, the others are not a random sample: {failed}")
     return [_is_true(row.value) for row in judged]
 
 

@@ -276,7 +276,7 @@ class Summary(Progress):
             f"time: {duration_text(self.seconds)}, {self.rows_per_second:,.1f} rows/s",
         ]
         if self.changed:
-            lines.append(f"asked again because their content changed: {self.changed:,}")
+            lines.append(f"sent again because their content changed: {self.changed:,}")
         if self.damaged_lines:
             lines.append(f"damaged lines in the journal: {self.damaged_lines:,}")
         if self.unsure:

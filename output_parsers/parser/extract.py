@@ -28,7 +28,7 @@ _JSON_LINES_RULE = "JSON Lines"
 
 _MAX_CANDIDATES = 1000  # a reply with more JSON values is not an answer, except JSON Lines
 _MANY_VALUES = f"the reply contains more than {_MAX_CANDIDATES} JSON values"
-# Each broken value costs a search for its closing bracket, and a reply with so many of them is not an answer.
+# Each broken value costs a search for its closing bracket, and a reply with more of them is not an answer.
 _MAX_BROKEN_VALUES = 300
 
 # A parenthesis opens JSON (a Python tuple) only at the beginning of an answer; elsewhere it belongs to prose.
@@ -98,7 +98,7 @@ class _Fences:
         self.region = 0
 
     def advance(self, start: int, end: int) -> None:
-        """Go to the JSON value from ``start`` to ``end``; marks inside it are no fences."""
+        """Go to the JSON value from ``start`` to ``end``; marks inside it are not fences."""
         for mark in FENCE_MARK.finditer(self._text, self._seen, start):
             # two adjacent fences close one block and open the next
             self.is_open, self.region = self.is_open != (len(mark[0]) < 6), mark.end()

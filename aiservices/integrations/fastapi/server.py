@@ -181,12 +181,12 @@ def router(
             get the status 503.
         max_body_size: The maximum number of bytes in the body of a request. Larger ones get the status 413.
         approvals: Lets callers approve tool calls: the problem of a call that waits has the tool calls and a
-            signed state, and each method with tools gets an endpoint ``/resume`` that continues it. Whoever
+            signed state, and each method with tools gets an endpoint ``/resume`` that continues it. Anyone who
             can call it can approve. None leaves approvals to the program.
         media: Which images, sounds and files callers may pass; None for all.
         keep_streams: For how many seconds a stream runs on, and its events are kept, after its caller has
             lost the connection, so that the caller can continue it with ``Last-Event-ID``. None is 60 for
-            durable calls; others end at once, because they cost money and nobody may come back.
+            durable calls; others end at once, because they cost money, and the caller may not come back.
         settings: Other arguments of APIRouter, such as ``tags`` and ``dependencies``.
 
     A method answers POST with a JSON object of its arguments. Streams are Server-Sent Events. Errors are

@@ -458,7 +458,7 @@ class UnsupportedRequestError(ValueError):
 def result_part(convert: Callable[[str | Media], JsonObject], part: str | Media) -> JsonObject:
     """Convert a part of a tool's result; media that the API does not take become a note for the model.
 
-    Unlike for messages of the program, this is no error: a program does not know what all tools return.
+    Unlike for messages of the program, this is not an error: a program does not know what all tools return.
     """
     try:
         return convert(part)

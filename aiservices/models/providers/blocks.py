@@ -239,7 +239,7 @@ class BlockStreamReader(EventStreamReader):
         return [self._complete_block(index) for index in sorted(self._blocks)]
 
     def _arguments(self, index: int, *, is_cut_off: bool) -> object:
-        """Return the arguments of a tool call: as text if they are not JSON, for the model to be told.
+        """Return the arguments of a tool call: as text if they are not JSON, so that the model gets an error.
 
         They are an empty object if the reply was cut off within them.
         """
