@@ -30,7 +30,7 @@ def with_sources(invocation: Invocation, check: Check) -> Invocation:
         return replace(invocation, request=replace(request, sources=sources_of(invocation, check)))
     documents, lines, messages = documents_of(invocation), list[Place](), request.messages
     for name, document in documents.items():
-        for text, offset in _shown_texts(document, messages):
+        for text, offset in _visible_texts(document, messages):
             numbered, spans = _numbered(text, len(lines) + 1)
             offset += document.offset
             lines += [Place(name, start + offset, end + offset) for start, end in spans]
@@ -39,7 +39,7 @@ def with_sources(invocation: Invocation, check: Check) -> Invocation:
     return replace(invocation, request=replace(request, messages=messages, sources=sources))
 
 
-def _shown_texts(document: Document, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
+def _visible_texts(document: Document, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
     """Yield a document as the messages show it: as a whole, or if it is the messages, each of them."""
     texts = [message.text for message in messages if isinstance(message, UserMessage)]
     if len(texts) < 2 or document.text != _joined(texts):

@@ -185,7 +185,7 @@ def _fold(cluster: str, lower: bool, shows_invisible: bool) -> str:
     if len(cluster) == 1 and cluster.isascii() and not _is_invisible(cluster):
         return cluster.lower() if lower else cluster
     visible = "".join(
-        _shown(character) * shows_invisible if _is_invisible(character) else character
+        _visible_character(character) * shows_invisible if _is_invisible(character) else character
         for character in cluster
     )
     composed = "".join(map(_plain, unicodedata.normalize("NFKC", visible)))
@@ -195,7 +195,7 @@ def _fold(cluster: str, lower: bool, shows_invisible: bool) -> str:
     return unicodedata.normalize("NFKC", composed.casefold()) if lower else composed
 
 
-def _shown(invisible: str) -> str:
+def _visible_character(invisible: str) -> str:
     return chr(ord(invisible) - 0xE0000) if ord(invisible) in _TAGS else " "
 
 

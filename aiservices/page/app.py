@@ -60,9 +60,9 @@ from ..remote.contract import (
     error_event,
 )
 from ..remote.description import description_of
-from ..remote.kept_streams import KeptStreams
 from ..remote.problems import problem_of
 from ..remote.request_check import RequestCheck, host_problems
+from ..remote.resumable_streams import ResumableStreams
 from ..service.methods import Preview, is_service_method, preview
 from ..service.signatures import ReturnShape
 from .call_tree import ROLES, STATIC, CallTree, Step
@@ -162,7 +162,7 @@ def mount(
     router = APIRouter(route_class=_page_route_class(allowed_hosts))
     settings = RouteSettings({}, server_arguments, max_body_size=max_body_size)
     threads = Threads(settings.threads, settings.max_waiting_calls)
-    streams = KeptStreams(settings.keep_streams)
+    streams = ResumableStreams(settings.keep_streams)
     for service in page_services:
         for method in service.contract.methods.values():
             method_path = f"{base}{_SUBPATH}/{service.id}/{method.name}"

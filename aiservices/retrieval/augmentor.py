@@ -38,12 +38,12 @@ from .content import (
     Content,
     Query,
     Retriever,
-    asked_text,
     call_effect,
     call_flow,
     check_contents,
     check_same,
     last_user_position,
+    question_text,
 )
 
 # --- Rewriting queries and merging results ---
@@ -616,7 +616,7 @@ class RetrievalAugmentor(BaseInterceptor):
         if callable(self.query):
             text: object = self.query(invocation)
         elif self.query in invocation.plan.question_names:
-            text = asked_text(invocation, (self.query,))
+            text = question_text(invocation, (self.query,))
         elif self.query in invocation.arguments:
             text = render_value(invocation.arguments[self.query])
         else:

@@ -95,7 +95,7 @@ class Query:
         """
         if last_user_position(invocation.request.messages) is None:
             return None
-        return Query(asked_text(invocation, invocation.plan.question_names), invocation)
+        return Query(question_text(invocation, invocation.plan.question_names), invocation)
 
 
 class Retriever(Protocol):
@@ -222,7 +222,7 @@ def last_user_position(messages: Sequence[Message]) -> int | None:
     return positions[-1] if positions else None
 
 
-def asked_text(invocation: Invocation, names: Sequence[str]) -> str:
+def question_text(invocation: Invocation, names: Sequence[str]) -> str:
     """Return the values of parameters that the last user message shows, or else the whole message.
 
     A value that is not in the message was changed since, for example masked by an input guard.

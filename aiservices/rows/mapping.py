@@ -179,14 +179,14 @@ class Rows(Generic[T]):
         lines = [(*(one.inputs.get(name) for name in names), *one.answers, one.error) for one in cells]
         head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_shown(value))}</td>" for value in line) + "</tr>"
+            "<tr>" + "".join(f"<td>{html.escape(_cell_text(value))}</td>" for value in line) + "</tr>"
             for line in lines
         )
         summary = html.escape(str(self.summary))
         return f"<pre>{summary}</pre><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _shown(value: object) -> str:
+def _cell_text(value: object) -> str:
     """Return the text of a cell for people, shortened to a line."""
     text = "" if value is None else value if isinstance(value, str) else dump_json(json_value(value))
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

@@ -130,7 +130,7 @@ class Review:
         self.unsure = 0
         with _new_file(self.path) as write:
             self._write_record = write
-            write([_ROW, *_shown_names(columns), _ANSWER, _PROBABILITY, _REVIEWED])
+            write([_ROW, *_display_names(columns), _ANSWER, _PROBABILITY, _REVIEWED])
             self._columns = columns
             self._cited: list[Highlighted] = []
             self._limits = self._thresholds()
@@ -159,7 +159,7 @@ class Review:
         if not is_unsure or row.reviewed:
             return
         self.unsure += 1
-        answer = _shown(json.loads(self._method.codec.write(row.value)))
+        answer = _display_text(json.loads(self._method.codec.write(row.value)))
         inputs = [_cell(row.inputs.get(column)) for column in self._columns]
         row_id = _row_id(self._method, row)
         self._write_record([row_id, *inputs, answer, f"{lowest:.4f}", ""])
@@ -179,7 +179,7 @@ def write_for_labels(
     for row in rows:
         different.setdefault(_row_id(method, row), row)
     with _new_file(path) as write:
-        write([_ROW, *_shown_names(columns), _REVIEWED])
+        write([_ROW, *_display_names(columns), _REVIEWED])
         for row_id, row in different.items():
             write([row_id, *(_cell(row.inputs.get(column)) for column in columns), ""])
 
@@ -188,7 +188,7 @@ def _row_id(method: MappedMethod, row: Row[object]) -> str:
     return f"{_ID_PREFIX}{content_id(method.arguments(row.inputs))}"
 
 
-def _shown_names(columns: Sequence[str]) -> list[str]:
+def _display_names(columns: Sequence[str]) -> list[str]:
     return [f"input {name}" if _plain_name(name) in _OWN_NAMES else name for name in columns]
 
 
@@ -223,7 +223,7 @@ def _complete(partial: Path, path: Path) -> None:
     partial.replace(path)
 
 
-def _shown(data: object) -> str:
+def _display_text(data: object) -> str:
     """Convert an answer from JSON data to readable text, for example a string without quotes."""
     data = _without_probabilities(data)
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
@@ -438,6 +438,6 @@ def compare(agreement: Agreement, method: MappedMethod, answer: object, reply: s
         fields = [path[2:] for path in answers_of(method.service_method.plan.call) if path.startswith("$.")]
         for name in fields:
             if name in own and name in other:
-                agreement.add(f"{name} {_shown(own[name])}", is_same=own[name] == other[name])
+                agreement.add(f"{name} {_display_text(own[name])}", is_same=own[name] == other[name])
     else:
-        agreement.add(_shown(own), is_same=own == other)
+        agreement.add(_display_text(own), is_same=own == other)

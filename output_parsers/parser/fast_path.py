@@ -194,7 +194,7 @@ def _compile_wide_validator(schema: object) -> Callable[..., object]:
         if not isinstance(part, dict):
             return part
         copy = {key: lax(value) for key, value in part.items()}
-        return {**copy, "strict": False} if part.get("type") == "dataclass" else copy  # a dict is not an instance
+        return {**copy, "strict": False} if part.get("type") == "dataclass" else copy  # dicts are accepted
 
     validate = SchemaValidator(lax(schema), _use_prebuilt=False).validate_python
     return lambda text, context: validate(from_json(text), context=context)

@@ -34,17 +34,17 @@ from ...remote.contract import (
     StreamMode,
     error_event,
 )
-from ...remote.kept_streams import (
+from ...remote.problems import Problem, WrongPart, argument_problem
+from ...remote.request_check import NO_STORE
+from ...remote.resumable_streams import (
     DEFAULT_KEEP_SECONDS,
     LAST_EVENTS,
     KeptReader,
     KeptStream,
-    KeptStreams,
     Received,
+    ResumableStreams,
     after,
 )
-from ...remote.problems import Problem, WrongPart, argument_problem
-from ...remote.request_check import NO_STORE
 from ...service.signatures import ReturnShape
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ async def stream_method(
     call: MethodCall,
     mode: StreamMode,
     threads: Threads,
-    streams: KeptStreams,
+    streams: ResumableStreams,
     approvals: ApprovalStates | None = None,
     *,
     is_large: bool,
@@ -179,7 +179,7 @@ async def stream_events(
     kind: object,
     start: Start,
     report: Report,
-    streams: KeptStreams,
+    streams: ResumableStreams,
     last_events: Collection[EventName] = LAST_EVENTS,
 ) -> Response:
     """Return an HTTP response that sends the server-sent events of a call.
@@ -212,7 +212,7 @@ async def stream_events(
     if kept is None or number is None:
         seconds = streams.seconds_for(call)
         if not seconds:
-            return await _unkept_stream(request, start(call), report)
+            return await _plain_stream(request, start(call), report)
         received = Received()
         events = start(call) if last is None else after(last, _start_when_free(call, start), received)
         kept = KeptStream(events, report, received, seconds, last_events, last)
@@ -227,9 +227,7 @@ async def stream_events(
     return EventStreamResponse(kept.read(number, _PING, _PING_SECONDS), reader)
 
 
-async def _unkept_stream(
-    request: Request, events: AsyncGenerator[SseEvent, None], report: Report
-) -> Response:
+async def _plain_stream(request: Request, events: AsyncGenerator[SseEvent, None], report: Report) -> Response:
     """Send a stream that ends when its caller disconnects."""
     # Until the first event is sent, the status of the response is still open.
     try:

@@ -59,7 +59,6 @@ from ...remote.contract import (
     server_argument_problems,
 )
 from ...remote.description import description_of
-from ...remote.kept_streams import KeptStreams
 from ...remote.problems import (
     WrongPart,
     argument_problem,
@@ -71,6 +70,7 @@ from ...remote.problems import (
     wrong_parts,
 )
 from ...remote.request_check import NO_STORE, RequestCheck, host_problems, problem_response
+from ...remote.resumable_streams import ResumableStreams
 from ...service.methods import is_service_method, service_method_of
 from ...service.signatures import ReturnShape
 from .openapi import (
@@ -181,8 +181,8 @@ def router(
             get the status 503.
         max_body_size: The maximum number of bytes in the body of a request. Larger ones get the status 413.
         approvals: Lets callers approve tool calls: the problem of a call that waits has the tool calls and a
-            signed state, and each method with tools gets an endpoint ``/resume`` that continues it. Anyone who
-            can call it can approve. None leaves approvals to the program.
+            signed state, and each method with tools gets an endpoint ``/resume`` that continues it.
+            Anyone who can call it can approve. None leaves approvals to the program.
         media: Which images, sounds and files callers may pass; None for all.
         keep_streams: For how many seconds a stream runs on, and its events are kept, after its caller has
             lost the connection, so that the caller can continue it with ``Last-Event-ID``. None is 60 for
@@ -372,7 +372,7 @@ def _routes(
 ) -> APIRouter:
     api_router = APIRouter(route_class=ServiceRoute, **{"tags": [contract.name], **router_settings})
     threads = Threads(settings.threads, settings.max_waiting_calls)
-    streams = KeptStreams(settings.keep_streams)
+    streams = ResumableStreams(settings.keep_streams)
     states = None if settings.approvals is None else ApprovalStates(settings.approvals)
     for method in contract.methods.values():
         endpoints = Endpoints(method, provider, settings, threads, streams, states)
@@ -538,7 +538,7 @@ class Endpoints:
         provider: Provider[object],
         settings: RouteSettings,
         threads: Threads,
-        streams: KeptStreams,
+        streams: ResumableStreams,
         states: ApprovalStates | None = None,
     ) -> None:
         self._method = method

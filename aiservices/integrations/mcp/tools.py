@@ -172,7 +172,7 @@ class McpTools:
 
             return stdio_server_client(command, args, env, cwd)
 
-        return cls(new_client, f"the MCP server {_shown_command(command, args)!r}", **settings)
+        return cls(new_client, f"the MCP server {_command_text(command, args)!r}", **settings)
 
     @classmethod
     def http(
@@ -314,7 +314,7 @@ class McpTools:
         return await self._server().wait_for(lambda server: server.messages(name, arguments))
 
 
-def _shown_command(command: str, args: Sequence[str]) -> str:
+def _command_text(command: str, args: Sequence[str]) -> str:
     """Return a command with the arguments that name the program: the others may contain a key."""
     shown = [command]
     for arg in args if _LAUNCHER.fullmatch(re.split(r"[/\\]", command)[-1]) else ():

@@ -39,7 +39,7 @@ from aiservices import (
 )
 from aiservices.integrations.fastapi import ApprovalSettings, app, client
 from aiservices.remote.contract import EventId, EventName, SseEvent
-from aiservices.remote.kept_streams import KeptStream, Received, after
+from aiservices.remote.resumable_streams import KeptStream, Received, after
 
 Id = Annotated[str, CallId]
 
@@ -370,7 +370,7 @@ SERVER = """
 import sys, time, os
 import uvicorn
 sys.path[:0] = {path!r}
-from tests.aiservices.remote.test_kept_streams import Desk, reply
+from tests.aiservices.remote.test_resumable_streams import Desk, reply
 from aiservices import Durable, Journal, ReplyDelta, ScriptedChatModel, create
 from aiservices.integrations.fastapi import app
 

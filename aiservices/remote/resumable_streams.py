@@ -261,7 +261,7 @@ class KeptStream:
         self._changed = asyncio.Event()
 
 
-class KeptStreams:
+class ResumableStreams:
     """The streams of a server that its callers can continue to read.
 
     Args:
