@@ -151,10 +151,7 @@ class Durable(PickledByArguments, BaseInterceptor):
         if call_id is None or invocation.state.recording is not None:
             return (yield from proceed(invocation))
         start = _start_text(invocation, self._digests)
-        now = time.time()
-        user = "" if invocation.user_name is None else str(invocation.user_name)
-        user = user.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
-        new = StoredCall(call_id, "running", invocation.qualname, user, now, now)
+        new = _new_call(call_id, invocation)
         statuses = ("suspended", *CONTINUABLE) if invocation.is_resumed else CONTINUABLE
         loaded: Loaded = yield from self._do(partial(self.journal.lease, new, start, statuses))
         is_new = loaded.entries[0].data is start
@@ -311,6 +308,13 @@ def call_id_of(invocation: Invocation) -> str | None:
 
 
 # --- The identity of a call ---
+
+
+def _new_call(call_id: str, invocation: Invocation) -> StoredCall:
+    now = time.time()
+    user = "" if invocation.user_name is None else str(invocation.user_name)
+    user = user.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return StoredCall(call_id, "running", invocation.qualname, user, now, now)
 
 
 def _start_text(invocation: Invocation, digests: dict[int, tuple[object, str]]) -> str:
