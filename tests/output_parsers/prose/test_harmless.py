@@ -158,7 +158,7 @@ TIED = "The answer starts with 42|Als alles klopt, is het 42.|42だそうです�
 TIED += (
     "Il y a 42 ans.|The invoice has number 42.|I have 42.|They classify this as 42|It would be 42|rund um 42|"
 )
-TIED += "Flight 42|Route 42|Contract 42|Answer 42:|page 42|Test 42|class of 42|après 42|train 42|Zimmer 42"
+TIED += "The file number is 42.|Flight 42|Route 42|Answer 42:|page 42|Test 42|class of 42|train 42|Zimmer 42"
 
 
 def test_plain_sentences_are_read_in_many_languages() -> None:
@@ -172,6 +172,12 @@ def test_a_limit_in_any_clause_of_an_explanation_is_an_error() -> None:
         "low, it waits, until Monday|low. It is fine, when it rains|low - said the customer|low, selon lui"
     )
     assert [text for text in texts.split("|") if _value_of(Literal["low", "high"], text) is not None] == []
+
+
+def test_a_statement_that_contradicts_a_yes_or_no_is_an_error() -> None:
+    texts = "No, it does.|Nein. Das stimmt.|Oui. C'est faux.|Non. C'est vrai.|Yes, the author denies this."
+    texts += "|是的。这是错误的。|Type yes.|Does it rain, or not? Yes.|Is it no? Yes.|Do you want tea? No."
+    assert [text for text in texts.split("|") if _value_of(bool, text) is not None] == []
 
 
 def test_a_letter_after_a_word_that_does_not_lead_to_it_is_rejected() -> None:
