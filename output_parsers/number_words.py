@@ -23,7 +23,7 @@ _ONES = {
         three drei trois tres três drie trzy три|four vier quatre cuatro quattro quatro cztery четыре|
         five fünf fuenf cinq cinco cinque vijf pięć пять|six sechs seis zes sześć шесть|
         seven sieben siete sette sete zeven siedem семь|eight acht huit ocho oito otto osiem восемь|
-        nine neun neuf nueve nove negen dziewięć девять|ten zehn diez dieci dez dziesięć десять|
+        nine neun neuf nueve nove negen dziewięć девять|ten zehn diez dieci dez tien dziesięć десять|
         eleven elf onze undici jedenaście одиннадцать|twelve zwölf douze doce dodici doze twaalf dwanaście
         двенадцать|
         thirteen dreizehn treize trece tredici treze dertien trzynaście тринадцать|
@@ -87,11 +87,12 @@ _PIECES = {word: number for word, number in (_WORDS | _PARTS).items() if number 
 }  # fmt: skip
 _PIECE = "|".join(sorted(_PIECES, key=len, reverse=True))
 _COMPOUND = lazy_regex(rf"(?:(?:{_PIECE})(?:und|en|ën)?(?=[^\W\d_]))+(?:{_PIECE})")
-_PIECE_OR_JOINT = lazy_regex(rf"und|ën|en|{_PIECE}")
+_INNER_JOINTS = ("und", "en", "ën")
 _ARTICLE_BEFORE = lazy_regex(r"\ba[ \u00a0]\Z")
 _JOINTS = frozenset("and y e et und en i и".split())
 _WORD = lazy_regex(r"[^\W\d_]+")
 _GAP = lazy_regex(r"[ \t\u00a0\u202f]{1,3}|[ \t]?\r?\n[ \t]*|[-‐‑]")
+_GAP_AFTER_THOUSANDS = lazy_regex(rf",?(?:{_GAP.pattern})")  # "two thousand, three hundred"
 
 
 def value_of_words(words: Sequence[str]) -> Decimal | None:
@@ -116,8 +117,8 @@ def _added(group: int, last: int, word: str, number: int) -> tuple[int, int] | N
         return (group or 1) * 100, 100
     if word in ("vingt", "vingts") and group % 100 == 4:  # quatre-vingts
         return group + 76, 80
-    if last in (60, 80) and 10 <= number < 20:  # soixante-dix
-        return group + number, number
+    if (last in (60, 80) and 10 <= number < 20) or (last == 10 and word in ("sept", "huit", "neuf")):
+        return group + number, number  # soixante-dix, dix-sept
     if number >= last or last < 20 or (last < 100 and number >= 10):
         return None
     return group + number, number or 1
@@ -143,7 +144,8 @@ def numerals_in(text: str) -> Iterator[Numeral]:
     joint: re.Match[str] | None = None
     for word in _WORD.finditer(text):
         folded = word[0].casefold()
-        is_near = bool(run) and _GAP.fullmatch(text, (joint or run[-1]).end(), word.start()) is not None
+        gap = _GAP_AFTER_THOUSANDS if run and joint is None and _is_thousands(run[-1][0].casefold()) else _GAP
+        is_near = bool(run) and gap.fullmatch(text, (joint or run[-1]).end(), word.start()) is not None
         if is_near and joint is None and folded in _JOINTS:
             joint = word
             continue
@@ -156,6 +158,10 @@ def numerals_in(text: str) -> Iterator[Numeral]:
         joint = None
     if run:
         yield from _numeral(text, run)
+
+
+def _is_thousands(word: str) -> bool:
+    return SCALE_WORDS.get(word, 0) > 2 or _WORDS.get(word, _PARTS.get(word)) == 1000
 
 
 def _is_joined(run: list[re.Match[str]], joint: re.Match[str], word: str) -> bool:
@@ -177,14 +183,15 @@ def _numeral(text: str, run: list[re.Match[str]]) -> Iterator[Numeral]:
     )
     if is_alone and not (pieces[0] in SCALE_WORDS and _ARTICLE_BEFORE.search(text, max(0, start - 4), start)):
         return
-    if len(run) == 1 or not set(pieces) <= _PARTS.keys() or pieces[-1] in ("mil", "mille", "mila"):
+    last = pieces[-1]
+    if len(run) == 1 or not set(pieces) <= _PARTS.keys() or last in ("mil", "mille", "mila", "sept"):
         yield Numeral(value_of_words(pieces), start, end)
 
 
 def _is_number(word: str) -> bool:
     if word in NUMBER_WORDS or word in _PARTS:
         return True
-    return 5 < len(word) < 40 and _COMPOUND.fullmatch(word) is not None
+    return 5 < len(word) < 100 and _COMPOUND.fullmatch(word) is not None and bool(_pieces(word))
 
 
 @lru_cache(maxsize=1000)
@@ -193,13 +200,25 @@ def _pieces(word: str) -> list[str]:
     if word in NUMBER_WORDS or word in _PARTS:
         return [word]
     pieces: list[str] = []
-    found = [one[0] for one in _PIECE_OR_JOINT.finditer(word)]
+    found = _segments(word) or []
     for index, piece in enumerate(found):
-        if piece not in ("und", "en", "ën"):
+        if piece not in _INNER_JOINTS:
             pieces.append(piece)
         elif index and index + 1 < len(found) and _PIECES.get(found[index + 1], 0) in range(20, 100):
             found[index + 1], pieces[-1] = pieces[-1], found[index + 1]  # the tens come first
     return pieces
+
+
+def _segments(word: str) -> list[str] | None:
+    """Split a compound into its words: "centotto" is cent and otto, and not cento and what is left."""
+    ways: dict[int, list[str]] = {0: []}
+    for end in range(2, len(word) + 1):
+        starts = range(max(0, end - 16), end - 1)
+        candidates = [start for start in starts if start in ways and word[start:end] in _PIECES]
+        joints = [start for start in starts if start in ways and word[start:end] in _INNER_JOINTS]
+        for start in (*candidates, *joints)[:1]:  # the longest word
+            ways[end] = [*ways[start], word[start:end]]
+    return ways.get(len(word))
 
 
 # --- Scales ---
