@@ -330,13 +330,20 @@ class ReplyReader(Generic[T]):
                 raise _Fragment(Problem("$", FRAGMENT_MESSAGE))
             raise nearest
         first = fits[0]
-        if not all(strict_equal(other.value, first.value) for other in fits[1:]):
-            message = f"the reply holds {len(fits)} different answers that fit"
-            raise _DifferentAnswers(Problem("$", message))
-        if nearest is not None and any(starmap(_is_alike, product([one.data for one in fits], others))):
-            raise _DifferentAnswers(*nearest.problems)
+        _refuse_other_answers(fits, others, nearest)
         cursor.coercions.extend(first.coercions)
         return first.value
+
+
+def _refuse_other_answers(
+    fits: list[_Fit[Any]], others: list[Json], failure: ValidationFailure | None
+) -> None:
+    """Raise ValidationFailure if JSON that fits has different values, or other JSON may be the answer."""
+    if not all(strict_equal(other.value, fits[0].value) for other in fits[1:]):
+        message = f"the reply holds {len(fits)} different answers that fit"
+        raise _DifferentAnswers(Problem("$", message))
+    if failure is not None and any(starmap(_is_alike, product([one.data for one in fits], others))):
+        raise _DifferentAnswers(*failure.problems)
 
 
 def _is_alike(value: Json, other: Json) -> bool:
