@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -230,6 +231,25 @@ def usage_of(value: object) -> Http:
         return scene.dialect.stream([in_usage(path, event, value) for event in copies])
 
     return Http(body)
+
+
+def with_refusal(data: bytes) -> bytes:
+    """Return a chat completion, whole or streamed, with a member that some servers always send."""
+    return data.replace(b'"content":', b'"refusal":"","content":')
+
+
+def in_parts(data: bytes) -> bytes:
+    """Return a chat completion, whole or streamed, with its text in a list of parts."""
+    return re.sub(rb'"content":\s*("(?:[^"\\]|\\.)*")', rb'"content":[{"type":"text","text":\1}]', data)
+
+
+def both(change: Callable[[bytes], bytes]) -> Http:
+    """Return a reply, whole or streamed, that was changed."""
+    return Http(
+        lambda scene: change(
+            scene.dialect.stream(scene.dialect.events) if scene.is_stream else scene.dialect.body
+        )
+    )
 
 
 def no_usage(value: object) -> Http:
@@ -814,6 +834,8 @@ FAULTS = [
     Fault(
         "events after the end", sse(lambda data: data + b"data: {x\n\n"), VALUE, STREAMS, (CHAT, *SSE[1:3])
     ),
+    Fault("an empty refusal", both(with_refusal), VALUE, dialects=(CHAT,)),
+    Fault("a text in parts", both(in_parts), VALUE, dialects=(CHAT,)),
     Fault("no [DONE]", sse(lambda data: data.removesuffix(b"data: [DONE]\n\n")), VALUE, STREAMS, (CHAT,)),
     Fault("[DONE] twice", sse(lambda data: data + CHAT.end), VALUE, STREAMS, (CHAT,)),
     Fault("[DONE] first", sse(lambda data: CHAT.end + data), INVALID, STREAMS, (CHAT,)),
