@@ -91,7 +91,13 @@ class Journal(PickledByArguments):
         return self.store.load(call)
 
     def list(self, *statuses: Status) -> Sequence[StoredCall]:
-        """Return the calls with one of these statuses, or all calls, those that were begun first."""
+        """Return the calls with one of these statuses, or all calls, those that were begun first.
+
+        Raises ValueError for an unknown status.
+        """
+        for status in statuses:
+            if status not in STATUSES:
+                raise ValueError(f"{status!r} is not a status of a call; use {', '.join(STATUSES)}")
         return self.store.list(statuses or STATUSES)
 
     def delete(self, call: str) -> None:

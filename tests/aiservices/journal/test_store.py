@@ -145,3 +145,8 @@ def test_a_call_without_an_owner_is_interrupted_and_one_with_an_owner_is_not(sto
     assert [journal.is_interrupted(call) for call in journal.list()] == [True]
     store.append("x", None, (), status="suspended")
     assert [journal.is_interrupted(call) for call in journal.list()] == [False]
+
+
+def test_an_unknown_status_is_refused(store: JournalStore) -> None:
+    with pytest.raises(ValueError, match="'interrupted' is not a status of a call; use running, suspended,"):
+        Journal(store).list("interrupted")  # type: ignore[arg-type]
