@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from ..engine.drivers import arun, run
 from ..engine.effects import Flow, Gather, Run
@@ -28,60 +28,49 @@ T = TypeVar("T")
 Cases: TypeAlias = Sequence[Case[Any]]
 
 
+class _EvaluateSettings(TypedDict, total=False):
+    """The settings of ``evaluate`` and ``aevaluate``, for type checkers."""
+
+    repeat: int
+    errors: Literal["report", "raise"]
+    max_concurrency: int
+    confidence: float
+
+
 @overload
 def evaluate(
     method: Callable[..., Awaitable[Result[T]]],
     cases: Cases,
     scorers: Sequence[Scorer[T]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[T]: ...
 @overload
 def evaluate(
     method: Callable[..., Awaitable[T]],
     cases: Cases,
     scorers: Sequence[Scorer[T]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[T]: ...
 @overload
 def evaluate(
     method: Callable[..., Result[T] | Stream[T] | AsyncStream[T]],
     cases: Cases,
     scorers: Sequence[Scorer[T]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[T]: ...
 @overload
 def evaluate(
     method: Callable[..., Iterator[object] | AsyncIterator[object]],
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[Any]: ...
 @overload
 def evaluate(
     method: Callable[..., T],
     cases: Cases,
     scorers: Sequence[Scorer[T]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[T]: ...
 @checks_arguments
 def evaluate(
@@ -129,55 +118,35 @@ async def aevaluate(
     method: Callable[..., Awaitable[Result[T]]],
     cases: Cases,
     scorers: Sequence[Scorer[T]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[T]: ...
 @overload
 async def aevaluate(
     method: Callable[..., Awaitable[T]],
     cases: Cases,
     scorers: Sequence[Scorer[T]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[T]: ...
 @overload
 async def aevaluate(
     method: Callable[..., Result[T] | Stream[T] | AsyncStream[T]],
     cases: Cases,
     scorers: Sequence[Scorer[T]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[T]: ...
 @overload
 async def aevaluate(
     method: Callable[..., Iterator[object] | AsyncIterator[object]],
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[Any]: ...
 @overload
 async def aevaluate(
     method: Callable[..., T],
     cases: Cases,
     scorers: Sequence[Scorer[T]],
-    *,
-    repeat: int = ...,
-    errors: Literal["report", "raise"] = ...,
-    max_concurrency: int = ...,
-    confidence: float = ...,
+    **settings: Unpack[_EvaluateSettings],
 ) -> Report[T]: ...
 @checks_arguments
 async def aevaluate(
