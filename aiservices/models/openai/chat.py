@@ -565,12 +565,12 @@ class ChatStreamReader(EventStreamReader):
     def _read_call(self, call: JsonObject) -> ToolCallDelta:
         function = call.get("function") or {}
         name, arguments = function.get("name") or "", call_arguments(function.get("arguments"))
-        position = self._position_of(call, name)
+        position = self._position_of(call, name, may_begin=bool(name) and arguments[:1] in ("", "{"))
         collected = self._calls[position]
         collected["id"] = collected["id"] or call.get("id") or ""
         if name != collected["name"] and not collected["arguments"]:  # some repeat the name in each piece
             collected["name"] += name
-        if name and arguments == _complete_arguments(collected):
+        if name and arguments[:1] == "{" and arguments == _complete_arguments(collected):
             arguments = ""  # the whole call is repeated
         if arguments:
             collected["arguments"].append(arguments)
@@ -578,7 +578,7 @@ class ChatStreamReader(EventStreamReader):
             collected["extra_content"] = call["extra_content"]
         return ToolCallDelta(position, collected["name"], arguments)
 
-    def _position_of(self, call: JsonObject, name: str) -> int:
+    def _position_of(self, call: JsonObject, name: str, *, may_begin: bool) -> int:
         """Return the position of the call that a piece belongs to; a new one if the piece begins a call.
 
         Not all servers number the calls: a new id begins a call, and a repeated one continues it.
@@ -591,7 +591,7 @@ class ChatStreamReader(EventStreamReader):
         if last is not None:
             collected = self._calls[last]
             is_other = call_id and collected["id"] and call_id != collected["id"]
-            if not is_other and (call_id or not name or not _complete_arguments(collected)):
+            if not is_other and (call_id or not may_begin or not _complete_arguments(collected)):
                 return last
         self._calls.append({"id": "", "name": "", "arguments": []})
         position = len(self._calls) - 1
