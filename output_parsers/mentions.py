@@ -304,8 +304,9 @@ def _number_at(
         number.start -= 1
     if not number.values and not number.possible:
         return None
-    if "." in digits and _CODE_LABEL.search(text, max(0, start - 16), start):
-        return None  # version 3.10
+    is_shortened = len(digits.partition(".")[2]) > 1 and digits[-1] == "0"
+    if is_shortened and _CODE_LABEL.search(text, max(0, start - 16), start):
+        return None  # version 3.10 is not 3.1
     if not _read_end(text, number, has_currency=has_currency):
         return None
     _read_sign(text, number)

@@ -144,8 +144,7 @@ def numerals_in(text: str) -> Iterator[Numeral]:
     joint: re.Match[str] | None = None
     for word in _WORD.finditer(text):
         folded = word[0].casefold()
-        gap = _GAP_AFTER_THOUSANDS if run and joint is None and _is_thousands(run[-1][0].casefold()) else _GAP
-        is_near = bool(run) and gap.fullmatch(text, (joint or run[-1]).end(), word.start()) is not None
+        is_near = bool(run) and _is_near(text, joint or run[-1], word)
         if is_near and joint is None and folded in _JOINTS:
             joint = word
             continue
@@ -158,6 +157,11 @@ def numerals_in(text: str) -> Iterator[Numeral]:
         joint = None
     if run:
         yield from _numeral(text, run)
+
+
+def _is_near(text: str, before: re.Match[str], word: re.Match[str]) -> bool:
+    gap = _GAP_AFTER_THOUSANDS if _is_thousands(before[0].casefold()) else _GAP
+    return gap.fullmatch(text, before.end(), word.start()) is not None
 
 
 def _is_thousands(word: str) -> bool:
