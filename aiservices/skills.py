@@ -433,7 +433,7 @@ class Skills:
     ) -> Skills:
         """Read skills from folders that contain a file SKILL.md, or that have subfolders with one.
 
-        The other arguments are those of the class. Needs the extra ``skills``.
+        The other arguments are the same as for the class. Needs the extra ``skills``.
 
         A skill that cannot be used is left out, with a warning in the log. Raises DefinitionError with all
         problems if a folder has no other skill.

@@ -297,7 +297,7 @@ class SharedBudget:
 
     Attributes:
         usage: The tokens that were used so far.
-        cost: What the replies cost so far, as far as prices are known.
+        cost: What the replies cost so far, where prices are known.
         requests: The number of requests so far.
         listeners: The functions that receive the events of the calls.
 

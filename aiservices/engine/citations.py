@@ -192,7 +192,7 @@ def _citation_spans(citation: Mapping[str, Any], text: str) -> Iterator[tuple[in
 
 
 def _quote(citation: Mapping[str, Any]) -> Quote:
-    """Return the cited words and the name of their source, as far as the provider sent them."""
+    """Return the cited words and the name of their source, if the provider sent them."""
     source = citation.get("web") or citation.get("retrievedContext") or citation
     contents = citation.get("sourceContent") or [{}]
     words = citation.get("cited_text") or source.get("text") or contents[0].get("text") or ""

@@ -306,7 +306,7 @@ class ChatMemory(BaseInterceptor):
         """Delete all stored messages of a conversation.
 
         Calls of the conversation that run in this process end without being stored. Blocks if writing to the
-        store blocks. The arguments are those of ``messages``.
+        store blocks. The arguments are the same as for ``messages``.
         """
         conversation = self._stored_id(memory_id, service)
         self._locks.mark_forgotten(conversation)

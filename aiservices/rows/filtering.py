@@ -1,7 +1,7 @@
 """Select the rows of a table for which a method answers true, with a bound on how many of them are wrong.
 
 The probabilities of the answers order the rows. Labels of a random sample then show how far down the order
-the rows can be taken. The bound holds whatever the model's probabilities are worth; good probabilities only
+the rows can be taken. The bound holds even if the model's probabilities are wrong; good probabilities only
 select more rows.
 """
 

@@ -104,7 +104,7 @@ class Judge:
         """Raise AssertionError if a text does not satisfy all criteria.
 
         The message has each criterion that is not satisfied, with the reason of the judge. The arguments and
-        the other errors are those of ``verdicts``.
+        the other errors are the same as for ``verdicts``.
         """
         verdicts = self.verdicts(text, *criteria, given=given, based_on=based_on)
         failed = [

@@ -201,7 +201,7 @@ class Quote(Cited[str]):
     __slots__ = ()
 
     def __init__(self, quote: str, **details: Any) -> None:
-        """Create a quote; the arguments are those of ``Cited``."""
+        """Create a quote; the arguments are the same as for ``Cited``."""
         super().__init__(quote, quote, **details)
 
     def __repr__(self) -> str:

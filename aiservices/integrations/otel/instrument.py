@@ -125,7 +125,7 @@ class AiServicesInstrumentor:
     ) -> None:
         """Start tracing all services; a second call replaces the settings.
 
-        The arguments are those of ``OpenTelemetry``. Unknown keywords are ignored, because the command
+        The arguments are the same as for ``OpenTelemetry``. Unknown keywords are ignored, because the command
         ``opentelemetry-instrument`` passes the same keywords to all instrumentors.
         """
         telemetry = OpenTelemetry(

@@ -403,7 +403,7 @@ class _Inflater:
 
 
 def decode_body(status: int, codings: str, body: bytes) -> bytes:
-    """Decode the body of a complete HTTP response; of an error, as far as possible.
+    """Decode the body of a complete HTTP response; for an error, what can be decoded.
 
     Raises ContentCodingError, or ReplyTooLargeError.
     """
