@@ -96,17 +96,20 @@ def test_only_the_refused_request_and_no_earlier_one_is_marked_as_refused() -> N
     ]
 
 
-def test_messages_are_sent_without_the_state_of_the_provider_that_refuses_it() -> None:
+def test_messages_are_sent_without_a_state_that_the_provider_refuses_and_later_ones_with_it() -> None:
     refused = ModelError("the signature is not valid", status=400)
     refused.remedy = "drop state"
-    first = ChatReply(AiMessage("one ").with_state("p", "m", ["signature"]), FinishReason.PAUSED)
-    model = ScriptedChatModel([first, refused, "two"])
-    assert desk(model).answer("x").value == "one two"
+    first, second = (
+        ChatReply(AiMessage(text).with_state("p", "m", ["signature"]), FinishReason.PAUSED)
+        for text in ("one ", "two ")
+    )
+    model = ScriptedChatModel([first, refused, second, "three"])
+    assert desk(model).answer("x").value == "one two three"
     states = [
         [message.state is not None for message in request.messages if isinstance(message, AiMessage)]
         for request in model.requests
     ]
-    assert states == [[], [True], [False]]
+    assert states == [[], [True], [False], [False, True]]
 
 
 def test_a_provider_that_refuses_a_state_that_was_not_sent_is_not_asked_again() -> None:
