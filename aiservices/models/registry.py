@@ -40,8 +40,11 @@ def register_provider(name: str, provider: Preset | Callable[[str], ChatModel]) 
     if isinstance(provider, Preset):
         REGISTERED.pop(name, None)
         PRESETS[name] = provider
-    else:
+    elif callable(provider):
         REGISTERED[name] = provider
+    else:
+        message = f"provider has the type {type(provider).__name__}; pass a Preset or a function of a name"
+        raise DefinitionError([DefinitionProblem("register_provider", message)])
 
 
 def find_model(model: ChatModel | str | None, location: str = "model") -> ChatModel:

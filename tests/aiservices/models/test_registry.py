@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,3 +101,9 @@ def test_a_problem_of_the_model_class_gets_the_location_of_the_caller() -> None:
 def test_a_model_without_members_is_its_only_member() -> None:
     model = ScriptedChatModel([])
     assert members_of(model) == (model,)
+
+
+def test_a_provider_that_is_neither_a_preset_nor_a_function_is_a_definition_error() -> None:
+    wrong: Any = 5
+    with pytest.raises(DefinitionError, match="provider has the type int; pass a Preset"):
+        registry.register_provider("five", wrong)
