@@ -34,7 +34,10 @@ _SUSPICIOUS = (
 )
 _ESCAPE = lazy_regex(r"\\(?:([bfnrt])|.)", re.DOTALL)
 _PATH = lazy_regex(r"(?<![A-Za-z0-9])[A-Za-z]:(?:\\[^\s\"\\]+)*\Z")  # all its backslashes are not escaped
-_NEARBY = 80  # characters before and after an escape that are read
+# A path that begins its string, with a folder that shows that it is one: its further names belong to it, too.
+_IN_PATH = lazy_regex(rf"\"[A-Za-z]:\\(?:[bf][a-z]|{_FOLDERS})[^\s:\"\\]*(?:\\[^\s:\"\\]{{2,}})*\Z")
+_NAME = lazy_regex(r"[a-z0-9._-]+[\"\\]")  # up to the end of the string, or the next name
+NEARBY = 80  # characters before and after an escape that are read
 
 
 def has_lost_backslash(text: str) -> bool:
@@ -53,15 +56,41 @@ def with_lost_backslashes(text: str) -> str:
 
 def _is_lost(match: re.Match[str]) -> bool:
     letter, text, start, end = match[1], match.string, match.start(), match.end()
-    if letter is None or not text[end : end + 1].isalpha():
+    if letter is None:
+        return False
+    before = text[max(0, start - NEARBY) : start]
+    if _IN_PATH.search(before) and _NAME.match(text, end):
+        return True
+    if not text[end : end + 1].isalpha():
         return False
     if letter in "bf" or _COMMAND.match(text, end - 1):
         return True
-    before = text[max(0, start - _NEARBY) : start]
     if _FOLDER.match(text, end - 1) and _PATH.search(before):
         return True
-    is_math = "$" in before.rpartition('"')[2] and "$" in text[end : end + _NEARBY].partition('"')[0]
+    is_math = "$" in before.rpartition('"')[2] and "$" in text[end : end + NEARBY].partition('"')[0]
     return is_math and _MATH_COMMAND.match(text, end - 1) is not None
+
+
+_WORD = lazy_regex(r"(?:[a-z][A-Za-z]{0,15})?")  # no command or folder above is longer
+
+
+def undecided_escape(text: str, start: int, end: int) -> tuple[int, bool]:
+    """Return the index of the first escape whose backslash is lost, or may be; ``end`` if there is none.
+
+    It is True with it if the escape is near the end of the text, so that more text decides. ``text`` is JSON
+    that is being streamed, from the opening quote of a string on.
+    """
+    for match in _ESCAPE.finditer(text, start, end):
+        if match[1] is None:
+            continue
+        word = _WORD.match(text, match.end())
+        if word is not None and word.end() == len(text):
+            return match.start(), True
+        before = text[max(0, match.start() - NEARBY) : match.start()]
+        is_in_formula = "$" in before and _MATH_COMMAND.match(text, match.end() - 1) is not None
+        if is_in_formula or _is_lost(match):
+            return match.start(), False
+    return end, False
 
 
 _UNICODE_ESCAPES = {"b": "\\u0008", "f": "\\u000c", "n": "\\u000a", "r": "\\u000d", "t": "\\u0009"}

@@ -57,7 +57,7 @@ WRONG: list[tuple[Callable[..., object], dict[str, object], str]] = [
     (OpenAiChatModel, {"model": "m", "api_key": b"sk-1"}, "OpenAiChatModel: api_key has the type bytes; "),
     (Split, {"tokens": "9"}, "Split: tokens is '9'; it must be a whole number, without quotes: 9"),
     (Journal, {"store": "x.db", "lease": "60"}, "Journal: lease is '60'; it must be a number"),
-    (ToolErrors, {"execution": "sorry"}, "ToolErrors: execution is 'sorry'; it must be a function"),
+    (ToolErrors, {"execution": "sorry"}, "ToolErrors: execution is 'sorry'; it must be a function or method"),
     (exact, {"name": 5}, "exact: name is 5; it must be a string"),
     (close_to, {"rel": "0.1"}, "close_to: rel is '0.1'; it must be a number, without quotes: 0.1"),
     (tool, {"timeout": "5"}, "tool: timeout is '5'; it must be a number, without quotes: 5"),

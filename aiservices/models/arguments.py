@@ -369,6 +369,6 @@ _SIMPLE: dict[str, _Rule] = {
     "PathLike": _Rule(lambda value: isinstance(value, PathLike), "a path"),
     "Mapping": _Rule(lambda value: isinstance(value, Mapping), "a dict"),
     "dict": _Rule(lambda value: isinstance(value, Mapping), "a dict"),
-    "Callable": _Rule(callable, "a function"),
+    "Callable": _Rule(callable, "a function or method"),
     "type": _Rule(lambda value: isinstance(value, type), "a class"),
 }

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from enum import Enum
 from json import JSONDecoder
 
-from ..backslashes import with_lost_backslashes
+from ..backslashes import NEARBY, undecided_escape, with_lost_backslashes
 from ..json import grammar
 from ..json.strings import QUOTE_WINDOW, QuoteRole, QuoteRule, decode_string
 from ..result.reading import Json, JsonSyntaxError, RepairLog
@@ -454,18 +454,31 @@ class PartialString:
         if not self._is_doubtful:
             match = _CERTAIN[self.quote].match(text, position)
             end = match.end() if match else position
-            if end > position:
-                self._add(text[position:end])
+            certain, needs_more = self._certain_part(text, position, end)
+            if certain > position:
+                self._add(text[position:certain])
             # An incomplete escape is not doubtful yet.
-            if end == len(text) or text[end] == self.quote or _CUT_ESCAPE.match(text, end):
-                return end
+            if needs_more or (
+                certain == end
+                and (end == len(text) or text[end] == self.quote or _CUT_ESCAPE.match(text, end))
+            ):
+                return certain
             self._is_doubtful = True
-            position = end
+            position = certain
         match = _UP_TO_QUOTE[self.quote].match(text, position)
         end = match.end() if match else position
         if end > position:
             self._raw.append(text[position:end])
         return end
+
+    def _certain_part(self, text: str, position: int, end: int) -> tuple[int, bool]:
+        """Return where the text begins whose backslashes may be lost, and whether more text decides that."""
+        if "\\" not in text[position:end]:
+            return end, False
+        before = f"{self.quote}{''.join(self._raw[-NEARBY:])}"[-NEARBY:]
+        shift = len(before) - position
+        undecided, needs_more = undecided_escape(before + text[position:], len(before), end + shift)
+        return undecided - shift, needs_more
 
     def _add(self, piece: str) -> None:
         """Add text without ambiguous quotes or escapes to the JSON string that is being streamed."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..backslashes import undecided_escape, with_lost_backslashes
 from ..json import grammar
 from ..json.strings import decode_string, read_bare_value
 from ..lazy_regex import lazy_regex
@@ -147,7 +148,11 @@ def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
     key, body = member.groups()
     if body is None:
         return "", None
-    return key, decode_string(body, 0, RepairLog()) if "\\" in body else body
+    if "\\" not in body:
+        return key, body
+    start = member.start(2)
+    end, _ = undecided_escape(member.string, start, member.end(2))
+    return key, decode_string(member.string[start:end], 0, RepairLog())
 
 
 def skip_blank(text: str, position: int) -> int:
@@ -181,7 +186,8 @@ def scan_key(text: str, position: int) -> ScannedToken:
         if match is None:
             raise UnreadableToken(needs_more=True)
         try:
-            key = decode_string(match[0][1:-1], position + 1, RepairLog(), python=text[position] == "'")
+            body = with_lost_backslashes(match[0])[1:-1]
+            key = decode_string(body, position + 1, RepairLog(), python=text[position] == "'")
         except JsonSyntaxError:
             raise UnreadableToken(needs_more=False) from None
     else:

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from output_parsers import Leniency, parse, parser_for, read
+from output_parsers import Leniency, PartialReader, parse, parser_for, read
 
 
 @dataclass
@@ -29,6 +29,9 @@ class Text:
         r"$\not$",
         r"C:\new\folder",
         r"C:\temp\notes",
+        r"C:\new\table",
+        r"E:\backup\notes\r.txt",
+        r"C:\tools\bin\rust\target",
         r"a \times b",
     ],
 )
@@ -65,6 +68,35 @@ def test_a_line_break_or_tab_before_a_word_stays_after_labels_paths_and_formulas
         value = Text(f"{label}{space}{word}s and $6")
         reading = read(Text, json.dumps(asdict(value)))
         assert (reading.value, reading.coercions) == (value, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r"C:\temp\nthe end", "C:\\temp\nthe end"),
+        (r"C:\temp\n\nmore", "C:\\temp\n\nmore"),
+        (r"C:\temp\n", "C:\\temp\n"),
+        (r"in C:\temp\ndone", "in C:\\temp\ndone"),
+    ],
+)
+def test_a_line_break_after_a_path_stays(text: str, value: str) -> None:
+    assert parse(Text, f'{{"v": "{text}"}}') == Text(value)
+
+
+@pytest.mark.parametrize(
+    "text", [r"\bA", r"C:\new\table", r"a \times b", r"$x$ \neq", r"one\nnot two", r"\frac{1}{2}", r"a\tb c"]
+)
+def test_a_stream_shows_only_beginnings_of_the_final_text(text: str) -> None:
+    whole = f'{{"{text}": "{text}"}}'
+    for size in range(1, len(whole)):
+        reader = PartialReader(dict[str, str])
+        shown = []
+        for start in range(0, len(whole), size):
+            reader.feed(whole[start : start + size])
+            shown.append(reader.snapshot().to_python())
+        [(key, value)] = reader.finish().value.items()
+        assert all(value.startswith(one) for part in shown for one in (part or {}).values())
+        assert {one for part in shown for one in part or {}} <= {key}
 
 
 def test_exact_json_stays_as_json_defines_it_without_leniency() -> None:

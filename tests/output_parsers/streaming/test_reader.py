@@ -137,7 +137,11 @@ TABLE: list[tuple[Any, str, Any]] = [
     (Person, '{"first_name": "A\\ud83d\\ude0', {"first_name": "A"}),
     (Person, '{"first_name": "A\\ud83d\\ude00', {"first_name": "A😀"}),
     (Person, '{"first_name": "A\\', {"first_name": "A"}),
-    (Person, '{"first_name": "A\\n', {"first_name": "A\n"}),
+    (Person, '{"first_name": "A\\n', {"first_name": "A"}),  # which may become \\neq
+    (Person, '{"first_name": "A\\nB', {"first_name": "A\nB"}),
+    (Person, '{"first_name": "A\\nab ', {"first_name": "A\nab "}),
+    (Person, '{"first_name": "A\\neq ', {"first_name": "A"}),
+    (Person, '{"first_name": "C:\\temp\\rust', {"first_name": "C:"}),
     (Person, '{"age": 4', {}),
     (Person, '{"age": 42', {}),
     (Person, '{"age": 42,', {}),  # it may yet be 42,000
