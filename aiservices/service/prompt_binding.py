@@ -111,10 +111,7 @@ class PromptPlan(NamedTuple):
         arguments = self._bound(args, kwargs)
         for name in self.never_none:
             if arguments[name] is None:
-                raise TypeError(
-                    f"{name} is None, which would be sent as the word none; if it is optional, annotate it "
-                    f"with None, as in {name}: str | None"
-                )
+                raise TypeError(f"{name} is None; if it is optional, add | None to its annotation")
         return arguments
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
@@ -257,8 +254,6 @@ class PromptPlan(NamedTuple):
                 continue
             name, value = parameter.name, values[parameter.name]
             location = f"{self.qualname}: the parameter {name}"
-            if value is None and not {None, NoneType} & set(parameter.types):
-                raise TypeError(f"{location} is None; annotate it with | None if it is optional")
             values[name] = marks.mark(value, location)
             if name == self.it_parameter:
                 values["it"] = values[name]

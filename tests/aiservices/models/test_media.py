@@ -355,9 +355,7 @@ def test_none_for_media_that_are_not_optional_is_a_type_error() -> None:
     model = ScriptedChatModel(["a cat"])
     with pytest.raises(TypeError) as caught:
         create(Viewer, model).seen(cast(Image, None))
-    assert str(caught.value) == (
-        "Viewer.seen: the parameter pic is None; annotate it with | None if it is optional"
-    )
+    assert str(caught.value) == "Viewer.seen: pic is None; if it is optional, add | None to its annotation"
     assert model.requests == []
 
 

@@ -224,7 +224,9 @@ def test_none_for_a_parameter_that_is_not_optional_is_an_error_before_any_reques
         ],
     ]
     for call in wrong:
-        with pytest.raises(TypeError, match=r"^Parameters\.\w+: \w+ is None, which would be .* \| None$"):
+        with pytest.raises(
+            TypeError, match=r"^Parameters\.\w+: \w+ is None; if it is optional, .* annotation$"
+        ):
             call()
     assert not model.requests
     service.optional(None)
