@@ -110,6 +110,11 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     "move/langextract.md": [value([json.loads(ANN)])],
     "move/langchain4j.md": [
         value("positive"),
+        called("in_stock", article="lamp"),
+        "There are 3 lamps.",
+        "You asked for lamps.",
+        value([{"name": "Ann", "age": 31}, {"name": "Bob", "age": 27}]),
+        "Hold the button for five seconds.",
         is_true(0.97),
         is_true(0.1, written=False),
         decided("technical", 0.8),
