@@ -87,8 +87,8 @@ def _checked(
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if has_types:
-            _check_types(function, args, kwargs, only_simple=not is_async)
+        # Only arguments that are wrong now can be wrong later: the types of most calls are checked once.
+        is_right = not has_types or _check_types(function, args, kwargs, only_simple=not is_async)
         try:
             result = function(*args, **kwargs)
         except DefinitionError:
@@ -98,10 +98,10 @@ def _checked(
             if message is not None:
                 raise TypeError(message) from error.__cause__
             has_run = error.__traceback__ is not None and error.__traceback__.tb_next is not None
-            if has_types and has_run:
+            if has_run and not is_right:
                 _check_types(function, args, kwargs)
             raise
-        if has_types:
+        if not is_right:
             _check_types(function, args, kwargs)
         if post_init is not None:
             post_init(result)
@@ -162,14 +162,17 @@ class _Parameter(NamedTuple):
 
 def _check_types(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, only_simple: bool = False
-) -> None:
-    """Raise DefinitionError for arguments whose type is wrong."""
+) -> bool:
+    """Raise DefinitionError for arguments whose type is wrong; return True if all types are right.
+
+    With ``only_simple`` it does not raise for types that are not simple.
+    """
     positional, by_name = _parameters_of(function)
     given = [*zip(positional, args, strict=False)]
     given += [(by_name[name], value) for name, value in kwargs.items() if name in by_name]
     wrong = [(one, value) for one, value in given if not _is_accepted(one, value)]
     if not wrong:
-        return
+        return True
     location = _called_name(function, args)
     swapped = _swapped(positional[: len(args)], args)
     if swapped:
@@ -181,6 +184,7 @@ def _check_types(
     ]
     if problems:
         raise DefinitionError(problems)
+    return False
 
 
 def _is_accepted(parameter: _Parameter, value: object) -> bool:
