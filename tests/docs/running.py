@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -79,6 +79,22 @@ def path_of(page: str) -> Path:
 def blocks_of(page: str) -> list[Block]:
     blocks = _FENCE.findall(path_of(page).read_text("utf-8"))
     return [Block(language, title, text) for language, title, text in blocks]
+
+
+def run_program(
+    program: str, folder: Path, environment: Mapping[str, str], *, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a program alone in a folder, in a new process with more environment variables."""
+    (folder / "program.py").write_text(program, "utf-8")
+    return subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
 
 
 def run_page(

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docs.running import ROOT, blocks_of
+from docs.running import ROOT, blocks_of, run_program
 
 PEERS = Path(os.environ.get("AISERVICES_PEERS", ROOT / ".venv" / "peers"))
 PERSON = {"name": "Ann", "age": 31}
@@ -102,16 +101,7 @@ def test_the_program_of_the_other_library_prints_the_same(page: str, provider: s
     }
     if library == "BAML":
         _generate_baml(blocks[0].text, tmp_path, folder, provider, environment)
-    (tmp_path / "program.py").write_text(program, "utf-8")
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_program(program, tmp_path, environment, timeout=100)
     lines = [line for line in done.stdout.splitlines(keepends=True) if re.fullmatch(r"\w+ \d+\n", line)]
     assert "".join(lines) == expected, done.stdout + done.stderr
 
