@@ -394,6 +394,8 @@ def _read_brackets(text: str, number: _Number) -> None:
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
 _POWER = r"(?:\^|\*\*)(?:\{([-−+]?\d{1,4})\}|\(([-−+]?\d{1,4})\)|([-−+]?\d{1,4})(?!\d|[.,]\d))|([⁻⁰¹²³⁴-⁹]+)"
 _EXPONENT = lazy_regex(_POWER)
+_WHOLE = lazy_regex(r"[-+]?\d{1,4}")
+_HIGHEST_POWER = 400  # of ten
 _TIMES_TEN = lazy_regex(rf"\s?[×x*·]\s?10(?:{_POWER}|([-−]\d{{1,3}})(?!\d))")
 _MIXED = lazy_regex(
     rf"{_SPACES}?([\u00bc-\u00be\u2150-\u215e])|(?:{_SPACES}|-)(\d{{1,2}})[/\u2044](\d{{1,3}})(?![\d/])"
@@ -449,9 +451,10 @@ def _read_end(text: str, number: _Number, *, has_currency: bool) -> bool:
         return _read_power(number, power)
     times = _TIMES_TEN.match(text, end)
     if times is not None:
-        number.convert(Decimal(10) ** _exponent(times))
+        exponent = _exponent(times)
+        number.convert(Decimal(10) ** (exponent or 0))
         number.end = times.end()
-        return True
+        return exponent is not None
     _read_mixed(text, number)
     percent = _PERCENT.match(text, number.end)
     if percent is not None:
@@ -502,17 +505,20 @@ def _read_east_asian(text: str, number: _Number) -> bool:
     return True
 
 
-def _exponent(power: re.Match[str]) -> int:
-    return int(next(filter(None, power.groups())).translate(_SUPERSCRIPTS))
+def _exponent(power: re.Match[str]) -> int | None:
+    """Return an exponent; None for other raised signs, such as those of an ion."""
+    digits = next(filter(None, power.groups())).translate(_SUPERSCRIPTS)
+    return int(digits) if _WHOLE.fullmatch(digits) else None
 
 
 def _read_power(number: _Number, power: re.Match[str]) -> bool:
     """Apply an exponent; a raised digit may also be the number of a footnote."""
     exponent = _exponent(power)
-    if abs(exponent) > 400:
+    if exponent is None or abs(exponent) > _HIGHEST_POWER:
         return False
-    raised = {value**exponent for value in number.values if value or exponent > 0}
-    raised = {value for value in raised if abs(value.adjusted()) < 400}
+    bases = [value for value in number.values if abs(value.adjusted()) < _HIGHEST_POWER]
+    raised = {value**exponent for value in bases if value or exponent > 0}
+    raised = {value for value in raised if abs(value.adjusted()) < _HIGHEST_POWER}
     is_sure = power[0][0] in "^*" or number.values == {Decimal(10)}
     if is_sure:
         number.values, number.possible = raised, set()
@@ -717,6 +723,7 @@ _RANGE = lazy_regex(
     r"\s?[-–—‑‐]\s?|\s?(?:\.{2,3}|…)\s?|\s(?:to|bis|à|a|al|до|do|tot|till|through|or|oder|ou|o)\s"
 )
 _POINT_WORD = lazy_regex(r"\s(?i:point|komma|virgule|coma|virgola|vírgula|przecinek|запятая)\s")
+_WITH_POINT_WORD = lazy_regex(r"-?[0-9]+\.[0-9]{1,2}")
 _SEPARATOR = lazy_regex(r"\s?[/\u2044]\s?")
 _SCORES = frozenset(map(Decimal, (5, 10, 20, 100)))
 
@@ -784,10 +791,9 @@ def _read_pair(one: _Number, other: _Number, gap: str, *, is_alone: bool) -> Non
 
 def _read_point(one: _Number, other: _Number, *, is_alone: bool) -> None:
     """Read three point five as one number."""
-    whole, digits = min(one.values, default=None), min(other.values, default=None)
-    one.values, one.possible = set(), set()
-    if is_alone and whole is not None and digits is not None and digits < 100:
-        one.values = {Decimal(f"{whole}.{digits}")}
+    digits = f"{min(one.values, default='')}.{min(other.values, default='')}"
+    one.values = {Decimal(digits)} if is_alone and _WITH_POINT_WORD.fullmatch(digits) else set()
+    one.possible = set()
     one.end, other.values, other.possible = other.end, set(), set()
 
 

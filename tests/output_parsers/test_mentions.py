@@ -46,6 +46,14 @@ def test_numbers(text: str, numbers: list[str]) -> None:
     assert found == set(map(Decimal, numbers))
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["3 point 0.5", "1e3 point 5", "½ point 5", "5⁻", "10²⁻³", "3×10⁹⁹⁹⁹⁹⁹⁹", "1e9999^400", "2⁻ × 10⁻"],
+)
+def test_other_signs_of_powers_and_fractions_give_no_number(text: str) -> None:
+    assert not any(mention.values for mention in numbers_in(text))
+
+
 def test_numbers_have_their_places() -> None:
     text = "pay 2.5 million now"
     assert [text[one.start : one.end] for one in numbers_in(text)] == ["2.5 million"]
