@@ -611,12 +611,6 @@ _SCALES = (
 )
 
 
-def scale_of(word: str) -> int | None:
-    """Return the power of ten that a word or letter after a number stands for; None for other words."""
-    folded = word.casefold()
-    return SCALE_WORDS.get(folded, _SCALE_LETTERS.get(folded, _SCALES.get(folded)))
-
-
 _SCALED = lazy_regex(r"(.*[0-9])[ \u00a0]?([^\W\d_]+)\.?")
 
 
