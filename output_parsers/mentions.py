@@ -31,7 +31,7 @@ from .number_words import (
     scale_of,
     unclear_scale_of,
 )
-from .prose.numbers import NumberStyle
+from .prose.numbers import NumberStyle, may_be_ip_address
 from .prose.times import possible_dates, possible_durations, possible_times
 
 V = TypeVar("V")
@@ -283,7 +283,6 @@ _PHONE_LABEL = lazy_regex(
 _POINT_BEFORE = lazy_regex(r"(?<![\w.])\.\Z")
 _MINUS_WORD = lazy_regex(r"\b(?:minus|negative|moins|menos|meno|минус|мінус|eksi)\s\Z", re.IGNORECASE)
 _DASHES = "-−–‑‐—"
-_ADDRESS = lazy_regex(r"\d{1,3}(?:\.\d{1,3}){3}")
 _EXPONENT_BEFORE = lazy_regex(r"(?:[_^]|[\w)]\*\*)[-−+({]?\Z")
 _SCALE_BEFORE = lazy_regex(rf"(?<!\d)(?<!\d{_SPACES})\b([^\W\d_]{{2,}})\.?{_SPACES}\Z")
 
@@ -644,7 +643,7 @@ def _readings(
         return {Decimal(str(unicodedata.numeric(digits)))}, set()
     mantissa, _, exponent = re.sub("[eE]", "e", digits).partition("e")
     form = _FORM.fullmatch(mantissa)
-    if form is None or len(exponent) > 4 or _ADDRESS.fullmatch(mantissa):
+    if form is None or len(exponent) > 4 or may_be_ip_address(mantissa):
         return set(), set()
     kind = _FORMS[int(str(form.lastgroup)[1:])]
     values, possible = _meanings(mantissa, kind, style, whole=whole, has_currency=has_currency)

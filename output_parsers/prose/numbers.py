@@ -561,13 +561,14 @@ def _read_plain(text: str) -> TextReading[Decimal] | None:
 
 def _read_grouped(text: str) -> TextReading[Decimal] | None:
     for pattern, separator, point in _GROUPED:
-        if pattern.fullmatch(text) and not _may_be_ip_address(text):
+        if pattern.fullmatch(text) and not may_be_ip_address(text):
             digits = text.replace(separator, "").replace(point, ".")
             return TextReading(_to_decimal(digits), "thousands separators")
     return None
 
 
-def _may_be_ip_address(text: str) -> bool:
+def may_be_ip_address(text: str) -> bool:
+    """Return True for four numbers below 256 with points between them."""
     return bool(_IP_ADDRESS.fullmatch(text)) and all(int(part) < 256 for part in text.split("."))
 
 

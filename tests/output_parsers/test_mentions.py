@@ -29,6 +29,7 @@ from output_parsers.mentions import dates_in, durations_in, numbers_in, times_in
         ("10 000 people", ["10000"]),
         ("١٢٣ and １２", ["123", "12"]),
         ("A4, x2, version 1.2.3", []),
+        ("1.234.567.890 Euro, 192.168.100.200", ["1234567890"]),
         ("one two three", []),
         ("3½ cups", ["3.5"]),
         ("给予250毫克，第5条", ["250", "5"]),
