@@ -33,6 +33,7 @@ from .number_words import (
 )
 from .prose.numbers import NumberStyle, may_be_ip_address
 from .prose.times import possible_dates, possible_durations, possible_times
+from .prose.units import CALENDAR_UNITS
 
 V = TypeVar("V")
 
@@ -90,8 +91,8 @@ def durations_in(text: str, style: NumberStyle | None = None) -> Iterator[Mentio
 
 _DURATION_NUMBER = lazy_regex(r"[0-9]{1,12}(?:,[0-9]{3}){0,3}(?:\.[0-9]{1,12})?")
 _CALENDAR_BEFORE = lazy_regex(
-    r"(?:years?|yrs?|months?|jahr(?:en?)?|monat(?:en?)?|ans?|mois|años?|mes(?:es)?|ann[io]|mes[ie]|anos?|mês|jaar"
-    r"|maand(?:en)?|lat[a]?|rok|miesiąc\w*|miesięcy|лет|год\w*|месяц\w*),?\s(?:(?:and|und|et|y|e|en|i|и)\s)?\Z",
+    rf"(?<![^\W\d_])(?:{'|'.join(CALENDAR_UNITS).replace(' ', '|')}|mês|lata?|rok|miesiąc\w*|miesięcy|год\w*"
+    r"|месяц\w*),?\s(?:(?:and|und|et|y|e|en|i|и)\s)?\Z",
     re.IGNORECASE,
 )
 

@@ -25,12 +25,14 @@ TIME_UNITS = {
     "s": "sec secs s second seconds sekunde sekunden seconde secondes segundo segundos secondo secondi seconden"
     " sekunda sekundy sekund секунда секунды секунд 秒 秒钟 秒鐘 秒間 초",
 }
-_OTHER_TIMES = (
-    "month months monat monate monaten mois mes meses mese mesi maand maanden;"
-    "year years yr yrs jahr jahre jahren an ans année années año años anno anni ano anos jaar jaren год года лет"
+# Months and years, whose lengths differ.
+CALENDAR_UNITS = (
+    "month months monat monate monaten mois mes meses mese mesi maand maanden",
+    "year years yr yrs jahr jahre jahren an ans année années año años anno anni ano anos jaar jaren год года лет",
 )
 UNITS = _families(
-    ";".join((*TIME_UNITS.values(), _OTHER_TIMES)).replace(" ora ", " "),  # "42 ora" is "not 42" in Javanese
+    # "42 ora" is "not 42" in Javanese
+    ";".join((*TIME_UNITS.values(), *CALENDAR_UNITS)).replace(" ora ", " "),
     "mm millimeter millimeters millimetre millimetres; cm centimeter centimeters centimetre centimetres zentimeter;"
     "m meter meters metre metres mètres metros metri; km kilometer kilometers kilometre kilometres;"
     "in inch inches; ft foot feet; yd yard yards; mi mile miles",
