@@ -280,13 +280,14 @@ class ChoiceMatcher(Generic[T]):
 
     def _refuse_other_sense(self, folded: str, first: _Mention[T]) -> None:
         """Raise NoMatch if the words before a choice do not say that it is the answer."""
-        label = folded[first.start : first.end]
-        if asks_or_relates(folded[: first.start]):
+        before, label = folded[: first.start], folded[first.start : first.end]
+        if asks_or_relates(before):
             raise NoMatch(f"the words before “{first.choice.label}” do not say that it is the answer")
-        if _OF_A_PERSON.search(folded[: first.start]):
+        if _OF_A_PERSON.search(before):
             raise NoMatch("the text uses the word in another sense")
-        is_tied = word_before(folded[: first.start], words_in("letters")) is not None  # "plan B"
-        if len(label) == 1 and (is_tied or not _stands_alone(folded, first)):
+        if len(label) > 1:
+            return
+        if word_before(before, words_in("letters")) or not _stands_alone(folded, first):  # "plan B"
             raise NoMatch(f"“{label}” may be a word of the sentence")
 
     def _nothing_found(self, folded: str) -> str:

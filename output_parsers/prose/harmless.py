@@ -107,10 +107,11 @@ def find_objection(
     A word directly before the value must be one that leads to it, as in "it is 5", also those of ``leading``: other
     words tie it to something else, as in "after 5" and "section 5".
     """
-    subject = before if find_unknown_word(before, known) is None else _without_lead(before, leading)
-    unknown = find_unknown_word(subject, known) or find_unknown_word(
-        f"{subject} {after}", {*known, *known_after}
-    )
+    subject, unknown = before, find_unknown_word(before, known)
+    if unknown is not None:
+        subject = _without_lead(before, leading)
+        unknown = find_unknown_word(subject, known)
+    unknown = unknown or find_unknown_word(f"{subject} {after}", {*known, *known_after})
     if unknown is not None:
         return unknown
     markup = _OTHER_MARKUP.search(f"{before} {after}")
@@ -150,7 +151,7 @@ def word_before(before: str, leading: frozenset[str]) -> str | None:
         bare = next((word for word in reversed(words) if word not in words_in("articles")), None)
         if bare is not None and bare not in words_in("leads") and bare not in leading:
             return bare
-    return before.strip() if asks_or_relates(before) and leading.isdisjoint(words) else None
+    return before.strip() if leading.isdisjoint(words) and asks_or_relates(before) else None
 
 
 _ALL = (1 << len(_LANGUAGES)) - 1
