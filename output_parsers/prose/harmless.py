@@ -202,13 +202,13 @@ def separate_runs(text: str) -> str:
 _GOES_WRONG = r"""
     (?:text|document|file|message|input|email|article|page|image|review)s? (?:is|was|are|were) (?:empty|blank|missing|unreadable|too short|cut off)
     |(?:actual|real|true|right|correct) (?:\w+ )?(?:is|are|was|were)|is the (?:format|schema|structure|shape)|(?:is|was) (?:the|your) input
-    |(?:answer|value|result)\b.{0,20} is (?:wrong|incorrect)\W*\Z|(?:outdated|superseded|synthetic|fake)\W*\Z|\A\W*(?:score\b|/s\W*\Z)|no way\W*\Z
+    |(?:answer|value|result)\b.{0,20} is (?:wrong|incorrect)\W*\Z|\A\W*(?:score\b|/s\W*\Z)
     |not (?:\w+ )?(?:sure|certain|clear|known|confident|possible)|not (?:false|wrong|incorrect|untrue)|to be \w+ed
     |(?:can(?:not|['’]t)|could(?: not|n['’]t)) (?:be )?(?:determin|tell|say|know|judge|decide|classif|rate)\w*
     |\A\W*but (?:the|it|in)\b|too \w+ (?:to|a|for)\b|more (?:follows?|below)|continues? (?:on|in|below|next|with)
     |only (?:on|if|when|in|for|with|after|before|until|as|true|false|valid|at|applies|holds|(?:the |a )?(?:first|one|two|three|few|part)|\d+)
     |\A\W*(?:but|however|though|yet|still|except)\b.*\b(?:says?|said|should|is|are|was|were)
-    |\A\W*(?:when|while|until|suppose|assuming|should|could|would)\b|what (?:you|the user) \w+|(?:(?<!years )(?<!year )old|(?<!in )(?<!since )(?<!until )may|last)(?!\w)|errors?:
+    |\A\W*(?:when|while|until|should|would)\b|what (?:you|the user) \w+|(?:(?<!years )(?<!year )old|(?<!in )(?<!since )(?<!until )may|last)(?!\w)|errors?:
 """
 _PART_OF_IT = r"""
     and (?:\d+ )?(?:more|others)|(?:first|second|third|next|other|last) (?:half|part|batch|page|portion|chunk)|first (?:\d+|few|two|three|four|five|ten|some)(?: \w+)? (?:of|from)
