@@ -1,7 +1,6 @@
 """List all numbers, dates, times and durations that a text mentions, with every meaning that each may have.
 
-The readers of prose find one answer and refuse what is ambiguous. Here the question is whether a given
-value may
+The readers of prose find one answer and refuse what is ambiguous. Here the question is whether a value may
 come from the text. A number is a mention only as a whole, with its sign, scale, exponent and fraction: "5" is
 not mentioned by "5 million", "-5", "10^5", "5½" or "v5.1".
 """
@@ -160,31 +159,35 @@ def numbers_in(
     if not any(character.isnumeric() for character in text):
         yield from _in_words(text, [])
         return
-    dates = [(mention, *_parts_of_dates(mention)) for mention in dates_in(text)]
+    dates = list(dates_in(text))
+    yield from map(_numbers_of_date, dates)
+    in_dates = [(one.start, one.end) for one in dates]
     numbers: list[_Number] = []
-    for mention, years, parts in dates:
-        yield Mention(years, mention.start, mention.end, parts)
-    taken = [(mention.start, mention.end) for mention, _, _ in dates]
     reach = 0
-    for group in _groups(text, taken):
+    for group in _groups(text, in_dates):
         runs = [run for run in group if run.start() >= reach]
         numbers += _read_group(text, runs, style, whole=whole) if runs else ()
         reach = max([reach, *(number.end for number in numbers[-len(runs) - 1 :])])
     for one in _joined(text, numbers):
         if one.values or one.possible:
             yield one.mention(text)
-    yield from _in_words(text, [*taken, *((one.start, one.end) for one in numbers)])
+    yield from _in_words(text, [*in_dates, *((one.start, one.end) for one in numbers)])
 
 
-def _parts_of_dates(mention: Mention[date]) -> tuple[frozenset[Decimal], frozenset[Decimal]]:
+def _numbers_of_date(mention: Mention[date]) -> Mention[Decimal]:
+    """Return the year of a date as a number, and its month and day as possible ones."""
     years = frozenset(Decimal(one.year) for one in mention.values)
-    return years, frozenset(Decimal(part) for one in mention.values for part in (one.month, one.day))
+    others = frozenset(Decimal(part) for one in mention.values for part in (one.month, one.day))
+    return Mention(years, mention.start, mention.end, others)
 
 
-def _groups(text: str, taken: list[tuple[int, int]]) -> Iterator[list[re.Match[str]]]:
-    """Yield the runs of digits that have only single spaces between them, which may be one number."""
+def _groups(text: str, excluded: list[tuple[int, int]]) -> Iterator[list[re.Match[str]]]:
+    """Yield the runs of digits that have only single spaces between them, which may be one number.
+
+    Those in the ``excluded`` ranges are left out.
+    """
     group: list[re.Match[str]] = []
-    ranges = iter([*taken, (len(text) + 1, len(text) + 1)])
+    ranges = iter([*excluded, (len(text) + 1, len(text) + 1)])
     start, end = next(ranges)
     for run in _DIGITS.finditer(text):
         while run.start() >= end:
@@ -269,6 +272,7 @@ def _ascii(digits: str) -> str:
 # --- What is before and after a number ---
 
 _CURRENCY_BEFORE = lazy_regex(rf"(?:{SYMBOLS}|(?<![^\W_])(?:{CODES})\.?){_SPACES}?\Z")
+_CURRENCY = rf"(?:[€$£¥₹₽]|(?:{CODES})(?![^\W\d_]))"
 _CURRENCY_AFTER = lazy_regex(rf"{_SPACES}?(?:[€$£¥₹₽₩₺₴₪]|(?:{CODES})(?![^\W\d_]))")
 _CODE_LABEL = lazy_regex(
     r"(?:\b(?:version|release|section|sections|chapter|article|art|clause|paragraph|para|figure|fig|table"
@@ -291,8 +295,7 @@ _SCALE_BEFORE = lazy_regex(rf"(?<!\d)(?<!\d{_SPACES})\b([^\W\d_]{{2,}})\.?{_SPAC
 def _number_at(
     text: str, start: int, end: int, digits: str, style: NumberStyle | None, *, whole: bool
 ) -> _Number | None:
-    """Return the number with digits at a place; None if they are a part of a word, a code or another
-    number."""
+    """Return the number at a place; None if its digits are a part of a word, a code or another number."""
     digits = _ascii(digits)
     number = _Number(start, end, set(), set(), (start, end))
     if not _begins(text, number):
@@ -412,9 +415,7 @@ _PERCENT = lazy_regex(
     r"|(?P<p4>‱|(?:basis points?|bps|bp|basispunkte?n?)\b))",
     re.IGNORECASE,
 )
-_CURRENCY_WITH_SCALE = lazy_regex(
-    rf"{_SPACES}?(k|K|T|MM|M|m|Mn|mn|Mio|mio|bn|Bn|B|Md|Mrd|G)\.?(?:[€$£¥₹₽]|(?:{CODES})(?![^\W\d_]))"
-)
+_CURRENCY_WITH_SCALE = lazy_regex(rf"{_SPACES}?(k|K|T|MM|M|m|Mn|mn|Mio|mio|bn|Bn|B|Md|Mrd|G)\.?{_CURRENCY}")
 _ATTACHED = lazy_regex(r"[^\W\d_]+")
 # Such as 万, or 億2000万; 千克 are kilograms.
 _EAST_ASIAN_SCALES = rf"[{''.join(EAST_ASIAN_POWERS)}]{{1,3}}(?![克米瓦卡字帕赫伏焦牛欧比分])"
@@ -425,7 +426,7 @@ _EAST_ASIAN_REST = lazy_regex(
 _EAST_ASIAN_PART = lazy_regex(rf"(\d+(?:\.\d+)?)?([{''.join(EAST_ASIAN_POWERS)}]*)")
 _NEXT_WORD = lazy_regex(
     rf"\+?(?:\)|{_SPACES}?\([^()]{{1,60}}\))?"
-    rf"(?P<currency>{_SPACES}?(?:[€$£¥₹₽]|(?:{CODES})(?![^\W\d_])))?"
+    rf"(?P<currency>{_SPACES}?{_CURRENCY})?"
     r"(?:[ \t\u00a0\u2009\u202f]{0,2}(?:\r?\n[ \t]*)?|[-‐‑])"
     r"(?P<word>[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u093c-\u094d\u0e31-\u0e4e])*)(?P<stop>\.?)"
 )
@@ -441,11 +442,12 @@ _FRACTION_NOUN = lazy_regex(
 
 
 def _read_end(text: str, number: _Number, *, has_currency: bool) -> bool:
-    """Apply what belongs to a number after its digits; return False if the digits are a part of something
-    else."""
+    """Apply what follows the digits of a number; return False if they are a part of something else."""
     end = number.end
-    if _EAST_ASIAN_REST.match(text, end):
-        return _read_east_asian(text, number)
+    east_asian = _EAST_ASIAN_REST.match(text, end)
+    if east_asian is not None:
+        _read_east_asian(number, east_asian)
+        return True
     power = _EXPONENT.match(text, end)
     if power is not None:
         return _read_power(number, power)
@@ -487,10 +489,8 @@ def _read_mixed(text: str, number: _Number) -> None:
         number.end = half.end()
 
 
-def _read_east_asian(text: str, number: _Number) -> bool:
+def _read_east_asian(number: _Number, rest: re.Match[str]) -> None:
     """Read a number such as 1億2000万 to its end."""
-    rest = _EAST_ASIAN_REST.match(text, number.end)
-    assert rest is not None
     first, *parts = [part for part in _EAST_ASIAN_PART.findall(rest[0].lstrip()) if part != ("", "")]
     number.convert(Decimal(1).scaleb(sum(EAST_ASIAN_POWERS[one] for one in first[1])))
     more = sum(
@@ -502,7 +502,6 @@ def _read_east_asian(text: str, number: _Number) -> bool:
     )
     number.values = {value + more for value in number.values}
     number.scale, number.end = Decimal(10), rest.end()
-    return True
 
 
 def _exponent(power: re.Match[str]) -> int | None:
@@ -532,10 +531,9 @@ def _read_scale(text: str, number: _Number, *, has_currency: bool) -> bool:
     """Apply the scale words after a number; return False if unknown letters are right after it."""
     money = _CURRENCY_WITH_SCALE.match(text, number.end)
     if money is not None:
-        factor = scale_of(money[1]) or unclear_scale_of(money[1])
-        if money[1] in ("T", "m"):
-            factor = Decimal(1000) if money[1] == "T" else Decimal(10**6)
-        _scale(number, factor or Decimal(1), money.end())
+        factor = Decimal(1000) if money[1] == "T" else scale_of(money[1]) or unclear_scale_of(money[1])
+        assert factor is not None
+        _scale(number, factor, money.end())
         return True
     attached = _ATTACHED.match(text, number.end)
     if attached is not None and not _is_spaceless(attached[0][0]):
@@ -840,10 +838,10 @@ _SHARE_BEFORE = lazy_regex(
 _UNSURE = frozenset("one eins один".split())
 
 
-def _in_words(text: str, taken: list[tuple[int, int]]) -> Iterator[Mention[Decimal]]:
-    """Yield the numbers in words and in Roman digits that are not parts of others."""
+def _in_words(text: str, excluded: list[tuple[int, int]]) -> Iterator[Mention[Decimal]]:
+    """Yield the numbers in words outside of the ``excluded`` ranges, and those in Roman digits."""
     numbers: list[_Number] = []
-    ranges = [(-1, -1), *sorted(taken)]
+    ranges = [(-1, -1), *sorted(excluded)]
     for numeral in numerals_in(text):
         before = ranges[bisect_left(ranges, numeral.end, key=itemgetter(0)) - 1]  # begins before its end
         if numeral.value is not None and before[1] <= numeral.start:

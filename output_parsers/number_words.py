@@ -1,8 +1,7 @@
 """The words of numbers in many languages: numerals, scales such as "тыс." and "lakh", units and currencies.
 
 The words stand in this order in the tables: English, German, French, Spanish, Italian, Portuguese, Dutch,
-Polish,
-Russian, other languages.
+Polish, Russian, other languages.
 """
 
 from __future__ import annotations
