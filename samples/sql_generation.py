@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Protocol
@@ -93,13 +94,12 @@ def scripted() -> ScriptedChatModel:
 
 def main(model: ChatModel | str | None = None) -> None:
     """Print two answers. Without a model, a scripted one answers."""
-    database = sqlite3.connect(":memory:")
-    database.execute(SCHEMA)
-    service = analyst(model or scripted(), database)
-    for request in ("show me errors from yesterday", "how many?"):
-        result = service.query(request)
-        print(f"{request}: {result.value} ({len(result.attempts)} answers)")
-    database.close()
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(SCHEMA)
+        service = analyst(model or scripted(), database)
+        for request in ("show me errors from yesterday", "how many?"):
+            result = service.query(request)
+            print(f"{request}: {result.value} ({len(result.attempts)} answers)")
 
 
 if __name__ == "__main__":
