@@ -355,19 +355,21 @@ def _is_hidden_run(run: ElementTree.Element, hidden: set[str], *, default: bool)
 
 def _formula(element: ElementTree.Element) -> str:
     """Return a formula in one line."""
-    parts = {child.tag.removeprefix(_MATH): _formula(child) for child in element}
+
+    def part(name: str) -> str:
+        found = element.find(_MATH + name)
+        return "" if found is None else _formula(found)
+
     match element.tag.removeprefix(_MATH):
+        case "t":
+            return element.text or ""
         case "sSup":
-            return f"{parts.get('e', '')}^({parts.get('sup', '')})"
+            return f"{part('e')}^({part('sup')})"
         case "sSub":
-            return f"{parts.get('e', '')}_{parts.get('sub', '')}"
+            return f"{part('e')}_{part('sub')}"
         case "f":
-            return f"({parts.get('num', '')})/({parts.get('den', '')})"
-    return (
-        (element.text or "") + "".join(map(_formula, element))
-        if element.tag == f"{_MATH}t"
-        else "".join(map(_formula, element))
-    )
+            return f"({part('num')})/({part('den')})"
+    return "".join(map(_formula, element))
 
 
 # --- PDF ---

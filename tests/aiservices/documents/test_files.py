@@ -250,6 +250,15 @@ def test_hidden_text_of_a_docx_is_not_read_and_formulas_are(write: Callable[...,
     assert Document.open(write("a.docx", styled.getvalue())).text == "5\n"
 
 
+def test_each_part_of_a_nested_formula_is_read_once(write: Callable[..., Path]) -> None:
+    pytest.importorskip("mammoth")
+    math = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    depth = 30
+    formula = "<m:f><m:num>" * depth + "<m:r><m:t>1</m:t></m:r>" + "</m:num></m:f>" * depth
+    path = write("a.docx", docx(paragraph(f"<m:oMath {math}>{formula}</m:oMath>")))
+    assert Document.open(path).text == "(" * depth + "1" + ")/()" * depth + "\n"
+
+
 def test_the_words_of_a_docx_are_neither_lost_nor_joined(write: Callable[..., Path]) -> None:
     raised = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>2</w:t></w:r>'
     struck = "<w:r><w:rPr><w:strike/></w:rPr><w:t>50</w:t></w:r>"
