@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import codecs
 import json
 import os
 import re
@@ -32,6 +31,7 @@ from ..models.messages import (
 from ..models.registry import find_model
 from ..models.requests import ChatRequest, DecisionFormat, ImageFormat, JsonSchemaFormat
 from ..models.wrapper import DelegatingChatModel, RequestFlow, Send
+from ..text_encoding import marked_encoding
 
 # --- Requests and replies as JSON ---
 
@@ -151,22 +151,22 @@ def _cleaned(text: str, redact: Callable[[str], str]) -> str:
             cleaned = without_secrets(data, redact)
             if cleaned != data:
                 return json.dumps(cleaned, ensure_ascii=False)
-    decoded = _decoded(text) if _BASE64.fullmatch(text) else None
+    decoded = _decoded(text)
     if decoded is not None and (cleaned_text := _cleaned(decoded, redact)) != decoded:
         return base64.b64encode(cleaned_text.encode("utf-8", "replace")).decode()
     return redact(_text_without_secrets(text))
 
 
-# The content of a file
-_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 
 
 def _decoded(data: str) -> str | None:
-    """Return the text of base64, or None if it is not text."""
+    """Return the text of base64, such as the content of a file; None if it is not one or not text."""
+    if len(data) % 4 or _BASE64.fullmatch(data) is None:
+        return None
     content = base64.b64decode(data)
-    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        return content.decode("utf-16" if is_utf16 else "utf-8")
+        return content.decode(marked_encoding(content) or "utf-8")
     except UnicodeDecodeError:
         return None
 

@@ -353,6 +353,13 @@ def test_words_that_only_resemble_secrets_are_recorded() -> None:
     assert without_secrets(data, str) == data
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_keys_are_removed_from_base64_of_each_encoding(encoding: str) -> None:
+    text = base64.b64encode("the key is sk-abcdef0123456789abcdef".encode(encoding)).decode()
+    cleaned = base64.b64encode(f"the key is {REMOVED}".encode()).decode()
+    assert without_secrets([text, f"{text}=", text[:-1]], str) == [cleaned, f"{text}=", text[:-1]]
+
+
 def test_timeouts_and_headers_are_not_compared(path: Path) -> None:
     def dateless(text: str) -> str:
         return text.partition(" on ")[0]
