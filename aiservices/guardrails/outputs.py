@@ -115,6 +115,8 @@ class OutputGuardrails(BaseInterceptor):
         if problems:
             raise DefinitionError(problems)
         self._guards = guards
+        # the built-in guards, which also check texts that are not the answer
+        self._text_guards = [one for one in guards if isinstance(one, Guard) and one.on == "text"]
         self.async_parts = describe_async_guards(guards)
         self._on: Subject = on
         self.max_attempts = max_attempts
@@ -179,13 +181,12 @@ class OutputGuardrails(BaseInterceptor):
             return answer
         replaced: dict[int, AiMessage] = {}
         for message in answer.messages_before_tools():
+            changed = message
             if message.text.strip() and (text := (yield from check(message.text))) != message.text:
-                replaced[id(message)] = with_text(message, text or "")
-        for message in answer.messages_before_tools():
-            changed = replaced.get(id(message), message)
-            rewritten = yield from self._with_rewritten_arguments(changed, invocation)
-            if rewritten is not message:
-                replaced[id(message)] = rewritten
+                changed = with_text(message, text or "")
+            changed = yield from self._with_rewritten_arguments(changed, invocation)
+            if changed is not message:
+                replaced[id(message)] = changed
         final = answer.reply.message
         for message in (*answer.messages_before_tools(), final):
             if (yield from self._rejects_reasoning(message, invocation)):
@@ -223,10 +224,9 @@ class OutputGuardrails(BaseInterceptor):
         replacements: dict[str, str] = {}
         for original in texts_of(data, schema):
             text = original
-            for guard in self._guards:
-                if isinstance(guard, Guard) and guard.on == "text":
-                    verdict = yield from guard_verdict(guard, text, "output", invocation, invocation)
-                    text = verdict.text if isinstance(verdict, Rewritten) else text
+            for guard in self._text_guards:
+                verdict = yield from guard_verdict(guard, text, "output", invocation, invocation)
+                text = verdict.text if isinstance(verdict, Rewritten) else text
             if text != original:
                 replacements[original] = text
         if not replacements:
@@ -235,11 +235,10 @@ class OutputGuardrails(BaseInterceptor):
         return replace(call, arguments=data if isinstance(data, str) else dump_json(data))
 
     def _rejects_reasoning(self, message: AiMessage, invocation: Invocation) -> Flow[bool]:
-        for guard in self._guards if message.reasoning else ():
-            if isinstance(guard, Guard) and guard.on == "text":
-                verdict = yield from guard_verdict(guard, message.reasoning, "output", invocation, invocation)
-                if not isinstance(verdict, Passed):
-                    return True
+        for guard in self._text_guards if message.reasoning else ():
+            verdict = yield from guard_verdict(guard, message.reasoning, "output", invocation, invocation)
+            if not isinstance(verdict, Passed):
+                return True
         return False
 
     def check_text(self, text: str, invocation: Invocation) -> Flow[str | None]:
