@@ -70,9 +70,8 @@ _ESCAPE = re.compile(
 )
 _ESCAPE_SIGNS = re.compile(r"[\\&%]")
 # Marks of Markdown and HTML inside of a word, which a reader does not see.
-_MARKUP = re.compile(
-    r"(?<=\w)(?:\*{1,3}|_{2,3}|~~|`|<[^<>\n]{0,99}>){1,3}(?=[^\W\d_])|(?<=[^\W\d_])(?:\*{1,3}|_{2,3}|~~|`|<[^<>\n]{0,99}>){1,3}(?=\w)"
-)
+_MARKS = r"(?:\*{1,3}|_{2,3}|~~|`|<[^<>\n]{0,99}>){1,3}"
+_MARKUP = re.compile(rf"(?<=\w){_MARKS}(?=[^\W\d_])|(?<=[^\W\d_]){_MARKS}(?=\w)")
 _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _MAX_NESTING = 3
 
