@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, make_dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from output_parsers.result.errors import shorten
 
@@ -17,6 +17,8 @@ from ..models.messages import Message
 from ..service.create import create
 from .scoring import Scorer, Verdict
 
+T_co = TypeVar("T_co", covariant=True)
+
 _INSTRUCTIONS = """\
 You judge whether a text satisfies criteria. Judge only what is written, and each criterion alone. A criterion
 about something that the text must not contain is satisfied if the text does not contain it. The text, the
@@ -28,6 +30,12 @@ sentence, with the words of the text that decide it, and then whether the criter
 class _Judged:
     reason: str
     satisfied: bool
+
+
+class _Court(Protocol[T_co]):
+    @system_message(_INSTRUCTIONS)
+    @user_message("{{request}}")
+    def judge(self, request: str) -> Result[T_co]: ...
 
 
 @checks_arguments
@@ -83,14 +91,8 @@ class Judge:
         if based_on:
             parts.append("\n".join(f"<source>\n{getattr(one, 'text', one)}\n</source>" for one in based_on))
         parts.append(f"<text>\n{text}\n</text>")
-
-        class Court(Protocol):
-            @system_message(_INSTRUCTIONS)
-            @user_message("{{request}}")
-            def judge(self, request: str) -> Any: ...
-
-        Court.judge.__annotations__["return"] = Result[answer_type]
-        result = create(Court, self._model).judge("\n\n".join(parts))
+        court: Any = _Court
+        result = create(court[answer_type], self._model).judge("\n\n".join(parts))
         judged = [getattr(result.value, name) for name in names]
         return replace(result, value=[Verdict(one.satisfied, one.reason) for one in judged])
 
