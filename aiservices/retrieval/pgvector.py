@@ -61,24 +61,23 @@ class PgVectorStore:
         """
         if not contents:
             return
-        matrix = check_vectors(vectors, len(contents), "PgVectorStore.add")
         last = {content.key: index for index, content in enumerate(contents)}
         statement = self._query(
             "INSERT INTO {} VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET text = EXCLUDED.text,"
             " metadata = EXCLUDED.metadata, embedding = EXCLUDED.embedding"
         )
-        rows = [
-            (
-                sha256(key.encode()).hexdigest(),
-                key,
-                contents[index].text,
-                json.dumps(dict(contents[index].metadata)),
-                _vector(matrix[index]),
-            )
-            for key, index in last.items()
-        ]
         with self._cursor() as cursor, cursor.connection.transaction():
-            check_vectors(matrix, len(contents), "PgVectorStore.add", self._length(cursor))
+            matrix = check_vectors(vectors, len(contents), "PgVectorStore.add", self._length(cursor))
+            rows = [
+                (
+                    sha256(key.encode()).hexdigest(),
+                    key,
+                    contents[index].text,
+                    json.dumps(dict(contents[index].metadata)),
+                    _vector(matrix[index]),
+                )
+                for key, index in last.items()
+            ]
             chosen = self._query("SELECT key, text, metadata FROM {} WHERE id = ANY(%s) FOR UPDATE")
             stored = {
                 entry[0]: stored_content(*entry)

@@ -12,13 +12,11 @@ from uuid import NAMESPACE_OID, uuid5
 from ..models.arguments import checks_arguments
 from ..models.errors import import_extra
 from .content import Content
-from .retrievers import check_removal, check_vectors, replaced_sources, stored_content
+from .retrievers import batches_of, check_removal, check_vectors, replaced_sources, stored_content
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_BATCH_SIZE = 256  # contents in one request
 
 
 @checks_arguments
@@ -78,7 +76,7 @@ class QdrantStore:
                 params = models.VectorParams(size=matrix.shape[1], distance=models.Distance.COSINE)
                 self._client.create_collection(self._name, vectors_config=params)
             ids = list(points)
-            batches = [ids[start : start + _BATCH_SIZE] for start in range(0, len(ids), _BATCH_SIZE)]
+            batches = list(batches_of(ids))
             old = [one for batch in batches for one in self._client.retrieve(self._name, batch)]
             sources = replaced_sources({one.payload["key"]: _content(one.payload) for one in old}, contents)
             for batch in batches:
@@ -167,8 +165,9 @@ def _filter_texts(metadata: Mapping[str, object]) -> list[str]:
     """Return a text for each name and value: Qdrant itself compares no lists, fractions or null."""
     texts = []
     for name, value in metadata.items():
-        is_whole = isinstance(value, float) and value.is_integer()
-        texts.append(json.dumps([name, int(value) if is_whole else value], sort_keys=True))  # type: ignore[call-overload]
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        texts.append(json.dumps([name, value], sort_keys=True))
     return texts
 
 

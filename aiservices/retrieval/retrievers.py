@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # The values that the metadata of a content must have, or a function that returns them for a query.
 MetadataFilter: TypeAlias = Mapping[str, object] | Callable[[Query], Mapping[str, object]]
-_BATCH_SIZE = 256  # contents that are embedded, or sent to Chroma, at the same time
+_BATCH_SIZE = 256  # contents that are embedded, or sent to a database, at the same time
 
 
 class EmbeddingModel(Protocol):
@@ -156,10 +156,7 @@ class EmbeddingRetriever:
             return
         numpy = import_extra("numpy", "retrieval", "EmbeddingRetriever")
         texts = [content.text for content in contents]
-        vectors = [
-            embed_texts(self._model, texts[start : start + _BATCH_SIZE])
-            for start in range(0, len(texts), _BATCH_SIZE)
-        ]
+        vectors = [embed_texts(self._model, batch) for batch in batches_of(texts)]
         # in one step: a second step would replace the documents of which the first has added parts
         self._store.add(contents, numpy.concatenate(vectors))
 
@@ -254,6 +251,11 @@ def replaced_sources(stored: Mapping[str, Content], added: Iterable[Content]) ->
         if "source" in metadata:
             sources[repr(metadata["source"])] = metadata["source"]
     return list(sources.values())
+
+
+def batches_of(texts: list[str]) -> Iterator[list[str]]:
+    """Yield parts of a list of texts or ids for requests, which have a limited size."""
+    return (texts[start : start + _BATCH_SIZE] for start in range(0, len(texts), _BATCH_SIZE))
 
 
 def stored_content(
@@ -361,10 +363,9 @@ class EmbeddingStore:
         return store
 
 
-def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def _normalize(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     """Scale embedding vectors to length 1; zero vectors stay unchanged."""
     numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
-    matrix = numpy.asarray(vectors, numpy.float32)
     lengths = numpy.linalg.norm(matrix, axis=-1, keepdims=True)
     normalized: NDArray[np.float32] = matrix / numpy.where(lengths == 0, 1, lengths)
     return normalized
@@ -373,14 +374,12 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
     """Return the old and new passages with their vectors; new passages replace those with the same ids."""
     numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
+    stored = () if old is None else old.contents
+    replaced = _replaced_keys({content.key: content for content in stored}, new.contents)
+    kept = None if old is None else _select(old, [content.key not in replaced for content in stored])
     merged = new
-    if old is not None:
-        replaced = _replaced_keys({content.key: content for content in old.contents}, new.contents)
-        kept = _select(old, [content.key not in replaced for content in old.contents])
-        if kept is not None:
-            merged = _Vectors(kept.contents + new.contents, numpy.concatenate([kept.matrix, new.matrix]))
-    else:
-        _replaced_keys({}, new.contents)
+    if kept is not None:
+        merged = _Vectors(kept.contents + new.contents, numpy.concatenate([kept.matrix, new.matrix]))
     last = {content.key: index for index, content in enumerate(merged.contents)}
     flags = [last[content.key] == index for index, content in enumerate(merged.contents)]
     return _select(merged, flags) or merged
@@ -442,9 +441,9 @@ class ChromaStore:
         vectors = check_vectors(vectors, len(contents), "ChromaStore.add", self._length())
         _check_chroma_metadata(contents)
         keys = list(last)
-        old = {content.key: content for batch in _batches(keys) for content in self._stored(batch)}
+        old = {content.key: content for batch in batches_of(keys) for content in self._stored(batch)}
         sources = replaced_sources(old, contents)
-        for batch in _batches(keys):
+        for batch in batches_of(keys):
             new = [contents[last[key]] for key in batch]
             self._collection.upsert(
                 ids=batch,
@@ -454,7 +453,7 @@ class ChromaStore:
             )
         for source in sources:
             parts = self._collection.get(where={"source": {"$eq": source}}, include=[])["ids"]
-            for batch in _batches([key for key in parts if key not in last]):
+            for batch in batches_of([key for key in parts if key not in last]):
                 self._collection.delete(ids=batch)
 
     def _length(self) -> int | None:
@@ -507,10 +506,9 @@ def _check_chroma_metadata(contents: Iterable[Content]) -> None:
     for content in contents:
         for name, value in content.metadata.items():
             for item in value if isinstance(value, list) else (value,):
-                is_number = isinstance(item, (int, float))
-                if is_number and not -(2**63) <= item < 2**63 and isinstance(item, int):
+                if isinstance(item, int) and not -(2**63) <= item < 2**63:
                     problem = "has more than 64 bits"
-                elif is_number and not math.isfinite(item):
+                elif isinstance(item, float) and not math.isfinite(item):
                     problem = "is not finite"
                 elif not isinstance(item, (str, int, float, NoneType)):
                     problem = "is not a text, a number, a bool or a list of these"
@@ -523,11 +521,6 @@ def _chroma_condition(metadata: Mapping[str, object]) -> dict[str, object] | Non
     conditions: list[dict[str, object]] = [{name: {"$eq": value}} for name, value in metadata.items()]
     # Chroma rejects "$and" with a single condition
     return {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
-
-
-def _batches(keys: list[str]) -> Iterator[list[str]]:
-    """Yield parts of a list: Chroma limits the number of entries in a request."""
-    return (keys[start : start + _BATCH_SIZE] for start in range(0, len(keys), _BATCH_SIZE))
 
 
 def _replacing_metadata(old: Content | None, new: Mapping[str, object]) -> dict[str, object] | None:
