@@ -91,8 +91,8 @@ def highlight_all(answers: Iterable[Highlighted], title: str) -> str:
     citations: list[_Citation] = []
     hues: dict[str, int] = {}
     for label, documents, value, paths in answers:
-        found = _numbered(value.value if isinstance(value, Result) else value, label, len(citations), hues)
-        new = list(found)
+        bare = value.value if isinstance(value, Result) else value
+        new = list(_numbered(bare, label, len(citations), hues))
         citations += new
         for number, one in enumerate(documents, 1):
             own = [citation for citation in new if _is_in(citation.cited, one, documents)]

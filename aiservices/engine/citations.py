@@ -102,7 +102,7 @@ def documents_of(invocation: Invocation) -> dict[str, Document]:
         return {name: document_from_json(document) for name, document in stored.items()}
     roles = {*invocation.plan.role_names.values(), *invocation.tool_context}
     shown = {name: value for name, value in invocation.arguments.items() if name not in roles}
-    found = [*_documents(shown, (Document,))] or [*_documents(shown, (str,))]
+    found = _texts_among(shown)
     found += [(content.metadata.get("source") or content.id, content.text) for content in invocation.sources]
     if not found:
         # the reports about rejected answers repeat their quotes, and prove nothing
@@ -116,12 +116,16 @@ def documents_of(invocation: Invocation) -> dict[str, Document]:
 
 def documents_among(arguments: Mapping[str, object]) -> list[Document]:
     """Return the documents among arguments, or else the texts, with the names that quotes of them have."""
-    found = [*_documents(arguments, (Document,))] or [*_documents(arguments, (str,))]
+    found = _texts_among(arguments)
     names = unique_names(name for name, _ in found)
     return [
         Document(str(one), name, one.pages if isinstance(one, Document) else ())
         for name, (_, one) in zip(names, found, strict=True)
     ]
+
+
+def _texts_among(arguments: Mapping[str, object]) -> list[tuple[str, Document | str]]:
+    return [*_documents(arguments, (Document,))] or [*_documents(arguments, (str,))]
 
 
 def _documents(

@@ -56,7 +56,7 @@ def nothing_of(parser: TypeParser[object]) -> str:
     for text in ("null", "{}", "[]"):
         try:
             return parser.write(parser.parse(text))
-        except (OutputParsingError, ValueError):
+        except ValueError:  # also an OutputParsingError
             continue
     raise LookupError(
         "the answer about a part of a document must have values; pass it by FakeChatModel(values=…)"
