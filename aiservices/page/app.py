@@ -130,8 +130,8 @@ def mount(
         caller_arguments: Those of the router.
         parsers: The parser factories that were passed to ``create``.
         allowed_hosts: The host names under which the page is available, as for the function ``app``.
-        max_body_size: That of the router.
-        media: That of the router.
+        max_body_size: As for the function ``router``.
+        media: As for the function ``router``.
         dependencies: FastAPI dependencies of all routes of the page, for example to check who may see it.
 
     The page is meant for the developers of a service: it shows prompts and replies, and each call costs
