@@ -841,17 +841,24 @@ _UNSURE = frozenset("one eins один".split())
 def _in_words(text: str, excluded: list[tuple[int, int]]) -> Iterator[Mention[Decimal]]:
     """Yield the numbers in words outside of the ``excluded`` ranges, and those in Roman digits."""
     numbers: list[_Number] = []
-    ranges = [(-1, -1), *sorted(excluded)]
-    for numeral in numerals_in(text):
-        before = ranges[bisect_left(ranges, numeral.end, key=itemgetter(0)) - 1]  # begins before its end
-        if numeral.value is not None and before[1] <= numeral.start:
+    numerals = list(numerals_in(text))
+    others = sorted(excluded)
+    for numeral in numerals:
+        if numeral.value is not None and not _is_inside(others, numeral.start, numeral.end):
             numbers += _read_numeral(text, numeral.value, (numeral.start, numeral.end))
+    in_numerals = [(one.start, one.end) for one in numerals]
     for article in _ARTICLE.finditer(text):
         factor = scale_of(article[1])
-        if factor is not None and factor < 1000:  # "a million" is a number in words
-            numbers.append(_Number(*article.span(), {factor}, set(), article.span(), factor))
+        if factor is not None and not _is_inside(in_numerals, article.start(1), article.end()):
+            numbers += _read_numeral(text, factor, article.span())
     yield from (one.mention(text) for one in _joined(text, sorted(numbers, key=lambda one: one.start)))
     yield from _roman_numbers(text)
+
+
+def _is_inside(ranges: list[tuple[int, int]], start: int, end: int) -> bool:
+    """Return True if a part of a text is in one of several ranges, which are in order."""
+    index = bisect_left(ranges, end, key=itemgetter(0)) - 1  # the last one that begins before its end
+    return index >= 0 and ranges[index][1] > start
 
 
 def _read_numeral(text: str, value: Decimal, span: tuple[int, int]) -> Iterator[_Number]:
