@@ -28,11 +28,11 @@ from .harmless import (
     asks_or_relates,
     find_limit,
     find_phrase,
+    find_tie,
     find_unknown_word,
     is_in_known_language,
     is_personal_remark,
     takes_back,
-    word_before,
 )
 
 T = TypeVar("T")
@@ -287,7 +287,7 @@ class ChoiceMatcher(Generic[T]):
             raise NoMatch("the text uses the word in another sense")
         if len(label) > 1:
             return
-        if word_before(before, words_in("letters")) or not _stands_alone(folded, first):  # "plan B"
+        if find_tie(before, words_in("letters")) or not _stands_alone(folded, first):  # "plan B"
             raise NoMatch(f"“{label}” may be a word of the sentence")
 
     def _nothing_found(self, folded: str) -> str:

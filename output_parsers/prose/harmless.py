@@ -117,7 +117,7 @@ def find_objection(
     markup = _OTHER_MARKUP.search(f"{before} {after}")
     if markup is not None:
         return markup[0]
-    return _sign_beside(before, after) or word_before(before, leading)
+    return _sign_beside(before, after) or find_tie(before, leading)
 
 
 def _without_lead(before: str, leading: frozenset[str]) -> str:
@@ -140,7 +140,7 @@ def _sign_beside(before: str, after: str) -> str | None:
     return None
 
 
-def word_before(before: str, leading: frozenset[str]) -> str | None:
+def find_tie(before: str, leading: frozenset[str]) -> str | None:
     """Return the word directly before a value that ties it to something else, or None."""
     words = list(_words(before))
     if not words:
