@@ -108,7 +108,7 @@ def bare_word(word: str) -> str:
 
 SCALE_WORDS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}  # powers of ten
 
-NUMBER_WORDS = word_set(
+ENGLISH_NUMBER_WORDS = word_set(
     """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand

@@ -28,8 +28,8 @@ from typing import NamedTuple
 from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 from . import (
+    ENGLISH_NUMBER_WORDS,
     NEUTRAL,
-    NUMBER_WORDS,
     SCALE_WORDS,
     TextParseError,
     TextReading,
@@ -681,7 +681,7 @@ def read_words(text: str) -> TextReading[Decimal]:
 def _is_number_in_words(text: str) -> bool:
     words = re.split(r"[\s-]+", text)
     whole, _, digits = text.partition(" point ")
-    only_number_words = all(word in NUMBER_WORDS or word in ("and", "point") for word in words)
+    only_number_words = all(word in ENGLISH_NUMBER_WORDS or word in ("and", "point") for word in words)
     # text2num silently drops a second "and" and leading zeros.
     repeats_and = any(pair == ("and", "and") for pair in pairwise(words))
     has_leading_zero = words[0] == "zero" and len(re.split(r"[\s-]+", whole)) > 1
@@ -711,7 +711,7 @@ def has_number_word(word: str) -> bool:
     """Return True if a word contains a number word such as "ten", or a numeric character such as ½ or 四."""
     if not word.isascii() and any(sign.isnumeric() and not sign.isdecimal() for sign in word):
         return True
-    return any(part in NUMBER_WORDS for part in bare_word(word).split("-"))
+    return any(part in ENGLISH_NUMBER_WORDS for part in bare_word(word).split("-"))
 
 
 def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from ..lazy_regex import join_lines, lazy_regex
-from . import NUMBER_WORDS, TextParseError, word_set
+from . import ENGLISH_NUMBER_WORDS, TextParseError, word_set
 from .announcements import AGREEMENT, CLOSING, CONDITION_OF_MORE, REASON, is_announced
 from .harmless import (
     calls_example,
@@ -385,7 +385,7 @@ def _explains(text: str) -> bool:
 
 # Another value; "the two texts" is none.
 _HAS_NUMBER = lazy_regex(
-    rf"[^\W\D]|(?<!\w)(?<!the )(?:{'|'.join(NUMBER_WORDS - {'one'})})(?!\w)", re.IGNORECASE
+    rf"[^\W\D]|(?<!\w)(?<!the )(?:{'|'.join(ENGLISH_NUMBER_WORDS - {'one'})})(?!\w)", re.IGNORECASE
 )
 
 

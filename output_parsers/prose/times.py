@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from ..lazy_regex import lazy_regex
 from . import (
+    ENGLISH_NUMBER_WORDS,
     NEUTRAL,
-    NUMBER_WORDS,
     TextParseError,
     TextReading,
     bare_word,
@@ -594,7 +594,7 @@ _AT = lazy_regex(
 _DECADE = lazy_regex(r"\b(?:the|early|late|mid|in) ?[0-9]*0s\b", re.IGNORECASE)
 _SIGN_BEFORE = lazy_regex(r"(?<!\S)[+-]\Z")
 _MAX_PARTS = 7  # one for each unit
-_NUMBER_WORD = f"(?:{'|'.join(sorted(NUMBER_WORDS))})"
+_NUMBER_WORD = f"(?:{'|'.join(sorted(ENGLISH_NUMBER_WORDS))})"
 _NUMBER_IN_WORDS = lazy_regex(
     rf"\b({_NUMBER_WORD}(?:[\s-](?:and\s)?{_NUMBER_WORD})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,
