@@ -57,7 +57,6 @@ def extract(
                 documents[file] = Document.open(file, name=file)
             except (DocumentError, OSError) as error:
                 errors[file] = str(error)
-                lines.write(_line(file, method, error=errors[file]))
             else:
                 yield {**arguments, parameter: documents[file]}
 
@@ -76,18 +75,14 @@ def extract(
                 file = row.inputs[parameter].name
                 if row.error is None:
                     values[file] = row.value
-                    lines.write(_line(file, method, value=row.value))
                 else:
                     errors[file] = row.error.message
-                    lines.write(_line(file, method, error=row.error.message))
+                lines.write(_line(file, method, values.get(file), errors.get(file)))
                 if html is None:
                     del documents[file]
     finally:
         line.close()
-    in_order = [
-        _line(file, method, error=errors[file]) if file in errors else _line(file, method, value=values[file])
-        for file in names_of_files
-    ]
+    in_order = [_line(file, method, values.get(file), errors.get(file)) for file in names_of_files]
     write_atomically(Path(to), "".join(in_order))
     if html is not None:
         shown = [documents[file] for file in names_of_files if file in values]
@@ -110,7 +105,7 @@ def _document_parameter(method: object) -> str:
     return names[0]
 
 
-def _line(file: str, method: Method, *, value: object = None, error: str | None = None) -> str:
+def _line(file: str, method: Method, value: object, error: str | None) -> str:
     """Return the line of a file: its name with the value or the error, as JSON."""
     name = json.dumps(file, ensure_ascii=False)
     if error is not None:

@@ -122,3 +122,11 @@ def test_a_method_without_a_document_is_refused(run: CommandRun, folder: Path) -
     result = run("extract", "bills:reader.other", "a.txt", "--to", "out.jsonl")
     assert result.code == 2
     assert "Reader.other has 0 parameters of the type Document; it must have one" in result.err
+
+
+def test_the_first_file_may_be_the_one_that_cannot_be_read(run: CommandRun, folder: Path) -> None:
+    result = run("extract", "bills:reader.bill", "c.bin", "a.txt", "--to", "out.jsonl", "--no-progress")
+    assert (result.code, result.out) == (1, "1 of 2 files have an answer, in out.jsonl\n")
+    assert [sorted(line) for line in lines(folder / "out.jsonl")] == [["error", "file"], ["file", "value"]]
+    result = run("extract", "bills:reader.bill", "c.bin", "--to", "out.jsonl", "--no-progress")
+    assert (result.code, result.out) == (1, "0 of 1 files have an answer, in out.jsonl\n")
