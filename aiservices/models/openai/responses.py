@@ -444,12 +444,12 @@ class ResponseStreamReader(EventStreamReader):
             case "response.output_text.delta":
                 return self._read_text(data)
             case "response.output_text.done":  # some servers send no deltas
-                return None if self._has_pieces(data) else self._read_text({**data, "delta": data["text"]})
+                return None if self._is_known(data) else self._read_text({**data, "delta": data["text"]})
             case "response.function_call_arguments.delta":
                 return self._read_arguments(data)
             case "response.function_call_arguments.done":
                 done = {**data, "delta": call_arguments(data.get("arguments"))}
-                return None if self._has_pieces(data) else self._read_arguments(done)
+                return None if self._is_known(data) else self._read_arguments(done)
             case "response.refusal.delta":
                 self._refusals.append(data["delta"])
             case "response.refusal.done":
@@ -472,9 +472,11 @@ class ResponseStreamReader(EventStreamReader):
         index: int = data.get("output_index", 0)
         return self._places.get(index, index)
 
-    def _has_pieces(self, data: JsonObject) -> bool:
+    def _is_known(self, data: JsonObject) -> bool:
+        """Return True if other events have brought the text or the arguments that an event repeats."""
         place = self._place(data)
-        return place in self._pieces or place in self._ended
+        has_begun_with_all = place in self._calls and self._calls[place].arguments != ""
+        return has_begun_with_all or place in self._pieces or place in self._ended
 
     def _place_of(self, index: int, item: JsonObject, *, is_new: bool) -> int:
         """Return where an item is kept. Some servers give all items of a response the same index."""
@@ -543,8 +545,11 @@ class ResponseStreamReader(EventStreamReader):
                 items[index] = {**call, "arguments": call_arguments(call.get("arguments")) + text}
             else:
                 items[index] = {"type": "message", "content": [{"type": "output_text", "text": text}]}
-        refusal = {"type": "message", "content": [{"type": "refusal", "refusal": "".join(self._refusals)}]}
-        return [*(items[index] for index in sorted(items)), *([refusal] if self._refusals else [])]
+        output = [items[index] for index in sorted(items)]
+        if self._refusals and not any(_refusals(output)):
+            part = {"type": "refusal", "refusal": "".join(self._refusals)}
+            output.append({"type": "message", "content": [part]})
+        return output
 
     def _read_last(self, response: JsonObject, status: str) -> None:
         # some servers leave out the output at the end, since all of it has been sent

@@ -267,6 +267,25 @@ ONE, TWO = ToolCall("x", "f", '{"a":1}'), ToolCall("y", "f", '{"a":2}')
         ([raw_event("refusal.done", refusal="No")], "", (), "No"),
         (
             [
+                raw_event("refusal.delta", output_index=0, delta="No"),
+                raw_event("refusal.done", output_index=0, refusal="No"),
+                raw_event("output_item.done", output_index=0, item=message(refusal="No")),
+            ],
+            "",
+            (),
+            "No",
+        ),
+        (
+            [
+                raw_event("output_item.added", output_index=0, item=raw_call("x", ONE.arguments)),
+                raw_event("function_call_arguments.done", output_index=0, arguments=ONE.arguments),
+            ],
+            "",
+            (ONE,),
+            None,
+        ),
+        (
+            [
                 raw_event("output_item.added", output_index=0, item=raw_call("x", "", "in_progress")),
                 raw_event("function_call_arguments.done", output_index=0, arguments=ONE.arguments),
             ],
