@@ -364,14 +364,11 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
         model = data.get("model") or ""
         message, word = choice["message"], str(choice.get("finish_reason") or "")
         text, reasoning, refusal = _contents(message)
-        calls = message.get("tool_calls")
-        images = message.get("images")
-        contents = _images(images) if images else ()
-        ai_message = AiMessage(
-            text, _tool_calls(calls) if calls else (), reasoning or None, contents=contents
-        )
+        calls = message.get("tool_calls") or ()
+        contents = _images(message.get("images") or ())
+        ai_message = AiMessage(text, _tool_calls(calls), reasoning or None, contents=contents)
         if message.keys() - _PLAIN_MEMBERS or calls or not isinstance(message.get("content"), str):
-            ai_message = _with_state(ai_message, message, calls or (), provider, model)
+            ai_message = _with_state(ai_message, message, calls, provider, model)
         return ChatReply(
             ai_message,
             read_finish_reason(word, FINISH_REASONS),
@@ -383,10 +380,15 @@ def read_chat_completion(body: bytes, provider: str = "", notes: tuple[str, ...]
             word,
             notes,
             citations=tuple(message.get("annotations") or ()),
-            logprobs=read_logprobs(choice["logprobs"].get("content")) if choice.get("logprobs") else (),
+            logprobs=_logprobs(choice),
         )
     except (AttributeError, KeyError, TypeError):
         raise UnreadableReplyError("its choices have an unexpected shape") from None
+
+
+def _logprobs(choice: JsonObject) -> tuple[TokenLogprob, ...]:
+    logprobs = choice.get("logprobs")
+    return read_logprobs(logprobs.get("content")) if logprobs else ()
 
 
 def _image(url: str) -> Image:
@@ -432,7 +434,7 @@ def _parts_of(content: Sequence[JsonObject]) -> tuple[str, str, str]:
     return "".join(texts), "".join(thoughts), "".join(part.get("refusal") or "" for part in content)
 
 
-def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
+def _tool_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
     tool_calls = []
     for call in calls:
         if "function" in call:
@@ -479,9 +481,8 @@ class ChatStreamReader(EventStreamReader):
     def _last_deltas(self) -> list[ReplyDelta]:
         if not self._has_choices:
             raise UnreadableReplyError("it has no choices")
-        calls = _calls_of(self._calls) if self._calls else ()
-        thoughts, contents = "".join(self._thoughts) or None, _images(self._images) if self._images else ()
-        message = AiMessage(self.text, calls, thoughts, contents=contents)
+        thoughts, contents = "".join(self._thoughts) or None, _images(self._images)
+        message = AiMessage(self.text, _calls_of(self._calls), thoughts, contents=contents)
         if self._state or self._calls:
             message = _with_state(message, self._state, self._calls, self._provider, self._model)
         finish_reason = read_finish_reason(self._finish_reason, FINISH_REASONS)
@@ -513,15 +514,15 @@ class ChatStreamReader(EventStreamReader):
             return None
         self._has_choices = True
         self._finish_reason = choice.get("finish_reason") or self._finish_reason
-        if choice.get("logprobs"):
-            self._logprobs += read_logprobs(choice["logprobs"].get("content"))
-        delta = choice.get("delta") or {}
+        self._logprobs += _logprobs(choice)
+        return self._read_delta(choice.get("delta") or {})
+
+    def _read_delta(self, delta: JsonObject) -> ReplyDelta | None:
         if delta.keys() - _PLAIN_MEMBERS or isinstance(delta.get("content"), list):
             self._keep_state(delta)
         self._images += delta.get("images") or ()
         self._citations += delta.get("annotations") or ()
-        calls = delta.get("tool_calls")
-        call_deltas = tuple(self._read_calls(calls)) if calls else ()
+        call_deltas = tuple(self._read_calls(delta.get("tool_calls") or ()))
         text, reasoning, refusal = _contents(delta)
         if refusal:
             self._refusals.append(refusal)
