@@ -81,20 +81,18 @@ class SqliteJournalStore:
 
     def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: TakesLease, /) -> Loaded:
         until = _now() + new.leased_for
-        try:
-            if self._file.execute(_CREATE, (*new[:7], until, new.fence, new.format, start)).rowcount:
-                return Loaded(new, [Entry(START, start, new.created_at)])
-            with self._file.writing() as connection:
-                loaded = self._load(connection, new.id)
-                if loaded is None:  # it was deleted meanwhile
-                    connection.execute(_CREATE, (*new[:7], until, new.fence, new.format, start))
-                    return Loaded(new, [Entry(START, start, new.created_at)])
-                if loaded.call.status not in statuses or not takes(loaded.call):
-                    return loaded
-                connection.execute(_TAKE, (new.owner, until, time.time(), new.id))
-                return Loaded(_stored(connection.execute(_CALL, (new.id,)).fetchone()), loaded.entries)
-        except (sqlite3.Error, OSError) as error:
-            raise self._error("written", error) from error
+        row = (*new[:7], until, new.fence, new.format, start)
+        with self._errors("written"):
+            while not self._file.execute(_CREATE, row).rowcount:
+                with self._file.writing() as connection:
+                    loaded = self._load(connection, new.id)
+                    if loaded is None:  # it was deleted meanwhile
+                        continue
+                    if loaded.call.status not in statuses or not takes(loaded.call):
+                        return loaded
+                    connection.execute(_TAKE, (new.owner, until, time.time(), new.id))
+                    return Loaded(_stored(connection.execute(_CALL, (new.id,)).fetchone()), loaded.entries)
+        return Loaded(new, [Entry(START, start, new.created_at)])
 
     def append(
         self,
@@ -116,7 +114,7 @@ class SqliteJournalStore:
             "call": call,
             "fence": fence,
         }
-        try:
+        with self._errors("written"):
             if len(entries) == (answer is not None):
                 return self._file.execute(_UPDATE, values).rowcount > 0
             self._check_file()  # before a tool may run; it takes as long as half a transaction
@@ -127,8 +125,6 @@ class SqliteJournalStore:
                     if entry.key != ANSWER:
                         connection.execute(_ADD, {"call": call, **entry._asdict()})
                 return True
-        except (sqlite3.Error, OSError) as error:
-            raise self._error("written", error) from error
 
     def list(self, statuses: Collection[str], /) -> Sequence[StoredCall]:
         marks = ", ".join("?" * len(statuses))
@@ -164,10 +160,7 @@ class SqliteJournalStore:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise self._error(done, error) from error
-
-    def _error(self, done: str, error: Exception) -> JournalError:
-        return JournalError(f"the journal {self._path} cannot be {done}: {error}")
+            raise JournalError(f"the journal {self._path} cannot be {done}: {error}") from error
 
 
 def _stored(row: Sequence[Any]) -> StoredCall:
