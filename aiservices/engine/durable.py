@@ -420,7 +420,9 @@ def _check_decisions(
     state = invocation.state
     segment = state.interceptor_data[DURABLE_KEY]["segment"]
     key, suspended = f"decided:{segment}", entries.get(f"suspended:{segment}")
-    is_same = is_new or key in entries if suspended is None else suspended["id"] == state.suspended_id
+    is_same = is_new or key in entries
+    if suspended is not None:
+        is_same = suspended["id"] == state.suspended_id
     earlier = state.interceptor_data.get(DECIDED_KEY, ())
     decisions = {call_id: one for call_id, one in invocation.approvals.items() if call_id not in earlier}
     data = decisions_to_json(decisions)
@@ -601,7 +603,8 @@ class DurableCall(RequestRecorder[str]):
         """Return the record of a call that a tool of this call makes; None if it has an id of its own."""
         state = invocation.state
         data = state.interceptor_data.get(DURABLE_KEY)
-        if call_id_of(invocation) is not None if data is None else "call" in data:
+        has_own_id = "call" in data if data is not None else call_id_of(invocation) is not None
+        if has_own_id:
             return None
         if data is not None:  # it waited for an approval
             path, segment = data["path"], data["segment"] + invocation.is_resumed
