@@ -178,17 +178,16 @@ class RunJournal:
     """
 
     def __init__(self, path: Path, work: Mapping[str, object], *, restart: bool = False) -> None:
+        try:
+            self._file = _JournalFile(path)
+        except OSError as error:
+            raise RowsError(f"the journal {path} cannot be opened: {error.strerror}") from error
         self.damaged_lines = 0
         self.people: dict[str, str] = {}
         self.seen = SeenRows()
         self._has_replies = self._has_keys = False  # so that a new journal needs fewer look-ups
         self._is_reading = True  # until the lines of earlier runs are in the index
         self._index = _temporary_database(_TABLES)
-        try:
-            self._file = _JournalFile(path)
-        except OSError as error:
-            self._index.close()
-            raise RowsError(f"the journal {path} cannot be opened: {error.strerror}") from error
         try:
             self._file.check_and_lock()
             people = self._put_aside(work) if restart else {}
