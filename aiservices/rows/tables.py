@@ -492,23 +492,27 @@ def _iterable(source: object, names: tuple[str, ...] | None, column: str | None 
             raise ValueError(_SEVERAL_PARAMETERS)
         return {own_column: item}
 
-    def read() -> Iterator[Row]:
+    def records() -> Iterator[Mapping[str, object]]:
         for number, item in enumerate(source, 1):
             try:
                 row = record(item)
             except ValueError as error:
                 raise RowsError(f"row {number}: {error}") from None
+            yield row
+
+    def read() -> Iterator[Row]:
+        for row in records():
             yield {name: _plain(value) for name, value in row.items()}
 
     if iter(source) is source:
         return Table(names or (), "iterable", source, _once(read, "an iterator"), is_one_shot=True)
     columns: dict[str, None] = {}
     if isinstance(source, Sequence):  # it is in memory, so mistakes in its rows are found at once
-        for number, item in enumerate(source, 1):
-            try:
-                columns |= dict.fromkeys(record(item))
-            except ValueError as error:
-                raise _wrong("table", f"row {number}: {error}") from None
+        try:
+            for row in records():
+                columns |= dict.fromkeys(row)
+        except RowsError as error:
+            raise _wrong("table", str(error)) from None
         if columns:
             _check_names(tuple(columns), "table")
     count = len(source) if isinstance(source, Sized) else None
