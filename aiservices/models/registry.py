@@ -112,11 +112,12 @@ def _unknown_model(model: str, providers: list[str]) -> str:
     begin = model.partition("-")[0].rstrip("0123456789")
     family = next((one.name for one in PROVIDERS if begin in one.families), None)
     close = get_close_matches(provider, providers, 1, 0.7)
+    without_name = get_close_matches(model, ("fake", "local"), 1, 0.7)
     guess = ""
     if colon and close:
         guess = f"{close[0]}:{name}"
-    elif not colon and get_close_matches(model, ("fake", "local"), 1, 0.7):
-        guess = get_close_matches(model, ("fake", "local"), 1, 0.7)[0]
+    elif not colon and without_name:
+        guess = without_name[0]
     elif not colon and family is not None:
         guess = f"{family}:{model}"
     if guess:

@@ -37,6 +37,7 @@ def create_engine(sql: Any, url: object, store: str) -> Any:
         module = str(error.name).partition(".")[0]
         package = _PACKAGES.get(module, module)
         driver = _DRIVERS.get(scheme.partition("+")[0])
-        other = f'the URL name another driver, as in "{driver}://…"' if driver and driver != scheme else ""
         message = f"{store} needs the package {package} for {scheme} URLs: pip install {package}"
-        raise MissingExtraError(message + (f", or let {other}" if other else ""), name=module) from None
+        if driver not in (None, scheme):
+            message += f', or let the URL name another driver, as in "{driver}://…"'
+        raise MissingExtraError(message, name=module) from None
