@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..models.arguments import check_settings, checks_arguments
+from ..models.arguments import check_settings, checks_arguments, is_at_least
 from ..models.messages import CHARACTERS_PER_TOKEN
 from .document import Document
 from .pages import Box
@@ -47,11 +47,11 @@ class Split:
     count_tokens: Callable[[str], int] = count_tokens
 
     def __post_init__(self) -> None:
-        carry = tuple(self.carry) if isinstance(self.carry, Iterable) else (self.carry,)
-        carry = (self.carry,) if isinstance(self.carry, str) else carry
+        is_one = isinstance(self.carry, str) or not isinstance(self.carry, Iterable)
+        carry = (self.carry,) if is_one else tuple(self.carry)
         object.__setattr__(self, "carry", carry)
         concurrency = self.max_concurrency
-        has_tokens = _is_count(self.tokens, 1)
+        has_tokens = is_at_least(self.tokens, 1)
         most = self.tokens if has_tokens else math.inf
         advice = "it must be a whole number of at least 0, and at most half of tokens"
         names = all(isinstance(name, str) for name in carry)
@@ -61,13 +61,13 @@ class Split:
             (
                 "overlap",
                 self.overlap,
-                _is_count(self.overlap, 0) and self.overlap * 2 <= most,
+                is_at_least(self.overlap, 0) and self.overlap * 2 <= most,
                 advice,
             ),
             (
                 "max_concurrency",
                 concurrency,
-                concurrency is None or _is_count(concurrency, 1),
+                concurrency is None or is_at_least(concurrency, 1),
                 "it must be a whole number of at least 1",
             ),
             ("carry", self.carry, names, "pass names of fields"),
@@ -114,10 +114,6 @@ class Split:
         return self.count_tokens(
             text[position : position + size] if forwards else text[position - size : position]
         )
-
-
-def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 class DocumentPart(Document):
