@@ -298,7 +298,7 @@ def operation_result(operation: Operation, result: Any, *, content: bool) -> Att
     """Return the attributes of an operation's result; with ``content`` also what was found or stored."""
     match operation.name:
         case "embeddings":
-            return {DIMENSIONS: int(result.shape[-1])}
+            return {DIMENSIONS: len(result[0])} if len(result) else {}  # an array or lists
         case "retrieval":
             if not content:
                 return {}

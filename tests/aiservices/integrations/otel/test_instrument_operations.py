@@ -164,6 +164,18 @@ def test_a_failed_search_has_the_type_of_its_error(recorded: Recorded) -> None:
     assert "secret" not in str([span.status.description for span in recorded.spans])
 
 
+def test_vectors_may_be_lists(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> None:
+    class Lists:
+        def embed(self, texts: Sequence[str], /) -> Any:
+            return [[float(len(text)), 1.0] for text in texts]
+
+    rag = RetrievalAugmentor(EmbeddingRetriever(Lists()))
+    create(Desk, ScriptedChatModel(["Hi"]), interceptors=[recorded.telemetry(), rag]).answer("ann", "a?")
+    [span] = [span for span in recorded.spans if span.name.startswith("embeddings")]
+    assert attributes(span)["gen_ai.embeddings.dimension.count"] == 2
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_search_of_a_tool_is_a_span_below_the_tool(recorded: Recorded, *, is_async: bool) -> None:
     class Asker(Protocol):
