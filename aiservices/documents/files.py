@@ -357,8 +357,11 @@ def _formula(element: ElementTree.Element) -> str:
     """Return a formula in one line."""
 
     def part(name: str) -> str:
-        found = element.find(_MATH + name)
-        return "" if found is None else _formula(found)
+        return "".join(map(_formula, element.findall(_MATH + name)))
+
+    def sign(path: str, default: str) -> str:
+        found = element.find(path.replace("m:", _MATH))
+        return default if found is None else found.get(f"{_MATH}val", default)
 
     match element.tag.removeprefix(_MATH):
         case "t":
@@ -367,8 +370,15 @@ def _formula(element: ElementTree.Element) -> str:
             return f"{part('e')}^({part('sup')})"
         case "sSub":
             return f"{part('e')}_{part('sub')}"
+        case "sSubSup":
+            return f"{part('e')}_{part('sub')}^({part('sup')})"
         case "f":
             return f"({part('num')})/({part('den')})"
+        case "rad":
+            return f"{part('deg')}√({part('e')})"
+        case "d":
+            inner = sign("m:dPr/m:sepChr", "|").join(map(_formula, element.findall(f"{_MATH}e")))
+            return sign("m:dPr/m:begChr", "(") + inner + sign("m:dPr/m:endChr", ")")
     return "".join(map(_formula, element))
 
 

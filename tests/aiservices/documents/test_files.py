@@ -250,6 +250,26 @@ def test_hidden_text_of_a_docx_is_not_read_and_formulas_are(write: Callable[...,
     assert Document.open(write("a.docx", styled.getvalue())).text == "5\n"
 
 
+def test_brackets_roots_and_both_indices_of_a_formula_are_read(write: Callable[..., Path]) -> None:
+    pytest.importorskip("mammoth")
+    math = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+
+    def of(name: str, text: str) -> str:
+        return f"<m:{name}><m:r><m:t>{text}</m:t></m:r></m:{name}>"
+
+    signs = '<m:dPr><m:begChr m:val="["/><m:sepChr m:val=";"/><m:endChr m:val=""/></m:dPr>'
+    for formula, text in {
+        f"<m:d>{of('e', '1+2')}</m:d>": "(1+2)",
+        f"<m:d>{signs}{of('e', '1')}{of('e', '2')}</m:d>": "[1;2",
+        f"<m:sSup><m:e><m:d><m:dPr/>{of('e', '1+2')}</m:d></m:e>{of('sup', '2')}</m:sSup>": "(1+2)^(2)",
+        f"<m:rad><m:deg/>{of('e', '16')}</m:rad>": "√(16)",
+        f"<m:rad>{of('deg', '3')}{of('e', '8')}</m:rad>": "3√(8)",
+        f"<m:sSubSup>{of('e', 'x')}{of('sub', '1')}{of('sup', '2')}</m:sSubSup>": "x_1^(2)",
+    }.items():
+        path = write("a.docx", docx(paragraph(f"<m:oMath {math}>{formula}</m:oMath>")))
+        assert Document.open(path).text == f"{text}\n"
+
+
 def test_each_part_of_a_nested_formula_is_read_once(write: Callable[..., Path]) -> None:
     pytest.importorskip("mammoth")
     math = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
