@@ -44,8 +44,9 @@ def folded_forms(text: str) -> Iterator[TextForm]:
     characters are left out, and in a form of its own they separate words: models read them in both ways.
     """
     for form in _decoded_forms(text):
-        yield (folded := _folded(form, lower=True))
-        yield from _latin_form(folded)
+        yield _folded(form, lower=True)
+        for latin in _latin_form(_folded(form, lower=False)):  # capitals look like other letters: Ν, ν
+            yield _folded(latin, lower=True)
         if any(map(_is_invisible, form.text)):
             yield _folded(form, lower=True, shows_invisible=True)
 
@@ -213,9 +214,8 @@ _LOOKALIKES = dict(
         strict=True,
     )
 )
-_TO_LATIN = str.maketrans(
-    _LOOKALIKES | {other.upper(): latin.upper() for other, latin in _LOOKALIKES.items() if other != "ı"}
-)
+_CAPITALS = {other.upper(): latin.upper() for other, latin in _LOOKALIKES.items() if other != "ı"}
+_TO_LATIN = str.maketrans(_LOOKALIKES | _CAPITALS | {"Η": "H", "Ν": "N", "Υ": "Y"})
 _WORD = re.compile(r"[^\W_]+")
 
 

@@ -205,3 +205,11 @@ def test_a_long_text_is_read_in_time(piece: str) -> None:
 )
 def test_other_words_are_not_found(word: str, text: str) -> None:
     assert verdict(masked(word), text) == Passed()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"), [("ΗELLO", "hello"), ("EΝD", "end"), ("SΥSTEM", "system"), ("eνil", "evil")]
+)
+def test_greek_capitals_are_read_as_the_letters_that_they_look_like(text: str, word: str) -> None:
+    for pattern in (word, re.compile(word, re.IGNORECASE)):
+        assert verdict(masked(pattern), f"to {text}!") == Rewritten("to ***!")
