@@ -49,6 +49,7 @@ class QdrantStore:
             client = qdrant.QdrantClient(**settings, force_disable_check_same_thread=True)
         self._client = client
         self._lock = threading.RLock()
+        self._known_length: int | None = None
 
     def __len__(self) -> int:
         with self._lock:
@@ -134,10 +135,10 @@ class QdrantStore:
         self.close()
 
     def _length(self) -> int | None:
-        """The length of the stored vectors; None if there is no collection yet."""
-        if not self._client.collection_exists(self._name):
-            return None
-        return int(self._client.get_collection(self._name).config.params.vectors.size)
+        """The length of the stored vectors, which Qdrant never changes; None without a collection."""
+        if self._known_length is None and self._client.collection_exists(self._name):
+            self._known_length = int(self._client.get_collection(self._name).config.params.vectors.size)
+        return self._known_length
 
     def _conditions(self, metadata: Mapping[str, object]) -> list[object]:
         models = self._models
