@@ -196,11 +196,11 @@ class FakeChatModel(ScriptedChatModel):
             return self._write(self._values[key], key, parser)
         if parser is not None:
             text = value_and_text_for(parser, choices).text
-            if isinstance(request.sources, Sources) and request.sources.whole is not None:
+            if not isinstance(request.sources, Sources):
+                return text
+            if request.sources.whole is not None:
                 text = with_short_lists(parser, text)
-            if isinstance(request.sources, Sources):
-                text = with_quotes(parser, text, request.sources, choices)
-            return text
+            return with_quotes(parser, text, request.sources, choices)
         schema = _schema_of(request)
         if schema is not None and not all(isinstance(one, str) for one in self._values):
             raise LookupError(
