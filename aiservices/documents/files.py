@@ -356,8 +356,8 @@ def _is_hidden_run(run: ElementTree.Element, hidden: set[str], *, default: bool)
 def _formula(element: ElementTree.Element) -> str:
     """Return a formula in one line."""
 
-    def part(name: str) -> str:
-        return "".join(map(_formula, element.findall(_MATH + name)))
+    def part(name: str, separator: str = "") -> str:
+        return separator.join(map(_formula, element.findall(_MATH + name)))
 
     def sign(path: str, default: str) -> str:
         found = element.find(path.replace("m:", _MATH))
@@ -376,8 +376,16 @@ def _formula(element: ElementTree.Element) -> str:
             return f"({part('num')})/({part('den')})"
         case "rad":
             return f"{part('deg')}√({part('e')})"
+        case "nary":
+            return f"{sign('m:naryPr/m:chr', '∫')}_({part('sub')})^({part('sup')})({part('e')})"
+        case "m":
+            return part("mr", "; ")
+        case "mr":
+            return part("e", ", ")
+        case "eqArr":
+            return part("e", "; ")
         case "d":
-            inner = sign("m:dPr/m:sepChr", "|").join(map(_formula, element.findall(f"{_MATH}e")))
+            inner = part("e", sign("m:dPr/m:sepChr", "|"))
             return sign("m:dPr/m:begChr", "(") + inner + sign("m:dPr/m:endChr", ")")
     return "".join(map(_formula, element))
 

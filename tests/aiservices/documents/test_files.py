@@ -250,7 +250,7 @@ def test_hidden_text_of_a_docx_is_not_read_and_formulas_are(write: Callable[...,
     assert Document.open(write("a.docx", styled.getvalue())).text == "5\n"
 
 
-def test_brackets_roots_and_both_indices_of_a_formula_are_read(write: Callable[..., Path]) -> None:
+def test_the_numbers_of_a_formula_are_not_joined(write: Callable[..., Path]) -> None:
     pytest.importorskip("mammoth")
     math = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
 
@@ -264,6 +264,12 @@ def test_brackets_roots_and_both_indices_of_a_formula_are_read(write: Callable[.
         f"<m:sSup><m:e><m:d><m:dPr/>{of('e', '1+2')}</m:d></m:e>{of('sup', '2')}</m:sSup>": "(1+2)^(2)",
         f"<m:rad><m:deg/>{of('e', '16')}</m:rad>": "√(16)",
         f"<m:rad>{of('deg', '3')}{of('e', '8')}</m:rad>": "3√(8)",
+        f"<m:m><m:mr>{of('e', '1')}{of('e', '2')}</m:mr><m:mr>{of('e', '3')}{of('e', '4')}</m:mr></m:m>": (
+            "1, 2; 3, 4"
+        ),
+        f"<m:eqArr>{of('e', 'x=1')}{of('e', '2y=3')}</m:eqArr>": "x=1; 2y=3",
+        '<m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr>'
+        f"{of('sub', 'i=1')}{of('sup', '9')}{of('e', '5')}</m:nary>": "∑_(i=1)^(9)(5)",
         f"<m:sSubSup>{of('e', 'x')}{of('sub', '1')}{of('sup', '2')}</m:sSubSup>": "x_1^(2)",
     }.items():
         path = write("a.docx", docx(paragraph(f"<m:oMath {math}>{formula}</m:oMath>")))
