@@ -665,6 +665,8 @@ class _CellReader:
 
     def _answered(self, text: JsonText) -> object:
         """Return the answer of an earlier step, or its JSON if the parameter is another text."""
+        with suppress(OutputParsingError):
+            return self._codec.read(text)  # with all digits of its numbers
         try:
             return self.read(json.loads(text))
         except ValueError:

@@ -388,3 +388,19 @@ def test_answers_that_are_json_in_a_column_are_values_in_the_next_steps() -> Non
         assert list(third["value"]) == ['"a"', "5"] or third["value"].to_pylist() == ['"a"', "5"]
         assert [row.value for row in second] == ["<a>", "<5>"]
         assert [str(one) for one in third["c_value"]] == ["<a>", "<5>"]
+
+
+def test_numbers_that_are_json_in_a_column_keep_all_their_digits_in_the_next_step() -> None:
+    class Steps(Protocol):
+        @user_message("{{text}}")
+        def rates(self, text: str) -> Decimal | list[Decimal]: ...
+
+        @user_message("<{{value}}>")
+        def again(self, value: Decimal | list[Decimal]) -> str: ...
+
+    digits = "0.1234567890123456789012"
+    steps = create(Steps, ScriptedChatModel(lambda request: request.messages[-1].text))
+    rows = map_rows(steps.again, map_rows(steps.rates, [digits, f"[{digits}, 2]"]), prefix="b_")
+    first, second = [row.value for row in rows]
+    assert first == f"<{digits}>"
+    assert digits in second
