@@ -26,7 +26,7 @@ from output_parsers.parser.type_parser import DEFAULT_REGISTRY, ParserRegistry
 from output_parsers.prose.numbers import NumberStyle
 from output_parsers.prose.times import DateOrder
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError
-from output_parsers.result.reading import JsonObject, Leniency
+from output_parsers.result.reading import JsonObject, Leniency, dump_json
 from output_parsers.types.cited import Cited
 from output_parsers.types.decisions import Decision, collect_decisions
 from output_parsers.types.target import type_name
@@ -740,14 +740,29 @@ class _CellReader:
                     yield value.partition(".")[0]  # of a column of integers with nulls, in pandas
             yield json.dumps(value)  # a text, such as a date or the member of an Enum
             return
-        if isinstance(value, (JsonNumber, Decimal)):
-            yield str(value)
+        if isinstance(value, Decimal) or _has_long_number(value):
+            yield dump_json(_with_decimals(value))
         with suppress(ValueError):
             yield json.dumps(to_jsonable_python(value, fallback=_plain))  # bytes are text in UTF-8
         if isinstance(value, float) and value.is_integer():  # a column of integers with nulls, in pandas
             yield str(int(value))
         if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
             yield json.dumps(value.date().isoformat())  # pandas has no dates
+
+
+def _has_long_number(data: object) -> bool:
+    """Return True for data of a JSON file with numbers that floats do not have as they are written."""
+    if isinstance(data, (dict, list)):
+        return any(map(_has_long_number, data.values() if isinstance(data, dict) else data))
+    return isinstance(data, JsonNumber)
+
+
+def _with_decimals(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _with_decimals(one) for key, one in data.items()}
+    if isinstance(data, list):
+        return [_with_decimals(one) for one in data]
+    return Decimal(data.text) if isinstance(data, JsonNumber) else data
 
 
 def _has_style(hint: object) -> bool:

@@ -889,6 +889,18 @@ def test_numbers_of_json_keep_their_digits(tmp_path: Path) -> None:
     assert found.select(["weight", "sizes"]).to_pylist() == [{"weight": 1.5, "sizes": [2000.0]}]
 
 
+def test_numbers_in_lists_and_objects_of_json_keep_their_digits(tmp_path: Path) -> None:
+    class Prices(Protocol):
+        @user_message("{{prices}}")
+        def sum(self, prices: list[dict[str, Decimal]]) -> str: ...
+
+    model = ScriptedChatModel(["a"])
+    (tmp_path / "in.jsonl").write_text('{"prices": [{"a": 12345678901234567.10, "b": 2, "c": 0.5}]}\n')
+    (row,) = map_rows(create(Prices, model).sum, tmp_path / "in.jsonl")
+    assert row.error is None
+    assert "12345678901234567.10" in model.requests[0].messages[-1].text
+
+
 def test_whole_numbers_and_days_of_pandas_columns_fit_int_and_date() -> None:
     frame = pandas.DataFrame(
         {"text": ["a", "b"], "size": [2, None], "day": pandas.to_datetime(["2026-02-28", "2026-03-01"])}
