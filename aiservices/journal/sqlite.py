@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -165,5 +164,5 @@ class SqliteJournalStore:
 
 def _stored(row: Sequence[Any]) -> StoredCall:
     """Return the call of a row. Owners from before the machine was started are gone."""
-    left = -math.inf if BOOT and is_of_other_boot(row[6]) else row[7] - _now()
+    left = -1.0 if BOOT and is_of_other_boot(row[6]) else row[7] - _now()
     return StoredCall._make((*row[:7], left, *row[8:10]))

@@ -22,6 +22,8 @@ from aiservices import (
     tool,
     user_message,
 )
+from aiservices.journal import StoredCall
+from aiservices.journal.owner import BOOT
 
 from .conftest import CommandRun
 
@@ -62,3 +64,18 @@ def test_a_suspended_call_is_listed_shown_answered_and_deleted(tmp_path: Path, r
     assert run("calls", "show", str(path), "a").code == 2
     assert run("calls", "list", str(tmp_path / "other.db")).code == 2
     assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.skipif(not BOOT, reason="it needs the files of Linux about processes")
+def test_calls_from_before_the_machine_was_started_are_listed_as_json(
+    tmp_path: Path, run: CommandRun
+) -> None:
+    path = tmp_path / "calls.db"
+    with Journal(path) as journal:
+        call = StoredCall("a", "running", "Desk.refund", "", 0.0, 0.0, "host/another boot/1/2/3#1", 60.0)
+        journal.store.lease(call, "{}", (), lambda _: False)
+    for status in ("running", "interrupted"):
+        listed = run("calls", "list", str(path), "--status", status, "--json").out
+        assert "Infinity" not in listed  # which is not JSON
+        assert not listed or json.loads(listed)["status"] == status
+    assert json.loads(run("calls", "list", str(path), "--json").out)["leased_for"] < 0
