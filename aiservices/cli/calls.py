@@ -24,7 +24,8 @@ def open_journal(store: str) -> Journal:
 def list_calls(store: str, statuses: Sequence[str], *, as_json: bool) -> None:
     """Print the calls of a journal, the oldest first."""
     with open_journal(store) as journal:
-        for stored in journal.list():
+        found: list[Any] = ["running" if one == "interrupted" else one for one in statuses]
+        for stored in journal.list(*found):
             call = _shown(journal, stored)
             if not statuses or call.status in statuses:
                 print(json.dumps(call._asdict(), ensure_ascii=False) if as_json else _line(call))
