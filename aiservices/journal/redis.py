@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..models.errors import import_extra
-from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest
+from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest, taken_by
 
 _PREFIX = "aiservices:durable:"
 _INDEX = f"{_PREFIX}calls"  # the ids of all calls, by the time of their beginning
@@ -89,15 +89,9 @@ class RedisJournalStore:
                 loaded = _loaded(rows, float(now))
                 if loaded.call.status not in statuses or not takes(loaded.call):
                     return loaded
-                taken = loaded.call._replace(
-                    owner=new.owner,
-                    leased_for=until,
-                    fence=loaded.call.fence + 1,
-                    status="running",
-                    updated_at=time.time(),
-                )
-                if self._replace(keys=[key], args=[rows[0], json.dumps(taken)]):
-                    return Loaded(taken._replace(leased_for=new.leased_for), loaded.entries)
+                taken = taken_by(new, loaded.call)
+                if self._replace(keys=[key], args=[rows[0], json.dumps(taken._replace(leased_for=until))]):
+                    return Loaded(taken, loaded.entries)
 
     def append(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.errors import import_extra
 from ..models.sql_engine import create_engine
-from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease
+from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease, taken_by
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
@@ -85,13 +85,7 @@ class SqlAlchemyJournalStore:
     ) -> Loaded:
         if loaded.call.status not in statuses or not takes(loaded.call):
             return loaded
-        taken = loaded.call._replace(
-            owner=new.owner,
-            leased_for=new.leased_for,
-            fence=loaded.call.fence + 1,
-            status="running",
-            updated_at=time.time(),
-        )
+        taken = taken_by(new, loaded.call)
         calls = self._calls
         connection.execute(calls.update().where(calls.c.id == new.id).values(**self._row(taken)))
         return Loaded(taken, loaded.entries)

@@ -12,7 +12,18 @@ from typing import Any
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.sqlite_file import SqliteFile
 from .owner import BOOT, is_of_other_boot
-from .store import ANSWER, START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest
+from .store import (
+    ANSWER,
+    START,
+    Entry,
+    JournalError,
+    Loaded,
+    Status,
+    StoredCall,
+    TakesLease,
+    latest,
+    taken_by,
+)
 
 # The first and the last entry are in the row of the call, so that a short call writes few pages.
 _SCHEMA = """
@@ -89,8 +100,9 @@ class SqliteJournalStore:
                         continue
                     if loaded.call.status not in statuses or not takes(loaded.call):
                         return loaded
-                    connection.execute(_TAKE, (new.owner, until, time.time(), new.id))
-                    return Loaded(_stored(connection.execute(_CALL, (new.id,)).fetchone()), loaded.entries)
+                    taken = taken_by(new, loaded.call)
+                    connection.execute(_TAKE, (taken.owner, until, taken.updated_at, taken.id))
+                    return Loaded(taken, loaded.entries)
         return Loaded(new, [Entry(START, start, new.created_at)])
 
     def append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -103,6 +104,17 @@ def latest(rows: Iterable[Sequence[Any]]) -> list[Entry]:
         if entry.data:
             entries[entry.key] = entry
     return list(entries.values())
+
+
+def taken_by(new: StoredCall, call: StoredCall) -> StoredCall:
+    """Return a stored call as it is once its new owner has taken it."""
+    return call._replace(
+        owner=new.owner,
+        leased_for=new.leased_for,
+        fence=call.fence + 1,
+        status="running",
+        updated_at=time.time(),
+    )
 
 
 class JournalStore(Protocol):
