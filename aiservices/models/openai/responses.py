@@ -475,6 +475,8 @@ class ResponseStreamReader(EventStreamReader):
     def _is_known(self, data: JsonObject) -> bool:
         """Return True if other events have brought the text or the arguments that an event repeats."""
         place = self._place(data)
+        if data.get("output_index") in self._commentary:  # its deltas are reasoning, and not kept
+            return True
         has_begun_with_all = place in self._calls and self._calls[place].arguments != ""
         return has_begun_with_all or place in self._pieces or place in self._ended
 

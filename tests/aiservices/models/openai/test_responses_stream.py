@@ -163,8 +163,10 @@ def test_commentary_before_the_answer_is_streamed_as_reasoning(
             item_added(0, {**aside, "content": []}),
             text_delta("Let me "),
             text_delta("see."),
+            raw_event("output_text.done", output_index=0, content_index=0, text="Let me see."),
             item_added(1, {**answer, "content": []}),
             text_delta("42", 1),
+            raw_event("output_text.done", output_index=1, content_index=0, text="42"),
             end_event(response(aside, answer)),
         )
     )
