@@ -179,7 +179,7 @@ def _choose(candidates: Sequence[Recoverable], start: Mapping[str, Any]) -> Reco
     of_type = [
         (one, program)
         for one, program in zip(candidates, programs, strict=True)
-        if one.has_own_name or program["schema"] == start["schema"]
+        if one.has_own_name or program["schema"] == start.get("schema")
     ]
     same = [one for one, program in of_type if program.items() <= start.items()]
     return next(iter((*same, *(one for one, _ in of_type))), None)

@@ -31,7 +31,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.agents import ReActAgent
-from aiservices.journal import JournalStore
+from aiservices.journal import Entry, JournalStore
 from aiservices.journal.sqlite import SqliteJournalStore
 from aiservices.structured_model import structured
 from tests.killed_calls import Killed, Machine, journal_of
@@ -242,6 +242,18 @@ def test_a_call_of_another_program_with_the_same_type_is_not_continued(store: Jo
     assert "the model changed" in str(left.error)
     large = make(lambda request: ANN, Durable(journal), "large")
     assert [one.value for one in recover(journal, [small, large])] == [Person(name="Ann", age=3)]
+
+
+def test_a_damaged_beginning_hinders_no_other_call_of_structured(store: JournalStore) -> None:
+    def make(model: Any, durable: Any) -> Any:
+        return structured(model, Person, interceptors=[durable])
+
+    for call_id in ("a", "b"):
+        kill(store, make, lambda model, one=call_id: model.invoke("Who?", call_id=one))
+    store.append("a", None, [Entry("start", '{"value": 1}')])
+    journal = journal_of(store, Machine())
+    recovered = recover(journal, [make(ScriptedChatModel([ANN]), Durable(journal))])
+    assert [one.value for one in recovered] == [Person(name="Ann", age=3)]
 
 
 def test_a_call_that_another_process_has_continued_meanwhile_is_not_recovered(
