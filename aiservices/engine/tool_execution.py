@@ -33,13 +33,13 @@ from output_parsers.types.validation import arguments_for_validators
 
 from ..interface.decorators import CallContext, ToolContext
 from ..interface.parameters import function_name, is_async, takes_invocation
-from ..journal import JournalError
 from ..models.errors import (
     AiServiceError,
     AuthenticationError,
     BudgetExceededError,
     DefinitionError,
     DefinitionProblem,
+    JournalError,
     ModelError,
     ToolError,
 )

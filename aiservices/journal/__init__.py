@@ -13,7 +13,7 @@ from weakref import ref
 
 from ..models.arguments import check_settings, checks_arguments, is_positive
 from ..models.base import PickledByArguments
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import DefinitionError, DefinitionProblem, JournalError
 from .owner import is_dead, process_name
 from .store import (
     CONTINUABLE,
@@ -24,7 +24,6 @@ from .store import (
     CallIdError,
     CallInProgressError,
     Entry,
-    JournalError,
     JournalStore,
     Loaded,
     Status,

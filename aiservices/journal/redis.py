@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..models.errors import import_extra
-from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease, latest, taken_by
+from ..models.errors import JournalError, import_extra
+from .store import START, Entry, Loaded, Status, StoredCall, TakesLease, latest, taken_by
 
 _PREFIX = "aiservices:durable:"
 _INDEX = f"{_PREFIX}calls"  # the ids of all calls, by the time of their beginning

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..models.errors import import_extra
+from ..models.errors import JournalError, import_extra
 from ..models.sql_engine import create_engine
-from .store import START, Entry, JournalError, Loaded, Status, StoredCall, TakesLease, taken_by
+from .store import START, Entry, Loaded, Status, StoredCall, TakesLease, taken_by
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table

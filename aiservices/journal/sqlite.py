@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import DefinitionError, DefinitionProblem, JournalError
 from ..models.sqlite_file import SqliteFile
 from .owner import BOOT, is_of_other_boot
 from .store import (
     ANSWER,
     START,
     Entry,
-    JournalError,
     Loaded,
     Status,
     StoredCall,

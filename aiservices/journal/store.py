@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from ..models.errors import AiServiceError, DefinitionError
+from ..models.errors import DefinitionError, JournalError
 
 FORMAT = 1  # of what is stored
 Status: TypeAlias = Literal["running", "suspended", "completed", "failed", "cancelled"]
@@ -14,10 +14,6 @@ STATUSES: tuple[Status, ...] = ("running", "suspended", "completed", "failed", "
 # A call with one of these can be continued without anything else.
 CONTINUABLE: tuple[Status, ...] = ("running", "failed")
 START, ANSWER = "start", "answer"  # the keys of the entries that each completed call has
-
-
-class JournalError(AiServiceError):
-    """Raised if a durable call cannot be recorded or continued; what was recorded before is kept."""
 
 
 class CallInProgressError(JournalError):

@@ -445,6 +445,10 @@ class MemoryStoreError(AiServiceError):
         self.retryable = retryable
 
 
+class JournalError(AiServiceError):
+    """Raised if a durable call cannot be recorded or continued; what was recorded before is kept."""
+
+
 class MissingExtraError(AiServiceError, ImportError):
     """Raised when a feature needs an optional package (an extra) that is not installed.
 
