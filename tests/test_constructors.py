@@ -28,13 +28,19 @@ from aiservices import (
 )
 from aiservices.documents import Split
 from aiservices.guardrails import known_citations
-from aiservices.memory import ChatMemory, SqliteChatMemoryStore
+from aiservices.integrations.fastapi import client
+from aiservices.integrations.mcp import McpTools
+from aiservices.memory import ChatMemory, RedisChatMemoryStore, SqliteChatMemoryStore
+from aiservices.models.base import DecisionLimits
 from aiservices.moderation import OpenAiModerator
 from aiservices.retrieval import (
     EmbeddingRetriever,
     ExpandingQueryTransformer,
     KeywordRetriever,
+    OpenAiEmbeddingModel,
     ReciprocalRankFusion,
+    RetrievalAugmentor,
+    SentenceTransformerModel,
 )
 from aiservices.rows import BatchEngine, RayEngine, SparkEngine
 from aiservices.testing import Case, FakeChatModel, close_to, evaluate, exact
@@ -72,7 +78,39 @@ WRONG: list[tuple[Callable[..., object], dict[str, object], str]] = [
         {"max_results": "3"},
         "max_results is '3'; it must be a whole number, without quotes: 3",
     ),
-    (ExpandingQueryTransformer, {"n": 0.5}, "n is 0.5; it must be a whole number"),
+    (ExpandingQueryTransformer, {"n": 0.5}, "n is 0.5; it must be"),
+    (Capabilities, {"logprobs": -1}, "Capabilities: logprobs is -1; it must be at least 0"),
+    (Capabilities, {"max_concurrency": 0}, "Capabilities: max_concurrency is 0; it must be at least 1"),
+    (DecisionLimits, {"questions": 0}, "DecisionLimits: questions is 0; it must be at least 1"),
+    (DecisionLimits, {"levels": "9"}, "DecisionLimits: levels is '9'; it must be"),
+    (
+        OpenAiEmbeddingModel,
+        {"model": "m", "batch_size": -1, "dimensions": 0},
+        "2 problems:\n  - OpenAiEmbeddingModel: dimensions is 0; it must be at least 1\n"
+        "  - OpenAiEmbeddingModel: batch_size is -1; it must be at least 1",
+    ),
+    (
+        SentenceTransformerModel,
+        {"model": None, "batch_size": 0},
+        "SentenceTransformerModel: batch_size is 0; it must be at least 1",
+    ),
+    (
+        RetrievalAugmentor,
+        {"max_concurrency": 0},
+        "RetrievalAugmentor: max_concurrency is 0; it must be at least 1",
+    ),
+    (
+        RedisChatMemoryStore,
+        {"url": "redis://localhost", "expires_after": -1},
+        "RedisChatMemoryStore: expires_after is -1; it must be at least 1",
+    ),
+    (McpTools.http, {"url": "http://localhost", "timeout": 0}, "McpTools: timeout is 0; it must be greater"),
+    (client, {"interface": Protocol, "base_url": "http://x", "timeout": "9"}, "client: timeout is '9'; it"),
+    (
+        client,
+        {"interface": Protocol, "base_url": "http://x", "timeout": -1},
+        "client: timeout is -1; it",
+    ),
     (EmbeddingRetriever, {"model": "minilm"}, "model is 'minilm'; pass an EmbeddingModel"),
     (KeywordRetriever, {"stem": "english"}, "KeywordRetriever: stem is 'english'; pass a function"),
     (OpenAiModerator, {"timeout": 0}, "OpenAiModerator: timeout is 0; it must be greater than 0"),

@@ -12,7 +12,7 @@ from output_parsers.result.reading import Coercion
 from output_parsers.types.cited import cited_from
 from output_parsers.types.validation import arguments_for_validators
 
-from ..models.arguments import checks_arguments, is_at_least
+from ..models.arguments import checks_arguments, is_at_least, is_count
 from ..models.errors import DefinitionError, DefinitionProblem, ServiceOutputError
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
 from .budget import Budget
@@ -134,7 +134,7 @@ def _before_rejected_answers(invocation: Invocation) -> tuple[Invocation, int]:
 
 def _two_counts(data: Any) -> tuple[int, int]:
     messages, messages_sent = data
-    if not all(isinstance(count, int) and is_at_least(count, 0) for count in data):
+    if not all(is_count(count, 0) for count in data):
         raise ValueError("it must be two counts")
     return messages, messages_sent
 

@@ -29,6 +29,11 @@ def is_at_least(value: Any, minimum: float) -> bool:
         return False
 
 
+def is_count(value: Any, minimum: int) -> bool:
+    """Return True for a whole number that is not below the minimum."""
+    return isinstance(value, int) and is_at_least(value, minimum)
+
+
 def is_positive(value: Any) -> bool:
     """Return True for a number above 0, False for NaN and for values that are not numbers."""
     try:
@@ -50,6 +55,15 @@ def check_settings(location: str, *settings: tuple[str, object, bool, str]) -> N
     ]
     if problems:
         raise DefinitionError(problems)
+
+
+def check_counts(location: str, minimum: int, **counts: float | None) -> None:
+    """Raise DefinitionError for numbers below the minimum, or not whole; None stands for no limit."""
+    advice = f"it must be at least {minimum}"
+    check_settings(
+        location,
+        *((name, one, one is None or is_count(one, minimum), advice) for name, one in counts.items()),
+    )
 
 
 def checks_keywords(target: F) -> F:

@@ -8,11 +8,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
-from .arguments import checks_arguments
+from .arguments import check_counts, checks_arguments
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionLimits:
     """The limits of one request to a decision endpoint, which only answers multiple-choice questions.
@@ -26,6 +27,9 @@ class DecisionLimits:
     questions: int = 400
     options: int = 255
     levels: int = 10
+
+    def __post_init__(self) -> None:
+        check_counts("DecisionLimits", 1, questions=self.questions, options=self.options, levels=self.levels)
 
 
 @checks_arguments
@@ -69,6 +73,10 @@ class Capabilities:
     continues_replies: bool = False
     image_output: bool = False
     max_concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        check_counts("Capabilities", 0, logprobs=self.logprobs)
+        check_counts("Capabilities", 1, max_concurrency=self.max_concurrency)
 
 
 @runtime_checkable

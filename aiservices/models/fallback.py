@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from .arguments import check_settings, checks_arguments, is_at_least, is_positive
+from .arguments import check_settings, checks_arguments, is_count, is_positive
 from .base import Capabilities, ChatModel, DecisionLimits, PickledByArguments
 from .errors import BadRequestError, ModelError, ProbabilitiesUnavailableError, counted
 from .messages import ChatReply
@@ -142,11 +142,11 @@ class FallbackChatModel(DelegatingChatModel, PickledByArguments):
     ) -> None:
         is_probability = isinstance(unsure, (int, float)) and 0 < unsure <= 1
         is_unsure = unsure in (None, "threshold") or is_probability
-        is_count = rest_after is None or (isinstance(rest_after, int) and is_at_least(rest_after, 1))
+        has_count = rest_after is None or is_count(rest_after, 1)
         check_settings(
             "FallbackChatModel",
             ("unsure", unsure, is_unsure, 'it must be a probability above 0, at most 1, or "threshold"'),
-            ("rest_after", rest_after, is_count, "it must be a whole number above 0, or None"),
+            ("rest_after", rest_after, has_count, "it must be a whole number above 0, or None"),
             ("rest_for", rest_for, is_positive(rest_for), "it must be greater than 0"),
         )
         self.unsure = unsure

@@ -28,7 +28,7 @@ from ..engine.results import Answer
 from ..interface.decorators import TemplateSource, user_message
 from ..interface.parameters import call_problem, function_name, is_async, is_generator_function
 from ..interface.templates import Prompt, TemplateError, compile_prompt, render_value
-from ..models.arguments import check_settings, checks_arguments, is_at_least
+from ..models.arguments import check_counts, check_settings, checks_arguments, is_at_least
 from ..models.base import ChatModel
 from ..models.errors import BudgetExceededError, DefinitionError, DefinitionProblem, RetrievalError
 from ..models.messages import AiMessage, ChatReply, Message, UserMessage
@@ -120,8 +120,7 @@ class ExpandingQueryTransformer:
     """Lets a model add up to ``n`` alternative wordings of a search query."""
 
     def __init__(self, model: ChatModel | str | None = None, n: int = 3) -> None:
-        is_count = isinstance(n, int) and is_at_least(n, 1)
-        check_settings("ExpandingQueryTransformer", ("n", n, is_count, "it must be a whole number above 0"))
+        check_counts("ExpandingQueryTransformer", 1, n=n)
         self._question = SideQuestion(_Expander, "expand", model)
         self._n = n
 
@@ -527,6 +526,7 @@ class RetrievalAugmentor(BaseInterceptor):
         on_error: Literal["raise", "skip"] = "raise",
         when_empty: object = None,
     ) -> None:
+        check_counts("RetrievalAugmentor", 1, max_concurrency=max_concurrency)
         check_settings(
             "RetrievalAugmentor",
             ("on_error", on_error, on_error in ("raise", "skip"), "it must be one of raise, skip"),

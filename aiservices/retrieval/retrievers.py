@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from ..engine.operations import Operation, observed
 from ..interface.parameters import function_name
-from ..models.arguments import check_settings, checks_arguments, is_at_least
+from ..models.arguments import check_counts, check_settings, checks_arguments, is_at_least
 from ..models.errors import DefinitionError, DefinitionProblem, InvalidReplyError, import_extra, require_extra
 from ..models.http.replies import ErrorMapper
 from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
@@ -558,9 +558,8 @@ class OpenAiEmbeddingModel:
         batch_size: int = 256,
         max_attempts: int = 3,
     ) -> None:
-        check_settings(
-            "OpenAiEmbeddingModel",
-            ("max_attempts", max_attempts, is_at_least(max_attempts, 1), "it must be at least 1"),
+        check_counts(
+            "OpenAiEmbeddingModel", 1, dimensions=dimensions, batch_size=batch_size, max_attempts=max_attempts
         )
         require_extra("numpy", "retrieval", "OpenAiEmbeddingModel")
         self._model = model
@@ -645,6 +644,7 @@ class SentenceTransformerModel:
     """
 
     def __init__(self, model: Any, *, batch_size: int = 32) -> None:
+        check_counts("SentenceTransformerModel", 1, batch_size=batch_size)
         self._model = model
         self._batch_size = batch_size
 

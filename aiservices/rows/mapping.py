@@ -38,7 +38,7 @@ from output_parsers.result.reading import dump_json
 from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
-from ..models.arguments import checks_arguments, is_at_least, is_positive
+from ..models.arguments import checks_arguments, is_at_least, is_count, is_positive
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..models.limits import LimitedChatModel, Limits
@@ -591,7 +591,7 @@ def count_problems(settings: Mapping[str, object], *names: str) -> Iterator[str]
     """Yield a message for each of the named settings that is not a whole number of at least 1."""
     for name in names:
         value = settings.get(name)
-        if value is not None and not (isinstance(value, int) and is_at_least(value, 1)):
+        if value is not None and not is_count(value, 1):
             yield f"{name} is {value!r}; it must be a whole number of at least 1"
 
 

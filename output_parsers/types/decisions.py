@@ -27,6 +27,7 @@ E = TypeVar("E", bound=Enum)
 M = TypeVar("M")
 _NO_PROBABILITIES: Mapping[object, float] = MappingProxyType({})
 _COLLECTIONS = (list, set, frozenset, tuple)
+_ROUNDING_ERROR = 0.005 + 1e-9  # of a probability with two decimals
 
 
 class _Probabilities:
@@ -110,7 +111,12 @@ class Decision(Generic[T]):
         calibrated: bool = False,
         seen: float = 1.0,
     ) -> None:
-        """Create a decision, for example for a test; without probabilities only its value is known."""
+        """Create a decision, for example for a test; without probabilities only its value is known.
+
+        Raises ValueError for probabilities that do not belong to possible answers, or that do not sum to 1.
+        """
+        if probabilities:
+            _check_probabilities(value, probabilities)
         self._set(value, probabilities or _NO_PROBABILITIES, source, calibrated, seen, None)
         object.__setattr__(self, "_path", "")
 
@@ -292,6 +298,31 @@ class Scale(Decision[E]):
         return sum(self.probabilities.get(one, 0.0) for one in levels[levels.index(level) :])
 
 
+def _check_probabilities(value: Any, probabilities: Mapping[Any, float]) -> None:
+    """Raise ValueError if the probabilities of a decision cannot be those of its possible answers."""
+    is_list = type(value) in _COLLECTIONS
+    for option, share in probabilities.items():
+        for answer in value if is_list else (value,):
+            if _is_mistaken(option, answer):
+                kind = type(answer).__name__
+                raise ValueError(f"the probabilities have an entry for {option!r}, which is not a {kind}")
+        if type(share) is bool or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            raise ValueError(f"the probability of {option!r} is {share!r}; it must be a number from 0 to 1")
+    total = sum(probabilities.values())
+    rounding = _ROUNDING_ERROR * max(len(probabilities), 2)
+    if not is_list and abs(total - 1) > rounding:
+        raise ValueError(
+            f"the probabilities sum to {total:.4g}, not to 1; pass the probability of each possible answer"
+        )
+
+
+def _is_mistaken(option: object, answer: object) -> bool:
+    """Return True for 1 instead of True, and for the value of an Enum member instead of the member."""
+    if isinstance(answer, Enum) and not isinstance(option, Enum):
+        return any(option == member.value for member in type(answer))
+    return isinstance(answer, bool) and type(option) is int
+
+
 def _restore(
     cls: type[Decision[Any]], value: object, probabilities: Any, source: str, calibrated: bool, seen: float
 ) -> Decision[object]:
@@ -458,6 +489,8 @@ class DecisionNode(WrapperNode[Decision[Any]]):
         if decisions is not None:
             decisions.append(value)
         if not WITH_DETAILS.get():
+            for option in value.probabilities:
+                self.option.write(option)  # raises for an option that the type does not have
             return self.inner.write(value.value)
         entries: list[Json] = [
             {"value": self.option.write(option), "probability": Decimal(repr(share))}

@@ -37,6 +37,7 @@ from ...engine.output_format import OutputFormat
 from ...engine.streams import Accepted, AsyncStream, AttemptStarted, Stream
 from ...interface.decorators import has_own_init
 from ...journal import CallCancelledError, CallChangedError, CallInProgressError, JournalError
+from ...models.arguments import check_settings, checks_arguments, is_positive
 from ...models.errors import (
     AiServiceError,
     BadRequestError,
@@ -106,6 +107,7 @@ def client(interface: type[S], base_url: str, **settings: Unpack[ClientSettings]
 def client(interface: Callable[..., S], base_url: str, **settings: Unpack[ClientSettings]) -> S: ...
 @overload
 def client(interface: TypeForm[S], base_url: str, **settings: Unpack[ClientSettings]) -> S: ...
+@checks_arguments
 def client(
     interface: Any,
     base_url: str,
@@ -136,6 +138,7 @@ def client(
     TypeError. Other errors have the class that a local service raises, without the text of models; an error
     that has no local class is a RemoteServiceError. Raises DefinitionError with all problems at once.
     """
+    check_settings("client", ("timeout", timeout, is_positive(timeout), "it must be greater than 0"))
     cls = get_origin(interface) or interface
     contract = contract_of(interface, parsers=parsers)
     lacks_async_http = http is not None and async_http is None

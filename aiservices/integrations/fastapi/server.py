@@ -28,6 +28,7 @@ from output_parsers.parser.type_parser import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
 from ...engine.approval import ExternalResultError
+from ...models.arguments import is_at_least, is_count
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...models.media_policy import MediaPolicy
 from ...remote.calls import (
@@ -347,11 +348,12 @@ def _check_settings(
     )
     limits = {"threads": 1, "max_waiting_calls": 0, "max_body_size": 1}
     problems += [
-        DefinitionProblem(services, f"{name} is {getattr(settings, name)}; it must be at least {least}")
+        DefinitionProblem(services, f"{name} is {getattr(settings, name)!r}; it must be at least {least}")
         for name, least in limits.items()
-        if not getattr(settings, name) >= least
+        if not is_count(getattr(settings, name), least)
     ]
-    if settings.keep_streams is not None and not 0 <= settings.keep_streams < math.inf:
+    keep = settings.keep_streams
+    if keep is not None and not (is_at_least(keep, 0) and math.isfinite(keep)):
         message = f"keep_streams is {settings.keep_streams!r}; it must be 0 or more"
         problems.append(DefinitionProblem(services, message))
     if settings.approvals is not None:

@@ -52,6 +52,7 @@ from output_parsers.types.node import JsonSchema
 
 from ...engine.approval import ApprovalRequiredError, SuspendedCall
 from ...engine.streams import AttemptStarted, Completed, FieldCompleted
+from ...models.arguments import is_count
 from ...models.errors import DefinitionError, DefinitionProblem, SuspendedCallError
 from ...models.media import Media
 from ...models.media_policy import MediaPolicy
@@ -691,9 +692,9 @@ def _check_settings(
         if not _TOOL_NAME.fullmatch(method.name)
     ]
     problems += [
-        DefinitionProblem(contract.name, f"{name} is {value}; it must be at least {least}")
+        DefinitionProblem(contract.name, f"{name} is {value!r}; it must be at least {least}")
         for name, value, least in (("threads", threads, 1), ("max_waiting_calls", max_waiting_calls, 0))
-        if not value >= least
+        if not is_count(value, least)
     ]
     if approvals is not None:
         problems += [DefinitionProblem(contract.name, message) for message in approvals.problems()]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, TypedDict, Unpack
 from output_parsers.json_schema.document import InvalidSchemaError
 from output_parsers.json_schema.parser import schema_parser
 
-from ...models.arguments import checks_arguments
+from ...models.arguments import check_settings, checks_arguments, is_positive
 from ...models.base import ChatModel
 from ...models.errors import require_extra
 from ...models.media import Media
@@ -134,6 +134,7 @@ class McpTools:
         ask: AskUser | None = None,
         timeout: float = _DEFAULT_TIMEOUT,
     ) -> None:
+        check_settings("McpTools", ("timeout", timeout, is_positive(timeout), "it must be greater than 0"))
         require_extra("mcp", "mcp", "McpTools")
         self._new_client = new_client
         self._name = name

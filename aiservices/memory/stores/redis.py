@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ...models.arguments import checks_arguments
+from ...models.arguments import check_counts, checks_arguments
 from ...models.errors import MemoryConflictError, import_extra
 from ...models.messages import Message, SystemMessage, message_to_json
 from . import (
@@ -69,6 +69,7 @@ class RedisChatMemoryStore:
     def __init__(
         self, url: str | Any, *, prefix: str = "aiservices:memory:", expires_after: int | None = None
     ) -> None:
+        check_counts("RedisChatMemoryStore", 1, expires_after=expires_after)
         package = import_extra("redis", "redis", "RedisChatMemoryStore")
         self._exceptions: Any = package.exceptions
         self._client: Any = package.Redis.from_url(url) if isinstance(url, str) else url

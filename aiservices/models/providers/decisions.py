@@ -128,8 +128,6 @@ class DecisionChatModel(FlowChatModel, HttpChatModel):
     ) -> None:
         if provider not in _EXAMPLES:
             raise _definition_error(f"provider is {provider!r}; it must be one of {', '.join(_EXAMPLES)}")
-        if limits is not None and min(limits.questions, limits.options, limits.levels) < 1:
-            raise _definition_error("limits has a number below 1")
         if base_url:
             check_url(base_url, "base_url", provider)
         name = f"{provider}:{model}"

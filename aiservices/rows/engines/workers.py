@@ -34,7 +34,7 @@ from output_parsers.result.reading import JsonObject
 
 from ...engine.budget import Budget, SharedBudget
 from ...engine.response_cache import ResponseCache
-from ...models.arguments import is_at_least
+from ...models.arguments import is_count
 from ...models.base import ChatModel
 from ...models.errors import DefinitionError, DefinitionProblem, import_extra
 from ...models.limits import Limits
@@ -401,9 +401,7 @@ def count_problems(engine: object, *names: str) -> Iterator[str]:
     """Yield an error message for each engine setting that is not a whole number of at least 1."""
     for name in names:
         value = getattr(engine, name)
-        if not (value is None and name == "workers") and not (
-            isinstance(value, int) and is_at_least(value, 1)
-        ):
+        if not (value is None and name == "workers") and not is_count(value, 1):
             yield f"{name} is {value!r}; it must be a whole number of at least 1"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -84,6 +85,41 @@ def test_a_decision_cannot_be_changed() -> None:
 def test_a_value_needs_a_probability() -> None:
     with pytest.raises(ValueError, match="no entry for the value 'c'"):
         Decision("c", {"a": 0.4, "b": 0.6})
+
+
+def test_probabilities_that_cannot_be_those_of_the_answers_are_an_error() -> None:
+    wrong: list[tuple[Any, dict[Any, Any], str]] = [
+        (
+            True,
+            {True: 0.6},
+            "sum to 0.6, not to 1; pass the probability of each possible answer",
+        ),
+        ("a", {"a": 0.6, "b": 0.6}, "the probabilities sum to 1.2, not to 1"),
+        (True, {1: 0.6, 0: 0.4}, "the probabilities have an entry for 1, which is not a bool"),
+        (Team.SALES, {Team.SALES: 0.6, "billing": 0.4}, "an entry for 'billing', which is not a Team"),
+        ([Team.SALES], {"sales": 0.6}, "an entry for 'sales', which is not a Team"),
+        ("a", {"a": 1.6, "b": -0.6}, "the probability of 'a' is 1.6; it must be a number from 0 to 1"),
+        (True, {True: math.nan, False: 0.4}, "the probability of True is nan"),
+        (True, {True: "0.6", False: 0.4}, "the probability of True is '0.6'"),
+        (True, {True: True, False: 0}, "the probability of True is True"),
+        ([Team.SALES], {Team.SALES: 1.1}, "the probability of .* is 1.1"),
+    ]
+    for value, probabilities, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            Decision(value, probabilities)
+    for value, probabilities in (
+        ("a", {"a": 0.33, "b": 0.33, "c": 0.33}),
+        ([Team.SALES], {Team.SALES: 0.9, Team.BILLING: 0.2}),
+        (None, {None: 0.6, Team.SALES: 0.4}),
+        (1, {1: 0.3, 2: 0.7}),
+    ):
+        assert Decision(value, probabilities).probabilities == probabilities
+
+
+def test_probabilities_of_options_that_the_type_does_not_have_cannot_be_written() -> None:
+    decision = Decision("a", {"a": 0.6, "c": 0.4})
+    with pytest.raises(ValueError, match='expected one of "a", "b", found \'c\''):
+        parser_for(Decision[Literal["a", "b"]]).write(decision)
 
 
 def test_a_decision_without_probabilities_has_only_a_value() -> None:
