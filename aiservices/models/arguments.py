@@ -17,7 +17,7 @@ from typing import Any, ForwardRef, Literal, NamedTuple, TypeVar, Union, cast, g
 
 from .errors import DefinitionError, DefinitionProblem
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 _OPTIONS = frozenset("temperature top_p max_tokens stop seed reasoning_effort timeout tool_choice".split())
 
 
@@ -95,12 +95,12 @@ def _with_checks(target: F, *, has_types: bool) -> F:
 
 
 def _checked(
-    function: Callable[..., Any], post_init: Callable[[Any], None] | None = None, *, has_types: bool
-) -> Callable[..., Any]:
+    function: Callable[..., object], post_init: Callable[[object], None] | None = None, *, has_types: bool
+) -> Callable[..., object]:
     is_async = iscoroutinefunction(function)  # its own checks run when it is awaited
 
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         # Only arguments that are wrong now can be wrong later: the types of most calls are checked once.
         is_right = not has_types or _check_types(function, args, kwargs, only_simple=not is_async)
         try:
@@ -124,7 +124,7 @@ def _checked(
     return call
 
 
-def _called_name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+def _called_name(function: Callable[..., object], args: tuple[object, ...]) -> str:
     """Return the name of a function, or of the class whose constructor it is."""
     if function.__name__ not in ("__init__", "__new__"):
         return function.__name__
@@ -132,7 +132,7 @@ def _called_name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 
 
 def _keyword_problem(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> str | None:
     from difflib import get_close_matches
     from inspect import signature
@@ -163,7 +163,7 @@ class _Rule(NamedTuple):
     A rule is simple for numbers, strings and bools.
     """
 
-    accepts: Callable[[Any], bool]
+    accepts: Callable[[object], bool]
     noun: str
     is_simple: bool = False
 
@@ -175,7 +175,11 @@ class _Parameter(NamedTuple):
 
 
 def _check_types(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, only_simple: bool = False
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    *,
+    only_simple: bool = False,
 ) -> bool:
     """Raise DefinitionError for arguments whose type is wrong; return True if all types are right.
 
@@ -205,7 +209,7 @@ def _is_accepted(parameter: _Parameter, value: object) -> bool:
     return value is parameter.default or parameter.rule is None or parameter.rule.accepts(value)
 
 
-def _swapped(parameters: tuple[_Parameter, ...], args: tuple[Any, ...]) -> str:
+def _swapped(parameters: tuple[_Parameter, ...], args: tuple[object, ...]) -> str:
     """Return the names of two neighbours that would be right the other way round; "" if there are none."""
     for position in range(min(len(args), len(parameters)) - 1):
         first, second = parameters[position : position + 2]
@@ -242,7 +246,7 @@ def _advice(rule: _Rule | None, value: object) -> str:
 
 @cache
 def _parameters_of(
-    function: Callable[..., Any],
+    function: Callable[..., object],
 ) -> tuple[tuple[_Parameter, ...], Mapping[str, _Parameter]]:
     """Return the positional parameters of a function, and all that can be passed by name."""
     from inspect import signature
@@ -263,7 +267,7 @@ def _parameters_of(
     return tuple(positional), by_name
 
 
-def _rule_of(hint: str, names: Mapping[str, Any]) -> _Rule | None:
+def _rule_of(hint: str, names: Mapping[str, object]) -> _Rule | None:
     """Return the rule of an annotation; None if it accepts everything, or cannot be resolved."""
     rules = []
     has_none = False
@@ -298,7 +302,7 @@ def _alternatives(hint: str) -> list[str]:
     return [*parts, hint[start:].strip()]
 
 
-def _rule_of_part(part: str, names: Mapping[str, Any]) -> _Rule | None:
+def _rule_of_part(part: str, names: Mapping[str, object]) -> _Rule | None:
     origin, _, inner = part.removesuffix("]").partition("[")
     if origin in _SIMPLE:
         return _SIMPLE[origin]
@@ -353,7 +357,7 @@ def _one_of(values: Collection[object]) -> _Rule:
 
 
 def _list_of(item: _Rule | None) -> _Rule:
-    def accepts(value: Any) -> bool:
+    def accepts(value: object) -> bool:
         if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
             return False
         is_repeatable = isinstance(value, Collection)  # an iterator could only be read once
@@ -364,11 +368,11 @@ def _list_of(item: _Rule | None) -> _Rule:
     return _Rule(accepts, f"a list{of_what}")
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, int) or hasattr(type(value), "__index__")
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, float) or type(value).__name__ in ("float16", "float32"):
         return bool(value == value)  # not nan
     return _is_whole(value)

@@ -37,7 +37,7 @@ from .messages import (
 
 if TYPE_CHECKING:
     from output_parsers.parser.type_parser import TypeParser
-    from output_parsers.result.reading import Verifier
+    from output_parsers.result.reading import Json, JsonObject, Verifier
 
 
 # A decision endpoint gets a text and a list of questions, and returns a probability for each possible answer.
@@ -126,7 +126,7 @@ def decision_reply(
     )
 
 
-def _with_answer(value: Any, question: Question, answer: Any) -> object:
+def _with_answer(value: Json, question: Question, answer: Json) -> Json:
     """Store the answer to a question inside a JSON value, and return the changed JSON value."""
     if question.member is not None:
         place = value
@@ -136,7 +136,7 @@ def _with_answer(value: Any, question: Question, answer: Any) -> object:
         answer = [*members, question.member] if answer else members
     if not question.keys:
         return answer
-    whole: dict[str, Any] = {} if value is None else value
+    whole: JsonObject = {} if value is None else value
     place = whole
     for key in question.keys[:-1]:
         place = place.setdefault(key, {})
@@ -190,14 +190,14 @@ class ChatOptions:
     seed: int | None = None
     reasoning_effort: ReasoningEffort | None = None
     cache: Literal["5m", "1h"] | None = None
-    server_tools: tuple[Mapping[str, Any], ...] | None = None
+    server_tools: tuple[Mapping[str, object], ...] | None = None
     service_tier: str | None = None
     tool_choice: str | None = None
     probabilities: bool | None = None
     raw_events: bool | None = None
     unknown_finish: Literal["note", "raise"] | None = None
     timeout: float | None = None
-    extra_body: Mapping[str, Any] | None = None
+    extra_body: Mapping[str, object] | None = None
     extra_headers: Mapping[str, str] | None = None
 
     def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
@@ -270,12 +270,12 @@ def _is_dict(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def _choice_of(*allowed: str) -> tuple[Callable[[Any], bool], str]:
+def _choice_of(*allowed: str) -> tuple[Callable[[object], bool], str]:
     return lambda value: value in allowed, f"one of {', '.join(allowed)}"
 
 
 # For each option: whether a value is valid, and what it must be.
-_OPTION_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+_OPTION_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "temperature": (partial(_in_range, low=0, high=2), "from 0 to 2"),
     "top_p": (partial(_in_range, low=0, high=1), "from 0 to 1"),
     "max_tokens": (_is_count, "an integer greater than 0"),
@@ -340,10 +340,10 @@ class ToolSpecification:
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     _: KW_ONLY
     strict: bool = False
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,7 +441,7 @@ class ChatRequest:
     deadline: float | None = None
     logprobs: int = 0
     # Excluded from comparison: requests with equal contents are equal, whichever parser reads the answer.
-    parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
+    parser: TypeParser[object] | None = field(default=None, compare=False, repr=False)
     qualname: str = field(default="", compare=False, repr=False)
     sources: Verifier | None = field(default=None, compare=False, repr=False)
     refused_options: Mapping[str, tuple[str, ...]] | None = field(default=None, compare=False, repr=False)
@@ -474,7 +474,7 @@ class ChatRequest:
         response_format: ResponseFormat | Mapping[str, object] | None = None,
         tooling: Tooling | Sequence[ToolSpecification | Mapping[str, object]] | None = None,
         deadline: float | None = None,
-        parser: TypeParser[Any] | None = None,
+        parser: TypeParser[object] | None = None,
     ) -> ChatRequest:
         """Create a chat request from a string, message objects, or dicts in OpenAI's API format.
 
@@ -654,7 +654,7 @@ def _read_tool(fields: Mapping[str, object], tool_names: Mapping[str, str]) -> M
     return ToolMessage(call_id, name, _text(fields.get("content")))
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], Message]] = {
+_READERS: dict[str, Callable[[Mapping[str, object], Mapping[str, str]], Message]] = {
     # "developer" is the name in newer APIs of OpenAI, "human" and "ai" are the names in LangChain.
     "system": _read_system,
     "developer": _read_system,
@@ -666,7 +666,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], Message]] =
 }
 
 
-def _tool_calls(calls: Any) -> tuple[ToolCall, ...]:
+def _tool_calls(calls: Json) -> tuple[ToolCall, ...]:
     from output_parsers.tool_calls import tool_calls_of
 
     return tuple(ToolCall(call.id or "", call.name, call.arguments) for call in tool_calls_of(calls))
@@ -710,14 +710,14 @@ def _parts(content: object) -> list[str | Media]:
 _MEDIA: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
 
-def _langchain_media(media: type[Image | Audio | File], part: Mapping[str, Any]) -> Media:
+def _langchain_media(media: type[Image | Audio | File], part: JsonObject) -> Media:
     if "url" in part:
         return media.from_url(part["url"], part.get("mime_type"))
     data = part["base64"] if "base64" in part else part["data"]
     return media.from_bytes(_decode(data), part.get("mime_type"), name=part.get("filename"))
 
 
-def _part(part: Any) -> str | Media:
+def _part(part: Json) -> str | Media:
     """Convert a part of a message's content, such as ``{"type": "text", …}``, to a string or media."""
     if isinstance(part, (str, Image, Audio, File)):
         return part
@@ -746,7 +746,7 @@ def _part(part: Any) -> str | Media:
     raise ValueError(f"{kind!r} is not a known type; use text, image_url, input_audio or file")
 
 
-def _file(fields: Mapping[str, Any]) -> File:
+def _file(fields: JsonObject) -> File:
     """Convert a file dict in OpenAI's message format to a File object."""
     if "file_data" not in fields:
         raise ValueError("it has no file_data; files that were uploaded before cannot be used")
@@ -798,7 +798,7 @@ def request_hash(model: str, address: str, request: ChatRequest) -> str:
     return hashed.hexdigest()
 
 
-def _add(hashed: Any, data: bytes) -> None:
+def _add(hashed: blake2b, data: bytes) -> None:
     hashed.update(len(data).to_bytes(8))  # with the length, so that ("ab", "c") and ("a", "bc") differ
     hashed.update(data)
 

@@ -359,8 +359,8 @@ class MappedMethod(NamedTuple):
     service_method: ServiceMethod
     codec: JsonCodec[object]
     columns: Mapping[str, str]
-    readers: Mapping[str, Callable[[Any], object]]
-    bound: Any
+    readers: Mapping[str, Callable[[object], object]]
+    bound: object
     optional: frozenset[str] = frozenset()
 
     @property
@@ -442,7 +442,7 @@ def map_method(
     return MappedMethod(service_method, codec, columns, readers, method, optional)
 
 
-def _readers(plan: MethodPlan, *, text_only: bool, semicolons: bool) -> dict[str, Callable[[Any], object]]:
+def _readers(plan: MethodPlan, *, text_only: bool, semicolons: bool) -> dict[str, Callable[[object], object]]:
     readers = {}
     for parameter in plan.prompt.parameters:
         style = plan.number_style if text_only and not _NUMBERS.isdisjoint(parameter.types) else None
@@ -595,7 +595,7 @@ class NullCellError(ValueError):
 
 def _reader(
     parameter: Parameter, *, text_only: bool, semicolons: bool, style: NumberStyle | None
-) -> Callable[[Any], object] | None:
+) -> Callable[[object], object] | None:
     """Return a function that checks a cell and converts it to a parameter's type; None if not needed."""
     media = [one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)]
     if parameter.role is Role.MEDIA and media:
@@ -757,7 +757,7 @@ def _has_long_number(data: object) -> bool:
     return isinstance(data, JsonNumber)
 
 
-def _with_decimals(data: Any) -> Any:
+def _with_decimals(data: object) -> object:
     if isinstance(data, dict):
         return {key: _with_decimals(one) for key, one in data.items()}
     if isinstance(data, list):
@@ -803,7 +803,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 
-def _read_media(cls: type[Any], value: object) -> object:
+def _read_media(cls: type[Media], value: object) -> object:
     match value:
         case list() | tuple():
             return [_read_media(cls, one) for one in value]
@@ -852,7 +852,7 @@ def error_entry(error: Exception, usage: Usage | None, cost: float | None, attem
 
 def _unset_fields(value: object, path: tuple[str | int, ...] = ()) -> Iterator[list[object]]:
     """Yield the place of each pydantic model in a value, and its fields that have their defaults."""
-    parts: Iterable[tuple[Any, object]] = ()
+    parts: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, BaseModel):
         names = type(value).model_fields
         unset = [name for name in names if name not in value.model_fields_set]
@@ -915,19 +915,24 @@ class EntryReader:
             for path, (options, *_) in answers_of(method.service_method.plan.call).items()
         }
 
-    def row(self, number: int, key: Any, inputs: Mapping[str, Any], entry: JsonObject) -> Row[Any]:
+    def row(self, number: int, key: object, inputs: Mapping[str, object], entry: JsonObject) -> Row[object]:
         """Return a Row with the answer or error of a stored journal entry, marked as cached."""
         return self._row(number, key, inputs, entry, cached=True)
 
     def new(
-        self, number: int, key: Any, inputs: Mapping[str, Any], entry: JsonObject, seconds: float
-    ) -> Row[Any]:
+        self, number: int, key: object, inputs: Mapping[str, object], entry: JsonObject, seconds: float
+    ) -> Row[object]:
         """Return a Row with the answer or error of a journal entry that was just written."""
         return self._row(number, key, inputs, entry, cached=False, seconds=seconds)
 
     def answered(
-        self, number: int, key: Any, inputs: Mapping[str, Any], entry: JsonObject, result: Result[Any]
-    ) -> Row[Any]:
+        self,
+        number: int,
+        key: object,
+        inputs: Mapping[str, object],
+        entry: JsonObject,
+        result: Result[object],
+    ) -> Row[object]:
         """Return a Row with the answer of a service call that has just ended."""
         usage = Usage(**entry.get("usage", {}))
         return Row(
@@ -948,7 +953,7 @@ class EntryReader:
         self,
         number: int,
         key: object,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, object],
         entry: JsonObject,
         *,
         cached: bool,

@@ -444,7 +444,7 @@ def _once(read: Callable[[], Iterator[Row]], what: str) -> Callable[[], Iterator
 _PLAIN_TYPES = frozenset({str, int, bool, type(None), bytes, date, datetime, time, timedelta, Decimal})
 
 
-def _plain_pandas(value: Any) -> object:
+def _plain_pandas(value: object) -> object:
     if type(value).__name__ in ("NaTType", "NAType"):
         return None
     if isinstance(value, datetime):
@@ -573,7 +573,7 @@ def _described(value: object) -> str:
     return f"the {name} {text if len(text) <= 60 else f'{text[:57]}...'}"
 
 
-def _dict_of_columns(source: Mapping[Any, Any]) -> Table:
+def _dict_of_columns(source: Mapping[str, Sequence[object]]) -> Table:
     scalar = next((name for name, values in source.items() if not _is_column(values)), None)
     if scalar is not None:
         message = (
@@ -676,7 +676,7 @@ def _polars_lazy(frame: Any) -> Table:
 
 def _polars_types(frame: Any) -> Mapping[str, object]:
     pyarrow(feature="the types of a polars dataframe")
-    arrow: dict[str, Any] = {}
+    arrow: dict[str, object] = {}
     for name, dtype in frame.schema.items():
         with suppress(ValueError, TypeError, NotImplementedError):  # a type that Arrow does not have
             if str(dtype) != "Object":

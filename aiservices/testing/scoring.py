@@ -60,7 +60,7 @@ class ScorerInput(NamedTuple, Generic[T]):
     value: T
 
     @property
-    def named_values(self) -> dict[str, Any]:
+    def named_values(self) -> dict[str, object]:
         """Return a dict of all arguments that a scorer may take, such as ``value`` and ``expected``.
 
         They are ``value``, ``expected`` and the arguments of the case.
@@ -84,7 +84,7 @@ class Scorer(Generic[T_contra]):
 
     name: str
     function: Callable[..., Score | Verdict | Awaitable[Score | Verdict]]
-    select_arguments: Callable[[ScorerInput[Any]], dict[str, Any]]
+    select_arguments: Callable[[ScorerInput[object]], dict[str, object]]
     is_rate: bool | None = None
     lower_is_better: bool = False
 
@@ -260,7 +260,7 @@ def scored_by(
         if parameter.kind is not parameter.VAR_KEYWORD
     }
 
-    def select_arguments(scorer_input: ScorerInput[object]) -> dict[str, Any]:
+    def select_arguments(scorer_input: ScorerInput[object]) -> dict[str, object]:
         available = scorer_input.named_values
         missing = [key for key, required in is_required.items() if required and key not in available]
         if missing:

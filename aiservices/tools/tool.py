@@ -20,7 +20,7 @@ from output_parsers.parser.type_parser import ParserRegistry, TypeParser, parser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.result.reading import Cursor, Leniency, ValidationFailure
 from output_parsers.types.node import Node
-from output_parsers.types.target import Target, type_name
+from output_parsers.types.target import Target, TypeExpression, type_name
 
 from ..interface.parameters import (
     ToolDefinitionError,
@@ -39,10 +39,11 @@ from ..models.media import Media
 from ..models.messages import ToolCall, ToolMessage
 from ..models.requests import ToolSpecification
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+R = TypeVar("R")
 # The parser of the arguments that the model writes, the roles of the parameters that it never sees, and the
 # return annotation.
-ParsedSignature: TypeAlias = tuple[TypeParser[dict[str, object]], Mapping[str, type], object]
+ParsedSignature: TypeAlias = tuple[TypeParser[dict[str, object]], Mapping[str, type], TypeExpression]
 _DECLARATION = "__aiservices_tool__"
 # The attribute of methods that return an iterator of the pieces of one text.
 YIELDS_TEXT = "__aiservices_yields_text__"
@@ -174,7 +175,7 @@ class Tool:
     name: str
     description: str
     function: Callable[..., Any]
-    arguments: TypeParser[dict[str, Any]]
+    arguments: TypeParser[dict[str, object]]
     injected: Mapping[str, type] = field(default_factory=dict)
     _: KW_ONLY
     asynchronous: bool = False
@@ -183,11 +184,11 @@ class Tool:
     needs_approval: NeedsApproval = False
     return_type: Any = inspect.Signature.empty
     yields_text: bool = False
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, object] = field(default_factory=dict)
     external: bool = False
-    interceptors: tuple[Any, ...] = ()
+    interceptors: tuple[object, ...] = ()
     max_calls: int | None = None
-    compensate: Callable[..., Any] | None = None
+    compensate: Callable[..., object] | None = None
     start_early: bool = False
     idempotent: bool = False
 
@@ -380,7 +381,7 @@ def tool(
     compensate: Callable[..., object] | None = None,
     start_early: bool = False,
     idempotent: bool = False,
-) -> Any:
+) -> object:
     """Decorator that marks a function or method as a tool, which a language model may call.
 
     Plain functions are accepted as tools without this decorator. A bound method cannot be marked itself, so a
@@ -519,7 +520,7 @@ def _declared(function: object) -> ToolDeclaration:
     return _declaration(function) or _declaration(unwrapped(function)) or ToolDeclaration()
 
 
-def _tool(function: object, namespace: Mapping[str, object]) -> Tool:
+def _tool(function: Callable[..., object], namespace: Mapping[str, object]) -> Tool:
     inner = unwrapped(function)
     declaration = _declared(function)
     name = str(declaration.name or function_name(inner))
@@ -533,7 +534,9 @@ def _tool(function: object, namespace: Mapping[str, object]) -> Tool:
     return _make_tool(function, name, declaration.description or summary_of(docs) or name, signature)
 
 
-def _make_tool(function: Any, name: str, description: str, signature: ParsedSignature) -> Tool:
+def _make_tool(
+    function: Callable[..., object], name: str, description: str, signature: ParsedSignature
+) -> Tool:
     """Create a tool from a function and its ``@tool`` settings, and check the settings."""
     inner, declaration = unwrapped(function), _declared(function)
     _check_declaration(declaration, name)
@@ -655,8 +658,8 @@ def _approval_rule(
 
 
 def _function_of_arguments(
-    value: Any, function: object, label: str, names: Sequence[str]
-) -> Callable[..., Any]:
+    value: Callable[..., R], function: object, label: str, names: Sequence[str]
+) -> Callable[..., R]:
     """Return a function that gets arguments of a tool by their names, bound to the same object as the tool.
 
     Raises ToolDefinitionError if it has a parameter that is not one of ``names``.
@@ -678,7 +681,7 @@ def _function_of_arguments(
     return by_name(value)
 
 
-def _parameters(function: Any, label: str) -> Iterable[inspect.Parameter]:
+def _parameters(function: Callable[..., object], label: str) -> Iterable[inspect.Parameter]:
     try:
         return inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -709,13 +712,13 @@ def _is_async_iterable(function: object, return_type: object) -> bool:
 
 
 def _parse_signature(
-    function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
+    function: Callable[..., object], inner: object, name: str, docs: str, namespace: Mapping[str, object]
 ) -> ParsedSignature:
     try:
         fields, injected, return_type = tool_signature(function, inner, name, docs, namespace)
         record: Any = _make_typed_dict(f"{name}_arguments", fields)
         # Not parser_for, which would keep the parser of this new type for ever.
-        arguments = cast(TypeParser[dict[str, Any]], ParserRegistry().parser_for(record))
+        arguments = cast(TypeParser[dict[str, object]], ParserRegistry().parser_for(record))
     except UnsupportedTypeError as error:
         raise ToolDefinitionError(f"the tool {name}: {error}") from error
     problem = media_problem(arguments) or _default_problem(function, arguments)
@@ -765,7 +768,7 @@ def _is_plain_class(cls: object) -> bool:
     return False
 
 
-def _default_problem(function: Any, arguments: TypeParser[dict[str, object]]) -> str | None:
+def _default_problem(function: Callable[..., object], arguments: TypeParser[dict[str, object]]) -> str | None:
     """Return an error if a default value of a tool parameter has the wrong type; None if all fit.
 
     Only strings, numbers and bools are checked. Other defaults, such as None, may stand for "no value".

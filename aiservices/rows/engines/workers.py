@@ -369,7 +369,7 @@ def bound_service(method: MappedMethod) -> tuple[object, str]:
     if service is None:
         message = "pass the method of a service object, such as desk.ticket"
         raise DefinitionError([DefinitionProblem(method.qualname, message)])
-    return service, bound.__name__
+    return service, getattr(bound, "__name__", "")
 
 
 def pickled_spec(method: MappedMethod, spec: WorkSpec) -> bytes:
