@@ -34,6 +34,7 @@ from .models.openai.client import Endpoint, SdkClients, sdk_failures
 
 if TYPE_CHECKING:
     from openai import OpenAI
+    from openai.types import Moderation as SdkModeration
 
 __all__ = [
     "Moderation",
@@ -444,7 +445,7 @@ class OpenAiModerator:
         [result] = self._send([{"type": "image_url", "image_url": {"url": image.address}}])
         return result
 
-    def _send(self, contents: list[Any]) -> list[ModerationResult]:
+    def _send(self, contents: Sequence[object]) -> list[ModerationResult]:
         client = self._clients.sync_client().sdk.with_options(timeout=self._timeout, max_retries=0)
         source = f"{self.name} at {self._endpoint.address}"
         try:
@@ -467,7 +468,7 @@ class OpenAiModerator:
         self._clients.close()
 
 
-def _moderation_result(result: Any) -> ModerationResult:
+def _moderation_result(result: SdkModeration) -> ModerationResult:
     """Convert a moderation result of the openai SDK to a ModerationResult, or raise ValueError."""
     # the SDK does not validate the responses of compatible servers
     flags = result.categories.model_dump(by_alias=True)

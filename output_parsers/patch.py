@@ -186,7 +186,7 @@ def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, Jso
     """Return the path and JSON Schema of the smallest part of a reply that contains the invalid value."""
     part: JsonSchema = schema
     # the schema and the reply are followed together, because both must have the path
-    value: Any = reply
+    value: Json = reply
     for depth, step in enumerate(path):
         child_schema = _child_schema(_resolve(schema, part), step)
         exists = _has_child(value, step)

@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
 from output_parsers.result.errors import OutputParsingError
+from output_parsers.result.reading import Json, JsonObject
 from output_parsers.types.target import type_name
 
 from ..engine.approval import (
@@ -147,7 +148,7 @@ def _to_chat_message(agent: str, message: object) -> Message:
     return AiMessage(message.content) if is_own else UserMessage(message.content, message.name)
 
 
-def _dict_to_chat_message(agent: str, fields: Mapping[str, Any]) -> Message:
+def _dict_to_chat_message(agent: str, fields: Mapping[str, Json]) -> Message:
     problems: list[DefinitionProblem] = []
     messages = list_to_messages((fields,), agent, problems)
     if problems:
@@ -302,19 +303,19 @@ def _run_to_dict(run: ToolRun) -> dict[str, object]:
     return data
 
 
-def _saved_from_dict(data: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
+def _saved_from_dict(data: JsonObject) -> tuple[str, tuple[Round, ...]]:
     """Restore a suspended agent's output type and earlier model messages from a saved dict."""
     return str(data["form"]), tuple(map(_round_from_dict, data["trace"]))
 
 
-def _round_from_dict(data: Mapping[str, Any]) -> Round:
+def _round_from_dict(data: JsonObject) -> Round:
     message = message_from_dict(data["message"])
     if not isinstance(message, AiMessage):
         raise ValueError("the message of a round is not an AI message")
     return Round(message, tuple(map(_run_from_dict, data["runs"])), data["problem"])
 
 
-def _run_from_dict(data: Mapping[str, Any]) -> ToolRun:
+def _run_from_dict(data: JsonObject) -> ToolRun:
     call = ToolCall(**data["call"])
     error = None if data["error"] is None else ToolError(data["error"], call=call)
     return ToolRun(call, data["arguments"], data["result"], data["text"], error, data["seconds"])

@@ -58,7 +58,7 @@ class ServiceTarget(NamedTuple):
     def is_interface(self) -> bool:
         return isinstance(get_origin(self.value) or self.value, type)
 
-    def interface_of(self, service: object) -> Any:
+    def interface_of(self, service: object) -> object:
         """Return the interface of a service: the class that declares the methods."""
         return self.value if self.is_interface else type(service)
 

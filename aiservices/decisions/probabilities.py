@@ -11,8 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from output_parsers.result.reading import Json
 from output_parsers.types.node import Node
 
 from ..models.messages import ChatReply, TokenLogprob
@@ -223,7 +224,7 @@ def _can_become(text: bytes, option: bytes) -> bool:
     return text.startswith(option) and (option[-1:] in b'"' or text[len(option)] in _ENDS)
 
 
-def _spellings(data: Any, *, is_bare: bool) -> set[bytes]:
+def _spellings(data: Json, *, is_bare: bool) -> set[bytes]:
     """Return the texts by which JSON can represent an answer: with and without Unicode escapes."""
     if is_bare:
         return {data.encode()}

@@ -7,9 +7,11 @@ from base64 import b64decode, b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from pydantic_core import CoreSchema, core_schema
+
+from output_parsers.result.reading import Json, JsonObject
 
 from .pages import Box, Page
 
@@ -170,7 +172,7 @@ class Document:
         )
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: object) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: object) -> JsonObject:
         """Return the JSON Schema: without the pages, which only programs send."""
         text = {"type": "string"}
         properties = {"text": text, "name": text}
@@ -196,7 +198,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
     return list(unique)
 
 
-def to_json_data(document: Document) -> dict[str, Any]:
+def to_json_data(document: Document) -> JsonObject:
     """Return a document as JSON data, which pydantic converts back."""
     data: dict[str, object] = {"text": document.text, "name": document.name}
     if document.pages:
@@ -213,11 +215,11 @@ def to_json_data(document: Document) -> dict[str, Any]:
     return data
 
 
-def document_from_json(data: Mapping[str, Any]) -> Document:
+def document_from_json(data: Mapping[str, Json]) -> Document:
     """Return the document with the data that ``to_json_data`` returns."""
     return Document(data["text"], data.get("name", ""), _pages_from_json(data.get("pages", ())))
 
 
-def _pages_from_json(pages: Iterable[Mapping[str, Any]]) -> Iterator[Page]:
+def _pages_from_json(pages: Iterable[JsonObject]) -> Iterator[Page]:
     for page in pages:
         yield Page(**{**page, "characters": b64decode(page.get("characters", ""), validate=True)})

@@ -60,7 +60,7 @@ class MergeConflictError(AiServiceError, ValueError):
         )
         self._arguments = (qualname, self.conflicts)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._arguments, self.__dict__
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from output_parsers.result.reading import Json
 from output_parsers.types.cited import CitedSentence, CitedText, Place, Quote
 from output_parsers.types.evidence import Check, Sources
 
@@ -166,7 +167,7 @@ def _block_citations(reply: ChatReply) -> Iterator[tuple[int, int, Quote]]:
     """Yield the citations of text blocks of Anthropic and Bedrock, with the places of the blocks."""
     position = 0
     for part in () if reply.message.state is None else reply.message.state.parts:
-        block: Any = part.get("citationsContent", part) if isinstance(part, Mapping) else {}
+        block: Json = part.get("citationsContent", part) if isinstance(part, Mapping) else {}
         contents = block.get("content")
         texts = (
             [one.get("text", "") for one in contents] if isinstance(contents, list) else [block.get("text")]
@@ -179,7 +180,7 @@ def _block_citations(reply: ChatReply) -> Iterator[tuple[int, int, Quote]]:
                 yield start, position, _quote(citation)
 
 
-def _citation_spans(citation: Mapping[str, Any], text: str) -> Iterator[tuple[int, int, Quote]]:
+def _citation_spans(citation: Mapping[str, Json], text: str) -> Iterator[tuple[int, int, Quote]]:
     """Yield the places of a citation of OpenAI or Gemini in the text; the end of the text if it has none."""
     details = citation.get("url_citation", citation)
     quote = _quote(details)
@@ -195,7 +196,7 @@ def _citation_spans(citation: Mapping[str, Any], text: str) -> Iterator[tuple[in
         yield max(0, end - 1), end, quote
 
 
-def _quote(citation: Mapping[str, Any]) -> Quote:
+def _quote(citation: Mapping[str, Json]) -> Quote:
     """Return the cited words and the name of their source, if the provider sent them."""
     source = citation.get("web") or citation.get("retrievedContext") or citation
     contents = citation.get("sourceContent") or [{}]

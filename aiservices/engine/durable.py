@@ -263,7 +263,7 @@ class Durable(PickledByArguments, BaseInterceptor):
             raise JournalError(f"{name} cannot be read: {error}") from error
 
 
-def entries_of(loaded: Loaded) -> dict[str, Any]:
+def entries_of(loaded: Loaded) -> JsonObject:
     """Return the data of the entries of a call by their keys; raise JournalError if they are damaged."""
     data = {}
     try:
@@ -456,7 +456,7 @@ class RecordedEntries:
         """Return the entries of a call that a tool makes."""
         return RecordedEntries(self._journal, self._stored, self.data, f"{path}/")
 
-    def own(self) -> dict[str, Any]:
+    def own(self) -> JsonObject:
         """Return the entries of the call and of the calls inside it, by their keys without the prefix."""
         prefix, data = self.prefix, list(self.data.items())  # because other threads add to it
         return {key.removeprefix(prefix): value for key, value in data if key.startswith(prefix)}

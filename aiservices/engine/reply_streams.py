@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Perform: TypeAlias = Callable[[Effect], Outcome]
-AsyncPerform: TypeAlias = Callable[[Effect], Coroutine[Any, Any, Outcome]]
+AsyncPerform: TypeAlias = Callable[[Effect], Coroutine[object, object, Outcome]]
 _END: object = object()
 # How much of an abandoned stream is read for its usage: characters, and those that a piece counts at least.
 _MAX_DISCARDED = 64_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
-from output_parsers.result.reading import Coercion
+from output_parsers.result.reading import Coercion, Json
 from output_parsers.types.cited import cited_from
 from output_parsers.types.validation import arguments_for_validators
 
@@ -132,7 +132,7 @@ def _before_rejected_answers(invocation: Invocation) -> tuple[Invocation, int]:
     return replace(invocation, request=request), messages_sent
 
 
-def _two_counts(data: Any) -> tuple[int, int]:
+def _two_counts(data: Json) -> tuple[int, int]:
     messages, messages_sent = data
     if not all(is_count(count, 0) for count in data):
         raise ValueError("it must be two counts")

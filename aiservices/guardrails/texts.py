@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from output_parsers.json_schema.document import referenced_part
 from output_parsers.result.reading import Json
@@ -60,7 +59,7 @@ class _Mapper:
             raise ValueError("two keys of an object are the same after they were rewritten")
         return mapped
 
-    def _options(self, schemas: Sequence[object], visited: set[str]) -> Iterator[Mapping[str, Any]]:
+    def _options(self, schemas: Sequence[object], visited: set[str]) -> Iterator[Mapping[str, Json]]:
         """Yield the schemas that data may have, with references and unions resolved."""
         for schema in schemas:
             if not isinstance(schema, Mapping):
@@ -89,7 +88,7 @@ def _allows_text(schema: Mapping[str, object]) -> bool:
     )
 
 
-def _item_schemas(options: Sequence[Mapping[str, Any]], index: int) -> list[object]:
+def _item_schemas(options: Sequence[Mapping[str, Json]], index: int) -> list[object]:
     schemas = []
     for option in options:
         items: Sequence[object] = option.get("prefixItems", ())
@@ -97,7 +96,7 @@ def _item_schemas(options: Sequence[Mapping[str, Any]], index: int) -> list[obje
     return schemas
 
 
-def _value_schemas(options: Sequence[Mapping[str, Any]]) -> list[object]:
+def _value_schemas(options: Sequence[Mapping[str, Json]]) -> list[object]:
     schemas = [one["additionalProperties"] for one in options if "additionalProperties" in one]
     schemas += [schema for one in options for schema in one.get("patternProperties", {}).values()]
     return [schema for schema in schemas if isinstance(schema, Mapping)] or [_ANY]

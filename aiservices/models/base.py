@@ -131,7 +131,7 @@ class PickledByArguments:
         made._constructor_arguments = args, kwargs
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         args, kwargs = self._constructor_arguments
         return _construct, (type(self), args, kwargs)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields as dataclass_fields, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from output_parsers.result.reading import Json, JsonObject
+
 from ..guesses import explains_guesses
 from .media import Audio, File, Image, Media, interleave
 
@@ -446,7 +448,7 @@ def messages_from_json(text: str) -> list[Message]:
     return [message_from_dict(item) for item in data]
 
 
-def message_to_dict(message: Message) -> dict[str, Any]:
+def message_to_dict(message: Message) -> JsonObject:
     """Convert a chat message to a dict with its ``type`` and its non-empty fields."""
     # Not asdict, which would also convert images and files to dictionaries, with bytes as values.
     fields = message.__dataclass_fields__
@@ -470,7 +472,7 @@ def _contents_from_list(parts: Iterable[object]) -> tuple[str | Media, ...]:
     return tuple(part if isinstance(part, str) else _media_from_dict(part) for part in parts)
 
 
-def message_from_dict(data: Mapping[str, Any]) -> Message:
+def message_from_dict(data: Mapping[str, Json]) -> Message:
     """Convert a dict from ``message_to_dict`` back to a chat message, or raise ValueError.
 
     ``data`` is such a dict, as ``message_to_dict`` returns it. Unknown members are kept in ``other``.
@@ -607,7 +609,7 @@ def reply_to_json(reply: ChatReply) -> dict[str, object]:
     return data
 
 
-def reply_from_json(data: Mapping[str, Any]) -> ChatReply:
+def reply_from_json(data: Mapping[str, Json]) -> ChatReply:
     """Convert JSON data back to a model reply, or raise ValueError or KeyError for wrong data."""
     message = message_from_dict(data["message"])
     if not isinstance(message, AiMessage):
@@ -634,7 +636,7 @@ def reply_from_json(data: Mapping[str, Any]) -> ChatReply:
     )
 
 
-def _logprob_from_json(data: Mapping[str, Any]) -> TokenLogprob:
+def _logprob_from_json(data: JsonObject) -> TokenLogprob:
     alternatives = [(text.encode("latin-1"), logprob) for text, logprob in data["alternatives"]]
     return TokenLogprob(data["text"].encode("latin-1"), data["logprob"], tuple(alternatives))
 

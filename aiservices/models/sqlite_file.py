@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 
 class SqliteFile:
@@ -57,7 +56,7 @@ class SqliteFile:
             return True
         return (found.st_dev, found.st_ino) != self._identity
 
-    def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> sqlite3.Cursor:
+    def execute(self, statement: str, values: Sequence[object] | Mapping[str, object]) -> sqlite3.Cursor:
         """Run one SQL statement, which is a transaction of its own."""
         if self._must_erase:
             with self.writing() as connection:

@@ -162,7 +162,7 @@ class _Run:
     def __init__(self, flow: RequestFlow) -> None:
         self._flow = flow
         self._proceed: Callable[[Any], Send | Wait | ReplyDelta] = flow.send
-        self._outcome: Any = None
+        self._outcome: object = None
         self._last: ReplyDelta | None = None
         self._has_started = False
 

@@ -38,7 +38,7 @@ from typing_extensions import TypedDict, is_typeddict
 from output_parsers.json.scanner import read_exact
 from output_parsers.parser.type_parser import ParserRegistry, TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, ValidatorError
-from output_parsers.result.reading import Coercion, Leniency, dump_json, strict_equal
+from output_parsers.result.reading import Coercion, Json, Leniency, dump_json, strict_equal
 from output_parsers.types.constraints import PydanticNode
 from output_parsers.types.decisions import values_with_details
 from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
@@ -201,7 +201,7 @@ class JsonCodec(Generic[T]):
         return restored
 
 
-def _without_time_formats(schema: object) -> Any:
+def _without_time_formats(schema: Json) -> Json:
     """Return a copy of a JSON Schema that also accepts times without an offset from UTC.
 
     The formats ``time`` and ``date-time`` require an offset, but a naive ``datetime`` has no offset. The copy
@@ -249,7 +249,7 @@ def _collect_examples(tp: object, examples: dict[str, dict[str, list[object]]]) 
                 of_record.update({key: one.examples for key in keys if isinstance(key, str)})
 
 
-def _with_examples(schema: object, examples: Mapping[str, Mapping[str, list[object]]]) -> Any:
+def _with_examples(schema: Json, examples: Mapping[str, Mapping[str, list[object]]]) -> Json:
     """Return a copy of a JSON Schema in which properties have the ``examples`` of their pydantic fields."""
     if isinstance(schema, list):
         return [_with_examples(part, examples) for part in schema]

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic_core import to_jsonable_python
 
+from output_parsers.result.reading import Json
 from output_parsers.types.target import Description
 
 from ..engine.effects import Emit, Flow, Gather, Run
@@ -698,7 +699,7 @@ def check_retrievers(owner: str, retrievers: Iterable[object]) -> None:
         raise DefinitionError(problems)
 
 
-def _contents_from_json(data: Any) -> tuple[Content, ...]:
+def _contents_from_json(data: Json) -> tuple[Content, ...]:
     return tuple(Content(**fields) for fields in data)
 
 
@@ -726,7 +727,7 @@ class Excerpts(str):
         excerpts.contents, excerpts.metadata = tuple(contents), tuple(metadata)
         return excerpts
 
-    def __reduce__(self) -> tuple[Any, ...]:  # pickle would otherwise call __new__ with the text
+    def __reduce__(self) -> tuple[object, ...]:  # pickle would otherwise call __new__ with the text
         return Excerpts, (self.contents, self.metadata)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import NAMESPACE_OID, uuid5
 
+from output_parsers.result.reading import JsonObject
+
 from ..models.arguments import checks_arguments
 from ..models.errors import import_extra
 from .content import Content
@@ -172,5 +174,5 @@ def _filter_texts(metadata: Mapping[str, object]) -> list[str]:
     return texts
 
 
-def _content(payload: Mapping[str, Any], score: float | None = None) -> Content:
+def _content(payload: JsonObject, score: float | None = None) -> Content:
     return stored_content(payload["key"], payload["text"], payload["metadata"], score)

@@ -85,7 +85,7 @@ class Shape(NamedTuple):
         return None if data is None else self.convert(data, facts)
 
 
-def _expect(kind: type | tuple[type, ...], data: Json, name: str) -> Any:
+def _expect(kind: type | tuple[type, ...], data: Json, name: str) -> Json:
     if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
         raise ValueError(f"expected {name}, found {dump_json(data)[:60]}")
     return data
@@ -572,7 +572,7 @@ _JSON_TYPES = frozenset({str, int, bool, type(None)})
 _DURATIONS = parser_for(timedelta).node
 
 
-def json_value(value: object) -> Any:
+def json_value(value: object) -> Json:
     """Convert an input value to JSON data; values that JSON cannot represent become strings."""
     if type(value) in _JSON_TYPES:
         return value

@@ -19,6 +19,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, Protocol
 
+from output_parsers.result.reading import JsonObject
+
 from ..engine.budget import Budget, SharedBudget, active_accounts, using_accounts
 from ..engine.drivers import arun
 from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Outcome, Sleep
@@ -233,7 +235,7 @@ class _RuleError(Exception):
 class ReplyStore(Protocol):
     """The interface of objects that store model replies while rows are processed."""
 
-    def add_reply(self, row: str, call: int, request: str, reply: Mapping[str, Any]) -> None: ...
+    def add_reply(self, row: str, call: int, request: str, reply: JsonObject) -> None: ...
 
 
 class _Suspended(GeneratorExit):

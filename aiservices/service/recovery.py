@@ -56,7 +56,7 @@ class Recoverable(NamedTuple):
     plan: CallPlan
     pipeline: Pipeline
     invocation: Callable[[ChatRequest, Mapping[str, Any], StoredCall, Mapping[str, object]], Invocation]
-    start: Callable[[Invocation], Any]
+    start: Callable[[Invocation], object]
     is_async: bool
     has_own_name: bool = False
 
@@ -133,7 +133,7 @@ async def _aread(value: Any) -> object:
 
 def _left_calls(
     journal: Journal, services: Iterable[object], *, is_async: bool
-) -> Iterator[tuple[Recoverable, StoredCall, Mapping[str, Any] | JournalError]]:
+) -> Iterator[tuple[Recoverable, StoredCall, Mapping[str, object] | JournalError]]:
     """Yield what is running and can be continued, each with its call and what is stored of its beginning.
 
     That is an error if it cannot be read.
@@ -173,7 +173,7 @@ def _recoverables(service: object, *, is_async: bool) -> Iterator[Recoverable]:
             yield Recoverable(method.call_plan, method.pipeline, make, method.start, is_awaited, True)
 
 
-def _choose(candidates: Sequence[Recoverable], start: Mapping[str, Any]) -> Recoverable | None:
+def _choose(candidates: Sequence[Recoverable], start: Mapping[str, object]) -> Recoverable | None:
     """Choose what made a call: with the same program, or else with the same schema."""
     programs = [program_of(one.plan, one.plan.toolbox) for one in candidates]
     of_type = [
@@ -206,7 +206,7 @@ def _invocation(
 def _method_invocation(
     method: ServiceMethod,
     request: ChatRequest,
-    start: Mapping[str, Any],
+    start: Mapping[str, object],
     call: StoredCall,
     tool_context: Mapping[str, object],
 ) -> Invocation:

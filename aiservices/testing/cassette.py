@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from difflib import SequenceMatcher, unified_diff
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+
+from output_parsers.result.reading import Json, JsonObject
 
 from ..atomic_file import write_atomically
 from ..models import errors
@@ -109,7 +110,7 @@ def delta_to_json(delta: ReplyDelta) -> str | dict[str, object]:
     return {**data, "tool_calls": calls}
 
 
-def delta_from_json(data: str | Mapping[str, Any]) -> ReplyDelta:
+def delta_from_json(data: str | Mapping[str, Json]) -> ReplyDelta:
     """Convert JSON data back to a chunk of a streamed model reply."""
     if isinstance(data, str):
         return ReplyDelta(data)
@@ -306,11 +307,11 @@ class CassetteChatModel(DelegatingChatModel):
         data: dict[str, object] = self._public({"model": self._name, **request_to_json(request)})
         return data
 
-    def _public(self, data: object) -> Any:
+    def _public(self, data: Json) -> Json:
         return without_secrets(data, self._redact)
 
     @contextmanager
-    def _recording(self, request_json: dict[str, Any]) -> Iterator[Exchange]:
+    def _recording(self, request_json: JsonObject) -> Iterator[Exchange]:
         with self._file.recording(request_json) as exchange:
             try:
                 yield exchange
@@ -362,7 +363,7 @@ _ERROR_FIELDS = ("status", "request_id", "retryable", "retry_after", "body")
 _MAX_RETRY_AFTER = 60.0  # seconds; a call does not retry if the provider asks for a longer wait
 
 
-def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
+def _recorded_error(data: JsonObject) -> errors.ModelError:
     """Return the recorded model error to raise, without the time to wait before a retry."""
     fields = dict(data)
     error_type = getattr(errors, fields.pop("type"), None)
@@ -389,10 +390,10 @@ class Exchange:
         error: The type, message and fields of the ModelError that was raised.
     """
 
-    request: Mapping[str, Any]
-    pieces: list[Any] = field(default_factory=list)
-    reply: Mapping[str, Any] | None = None
-    error: Mapping[str, Any] | None = None
+    request: JsonObject
+    pieces: list[Json] = field(default_factory=list)
+    reply: JsonObject | None = None
+    error: JsonObject | None = None
 
     def check(self) -> None:
         """Raise an error, such as KeyError, if the recorded request or reply is damaged."""
@@ -404,7 +405,7 @@ class Exchange:
         if self.error is not None:
             _recorded_error(self.error)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         data = {"request": self.request, "pieces": self.pieces, "reply": self.reply, "error": self.error}
         return {name: value for name, value in data.items() if value not in (None, [])}
 
@@ -461,7 +462,7 @@ class CassetteFile:
             raise CassetteError(message)
 
     @contextmanager
-    def recording(self, request: Mapping[str, object]) -> Iterator[Exchange]:
+    def recording(self, request: JsonObject) -> Iterator[Exchange]:
         """Context manager that records a model request and its reply, and saves them at the end.
 
         Concurrent exchanges are stored in the order in which they began, so that the file is reproducible.
@@ -586,6 +587,6 @@ def _capabilities_to_json(capabilities: Capabilities) -> dict[str, object]:
     return data
 
 
-def _capabilities_from_json(data: Mapping[str, Any]) -> Capabilities:
+def _capabilities_from_json(data: JsonObject) -> Capabilities:
     limits = data.get("decisions")
     return Capabilities(**{**data, "decisions": None if limits is None else DecisionLimits(**limits)})

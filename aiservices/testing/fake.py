@@ -80,7 +80,7 @@ class FakeChatModel(ScriptedChatModel):
         self,
         seed: int = 0,
         *,
-        values: Mapping[Any, Any] | None = None,
+        values: Mapping[Any, object] | None = None,
         calls: Sequence[str] | Literal["all"] = (),
         draw: Callable[..., object] | None = None,
         capabilities: Capabilities = _CAPABILITIES,
@@ -258,7 +258,7 @@ def _probabilities(
     for leaf in answer_leaves(request.parser.node, text):
         written = text[leaf.start : leaf.end]
         rest = (1 - _PROBABILITY) / (len(leaf.options) - 1)
-        shares: Mapping[Any, float] = {
+        shares: Mapping[object, float] = {
             value: _PROBABILITY if written in (data, dump_json(data)) else rest
             for data, value in leaf.options
         }

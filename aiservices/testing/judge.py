@@ -83,7 +83,7 @@ class Judge:
         is_text = all(isinstance(one, str) and one.strip() for one in criteria)
         check_settings("Judge", ("criteria", criteria, bool(criteria) and is_text, "write texts"))
         names = [f"criterion_{number}" for number in range(1, len(criteria) + 1)]
-        answer_type: Any = make_dataclass("Judgement", [(name, _Judged) for name in names])
+        answer_type: object = make_dataclass("Judgement", [(name, _Judged) for name in names])
         rules = "\n".join(f"{name}: {rule}" for name, rule in zip(names, criteria, strict=True))
         parts = [f"Criteria:\n{rules}"]
         if given:

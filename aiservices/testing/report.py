@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from pydantic_core import to_jsonable_python
 
 from output_parsers.result.errors import shorten
+from output_parsers.result.reading import JsonObject
 
 from ..atomic_file import write_atomically
 from ..decisions.reliability import BIN_COLUMNS, THRESHOLD_COLUMNS, Reliability, reliability_of
@@ -313,7 +314,7 @@ class Comparison(NamedTuple):
 _BASELINE_FORMAT = 1
 
 
-def _baseline(report: Report[object]) -> dict[str, Any]:
+def _baseline(report: Report[object]) -> JsonObject:
     """Return the scores of each case as JSON; raise DefinitionError if two cases have the same name."""
     cases: dict[str, object] = {}
     is_mean = {one.scorer: not one.is_rate for one in report.summaries}
@@ -337,7 +338,7 @@ def _baseline(report: Report[object]) -> dict[str, Any]:
     }
 
 
-def _read_baseline(path: Path) -> tuple[dict[str, Any], list[str]]:
+def _read_baseline(path: Path) -> tuple[JsonObject, list[str]]:
     """Return the cases and the names of the scorers of a report that was saved."""
     try:
         before = json.loads(path.read_text("utf-8"))
@@ -363,7 +364,7 @@ def _differences(
         yield Difference(scorer, len(known), *means, interval, worse, is_loss)
 
 
-def _same_cases(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def _same_cases(new: JsonObject, old: JsonObject) -> tuple[list[str], list[str]]:
     """Return the names of the cases that are the same in two reports, and a note about each other one."""
     names, notes = list[str](), list[str]()
     for name in dict.fromkeys([*new, *old]):

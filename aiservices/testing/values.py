@@ -363,7 +363,7 @@ def _without(schema: JsonSchema, *keywords: str) -> dict[str, object]:
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 
-def _merge(one: object, other: JsonSchema) -> Any:
+def _merge(one: object, other: JsonSchema) -> Json:
     """Combine the keywords and properties of two JSON Schemas into one schema."""
     if not isinstance(one, Mapping):
         return other or one

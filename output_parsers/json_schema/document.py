@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from ..result.errors import UnsupportedTypeError, shorten
+from ..result.reading import Json
 from ..types.node import JsonSchema
 
 # Keywords that hold values and not schemas.
@@ -100,7 +100,7 @@ def at_pointer(root: object, pointer: str) -> object:
     return part
 
 
-def _part_at(part: Any, step: str) -> object:
+def _part_at(part: Json, step: str) -> object:
     """Return what one step of a JSON pointer leads to."""
     key = step.replace("~1", "/").replace("~0", "~")
     return part[int(key)] if isinstance(part, list) else part[key]
@@ -119,7 +119,7 @@ def referenced_part(root: object, reference: object) -> object:
         return None
 
 
-def followed(root: object, part: object) -> Any:
+def followed(root: object, part: Json) -> Json:
     """Follow the ``$ref`` of a schema inside ``root``; keywords beside it hold as well.
 
     Return the schema itself if it has no reference, or one that cannot be followed.
@@ -189,7 +189,7 @@ def plain_document(schema: Mapping[str, object], name: str) -> JsonSchema:
 def _plain(schema: Mapping[str, object], name: str) -> JsonSchema:
     size = 0
 
-    def copy(part: object, depth: int) -> Any:
+    def copy(part: Json, depth: int) -> Json:
         nonlocal size
         if not isinstance(part, (Mapping, list, tuple)):
             return part
@@ -285,7 +285,7 @@ KEYWORDS = (
 )
 
 
-def _without_draft_3(part: object) -> Any:
+def _without_draft_3(part: Json) -> Json:
     """Rewrite a JSON Schema of draft 3 as draft 4."""
     if isinstance(part, list):
         return [_without_draft_3(item) for item in part]
@@ -340,7 +340,7 @@ def _kinds_of_draft_3(kinds: object) -> JsonSchema:
     return {"anyOf": [{"type": kind} if isinstance(kind, str) else kind for kind in kinds]}
 
 
-def moved_references(part: object, root: str) -> Any:
+def moved_references(part: Json, root: str) -> Json:
     """Rewrite each ``$ref`` to a JSON pointer for the schema's new place at the JSON pointer ``root``."""
     if isinstance(part, list):
         return [moved_references(item, root) for item in part]
@@ -462,7 +462,7 @@ class SchemaDocument:
             return None
         return pointer if isinstance(node, (dict, bool)) else None
 
-    def _modernize(self, node: object, base: str) -> Any:
+    def _modernize(self, node: Json, base: str) -> Json:
         """Rewrite a JSON Schema as draft 2020-12, with JSON pointers as its references."""
         if not isinstance(node, dict):
             return node

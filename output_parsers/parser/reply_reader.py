@@ -359,7 +359,7 @@ def _is_one_object(value: Json) -> TypeGuard[list[Json]]:
     return isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict)
 
 
-def _is_record(node: Node[Any]) -> bool:
+def _is_record(node: Node[object]) -> bool:
     """Return True if every value of a type, except null, is written as an object."""
     if isinstance(node, UnionNode):
         return all(isinstance(option, (ObjectNode, NoneNode)) for option in node.options)

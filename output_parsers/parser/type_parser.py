@@ -464,7 +464,7 @@ class _NodeBuilder:
             return CustomNode(type_name(target.type), custom)
         if is_read_by_metadata(target):
             return self._require(target, pydantic_node(target))
-        unfinished: RecursiveNode[Any] = RecursiveNode("")  # named if the type contains itself
+        unfinished: RecursiveNode[object] = RecursiveNode("")  # named if the type contains itself
         if key is not None:
             self._unfinished[key] = unfinished
         try:

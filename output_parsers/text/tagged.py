@@ -16,7 +16,15 @@ from pydantic import BaseModel
 from ..json.scanner import read_exact
 from ..parser.type_parser import parser_for
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import DEPTH, Cursor, JsonObject, JsonSyntaxError, ValidationFailure, describe_value
+from ..result.reading import (
+    DEPTH,
+    Cursor,
+    Json,
+    JsonObject,
+    JsonSyntaxError,
+    ValidationFailure,
+    describe_value,
+)
 from .simple import DictParser, Keys, TextParser, failure, without_reasoning
 
 # The pattern of AgentScope. It takes quadratic time for tags that are never closed, so it is never run.
@@ -322,7 +330,7 @@ class MarkdownJsonDictParser(DictParser):
         required_keys: Keys that the object must have.
     """
 
-    content_hint: str | Mapping[str, Any] | type[BaseModel] | None = "{your_json_dictionary}"
+    content_hint: str | Mapping[str, Json] | type[BaseModel] | None = "{your_json_dictionary}"
     required_keys: Sequence[str] | None = ()
 
     def __post_init__(self) -> None:

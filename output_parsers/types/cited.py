@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, 
 from pydantic_core import core_schema
 
 from ..result.errors import UnsupportedTypeError
-from ..result.reading import VERIFIER, Cursor, Json, Verifier
+from ..result.reading import VERIFIER, Cursor, Json, JsonObject, Verifier
 from .containers import Build
 from .decisions import WITH_DETAILS
 from .node import Definitions, JsonSchema, Node, Storage
@@ -111,7 +111,7 @@ class Cited(Generic[T_co]):
         for name, attribute in attributes.items():
             object.__setattr__(self, name, attribute)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the value, the quote and its place as a dict for JSON; the value is not converted."""
         details = {name: getattr(self, name) for name in ("value", "quote", *_DETAILS)}
         return details | {
@@ -151,7 +151,7 @@ class Cited(Generic[T_co]):
         name = f"{self.document!r}, " if self.document else ""
         return f"Cited({self.value!r}, {self.quote!r}, {name}{self.start}:{self.end}, {self.match!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         details = {name: getattr(self, name) for name in _DETAILS}
         return _restore, (type(self), self.value, self.quote, details)
 
@@ -172,7 +172,7 @@ class Cited(Generic[T_co]):
         )
 
 
-def _from_object(data: dict[str, Any]) -> Cited[object]:
+def _from_object(data: JsonObject) -> Cited[object]:
     """Create a Cited from the dict that ``to_dict`` returns; what is missing has its default."""
     details = {name: one for name, one in data.items() if name not in ("value", "quote")}
     details["places"] = [(one["document"], one["start"], one["end"]) for one in details.get("places", ())]
@@ -207,7 +207,7 @@ class Quote(Cited[str]):
     def __repr__(self) -> str:
         return super().__repr__().replace(f"Cited({self.value!r}, ", "Quote(", 1)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restore_quote, (self.quote, {name: getattr(self, name) for name in _DETAILS})
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from pydantic_core import core_schema
 
 from ..result.errors import UnsupportedTypeError
-from ..result.reading import Cursor, Json, dump_json
+from ..result.reading import Cursor, Json, JsonObject, dump_json
 from .choices import BoolNode, ChoiceNode
 from .constraints import ConstrainedNode, unwrapped
 from .containers import Build, ListNode, UnionNode
@@ -202,7 +202,7 @@ class Decision(Generic[T]):
             raise ValueError("pass a threshold, as in at(0.9), or set it by create(…, thresholds={…})")
         return self.value if self.probability >= limit else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the decision as a dict for JSON; the values of an Enum are not converted."""
         return {
             "value": self.value,
@@ -247,7 +247,7 @@ class Decision(Generic[T]):
         shares = ", ".join(f"{value!r}: {share:.3g}" for value, share in self._probabilities.items())
         return f"{name}({self.value!r}, {{{shares}}}, source={self.source!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         details = self.value, dict(self._probabilities), self.source, self.calibrated, self.seen
         return _restore, (type(self), *details)
 
@@ -402,7 +402,7 @@ class MembersNode(Node[Any]):
         return self._object.hint(enclosing)
 
     def read(self, data: Json, cursor: Cursor) -> object:
-        applies: Any
+        applies: Json
         if isinstance(data, list):
             listed: Any = self.values.read(data, cursor)
             applies = {key: option in listed for key, option in self.options}

@@ -105,7 +105,7 @@ class JsonValidator:
         except (SchemaError, TypeError, KeyError):
             return None
 
-    def validate(self, data: Json, cursor: Cursor, name: str, *, fits: bool) -> Any:
+    def validate(self, data: Json, cursor: Cursor, name: str, *, fits: bool) -> object:
         """Convert JSON data to a value of the type, running each validator once.
 
         ``fits`` says that the data has the types that the schema names.
@@ -192,7 +192,7 @@ class JsonReader:
         self._name = name
         self._json: Node[Json] = json_node_of(node, {})
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         """Read JSON data; raise ValidationFailure if it does not fit."""
         before = len(cursor.coercions)
         converted = self._json.read(data, cursor)

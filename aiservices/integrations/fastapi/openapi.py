@@ -10,13 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
-from typing import Any
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from output_parsers.json_schema.document import referenced_part
-from output_parsers.result.reading import JsonObject
+from output_parsers.result.reading import Json, JsonObject
 from output_parsers.types.node import JsonSchema
 
 from ...remote.contract import Method
@@ -63,7 +62,7 @@ def problem_schema() -> JsonSchema:
     """Return the JSON Schema of an error response, with all ``$ref`` references resolved."""
     schema = Problem.model_json_schema()
 
-    def inline(part: object) -> Any:
+    def inline(part: Json) -> Json:
         if isinstance(part, list):
             return [inline(item) for item in part]
         if not isinstance(part, dict):
@@ -141,7 +140,7 @@ def _core_schema(
     return core_schema.no_info_plain_validator_function(validate, ref=ref, metadata=metadata)
 
 
-def _with_document_references(body: object, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
+def _with_document_references(body: Json, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Json:
     """Rewrite each ``$ref`` to ``$defs`` as a reference to the OpenAPI document's ``components``."""
     if isinstance(body, list):
         return [_with_document_references(item, refs, handler) for item in body]

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import aclosing
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import anyio
 from fastapi import Request, Response
@@ -81,7 +81,7 @@ def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
     return argument_problem(parts, qualname)
 
 
-async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+async def cancel_on_disconnect(receive: Receive, work: Coroutine[object, object, T]) -> T:
     """Await a coroutine, or cancel it and raise ClientDisconnect if the HTTP client disconnects.
 
     Call it after the body of the request was read: then the only message left to receive is the disconnect.

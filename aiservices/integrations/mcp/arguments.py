@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
 from output_parsers.json_schema.document import DATA, MAPS, followed
 from output_parsers.json_schema.parser import close_objects
+from output_parsers.result.reading import Json
 from output_parsers.types.node import JsonSchema
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def arguments_schema(tool: ServerTool) -> JsonSchema:
         raise ValueError("the schema of its arguments is not a valid JSON Schema") from error
 
 
-def _cleaned(part: object) -> Any:
+def _cleaned(part: Json) -> Json:
     """Copy a schema without null for keywords and with types in lower case, as JSON Schema writes them."""
     if isinstance(part, list):
         return [_cleaned(item) for item in part]
@@ -72,7 +73,7 @@ def _cleaned(part: object) -> Any:
     return cleaned
 
 
-def _cleaned_member(key: str, value: Any) -> object:
+def _cleaned_member(key: str, value: Json) -> object:
     if key in DATA:
         return value
     if key == "required" and not isinstance(value, list):

@@ -30,6 +30,8 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from output_parsers.result.reading import Json, JsonObject
+
 from .arguments import ORIGINAL_SCHEMA
 from .json_rpc import INVALID_ANSWER, MessageStream, json_of, members_of, valid_answer
 
@@ -173,7 +175,7 @@ def _error_of_server(error: ErrorData) -> ErrorData:
     return error.model_copy(update={"code": code})
 
 
-def _make_acceptable(result: dict[str, Any]) -> None:
+def _make_acceptable(result: JsonObject) -> None:
     """Change a result so that the package mcp accepts it: it would refuse all of it for one tool or block."""
     if isinstance(result.get("tools"), list):
         result["tools"] = [_acceptable_tool(tool, index + 1) for index, tool in enumerate(result["tools"])]
@@ -203,7 +205,7 @@ def _acceptable_block(block: object) -> object:
         return {"type": "text", "text": text if isinstance(text, str) else note}
 
 
-def _acceptable_tool(tool: Any, number: int) -> object:
+def _acceptable_tool(tool: Json, number: int) -> object:
     """Return a tool that the package mcp accepts, without the schema of its results.
 
     The result is for the model, which reads it also if it does not fit the schema.

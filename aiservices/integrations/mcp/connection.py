@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeAlia
 
 from pydantic import ValidationError
 
+from output_parsers.result.reading import JsonObject
+
 from ...engine.results import Result
 from ...engine.tool_execution import FINAL_ERRORS
 from ...interface.decorators import History
@@ -109,7 +111,7 @@ async def elicit(ask: AskUser, server: str, params: ElicitRequestParams) -> Elic
         return ElicitResult(action="accept")
     if not isinstance(answer, Mapping):
         raise WrongAnswerError(f"the answer is {answer!r}; return a dict of the fields, or None to decline")
-    properties: Mapping[str, Any] = question.schema.get("properties", {})
+    properties: JsonObject = question.schema.get("properties", {})
     defaults = {name: field["default"] for name, field in properties.items() if "default" in field}
     content = {**defaults, **answer}
     try:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Never, Protocol, TypeAlias, TypeVar
 
 from ..base import Capabilities, ClosedByWith, PickledByArguments, header_listener
 from ..errors import BadRequestError, DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
@@ -542,7 +542,7 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
 
     def _errors_for(
         self,
-        client: HttpClient[Any],
+        client: HttpClient[object],
         settings: CallSettings | None = None,
         secrets: Sequence[str] = (),
     ) -> ErrorMapper:

@@ -10,7 +10,9 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from output_parsers.result.reading import Json
 
 from ..errors import BadRequestError, InvalidReplyError, ModelError, ModelServerError
 from ..http.replies import read_logprobs
@@ -39,7 +41,7 @@ from ..requests import (
 )
 
 # A JSON object before it is encoded or after it was decoded.
-JsonObject: TypeAlias = Mapping[str, Any]
+JsonObject: TypeAlias = Mapping[str, Json]
 
 # The marks at the beginning of a reply. They are words because a small model that must choose between two
 # kinds of JSON nearly always chooses the same one. Measured with 0.5 B parameters: JSON gave all calls or
@@ -54,7 +56,7 @@ _DEFAULT_MAX_TOKENS = 1024
 _STREAMED = {"stream": True, "stream_options": {"include_usage": True}, "return_progress": True}
 
 
-def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -> dict[str, Any]:
+def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -> JsonObject:
     """Convert a chat request to the JSON body of a llama.cpp request, without the grammar for the reply.
 
     ``system_message`` is used if the request has no system message.
@@ -319,7 +321,7 @@ _FORMAT_PATTERNS = {
 _DATA_KEYWORDS = ("const", "default", "enum", "examples")
 
 
-def with_time_patterns(schema: object) -> Any:
+def with_time_patterns(schema: object) -> Json:
     """Replace the formats ``time`` and ``date-time`` with regex patterns everywhere in a JSON Schema."""
     if isinstance(schema, list):
         return [with_time_patterns(part) for part in schema]

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from output_parsers.result.reading import JsonObject
+from output_parsers.result.reading import Json, JsonObject
 
 from ...models.arguments import checks_arguments
 from ..base import Capabilities, DecisionLimits
@@ -436,7 +436,7 @@ class OpenAiDecisions(DecisionDialect):
     def read_answers(
         self, data: JsonObject, questions: Sequence[Question]
     ) -> Iterator[Sequence[float] | None]:
-        answers: Any = data.get("answers")
+        answers: Json = data.get("answers")
         _check_number(answers, questions)
         for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1):
             if answer.get("name") not in (None, f"q{number}"):
@@ -561,7 +561,7 @@ class SystemOneDecisions(DecisionDialect):
     def read_answers(
         self, data: JsonObject, questions: Sequence[Question]
     ) -> Iterator[Sequence[float] | None]:
-        answers: Any = data.get("answers")
+        answers: Json = data.get("answers")
         _check_number(answers, questions)
         for number, question in enumerate(questions, 1):
             answer = answers.get(f"q{number}")
@@ -748,7 +748,7 @@ def _system_one_service(
     else:
         # A key of TypeSafe is only for TypeSafe, and for the server at TYPESAFE_BASE_URL.
         key_variable = "" if base_url else _TYPESAFE_KEY
-        images: Any = "base64" if parts.port == _OLLAMA_PORT else "data URLs"
+        images: Literal["base64", "data URLs"] = "base64" if parts.port == _OLLAMA_PORT else "data URLs"
         server = DecisionServer(path.removesuffix("/v1") + "/v1/systemone", images)
     if not path.endswith(("/systemone", "/decisions")):
         path = server.path

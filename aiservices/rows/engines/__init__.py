@@ -78,7 +78,7 @@ class Udf:
     def __init__(self, spec: bytes) -> None:
         self._spec = spec
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Udf, (self._spec,)
 
     @property

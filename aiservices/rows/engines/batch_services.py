@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from uuid import uuid4
 
-from output_parsers.result.reading import JsonObject
+from output_parsers.result.reading import Json, JsonObject
 
 from ...models.base import ChatModel, unwrap_model
 from ...models.errors import BadRequestError, ModelError, ModelNotFoundError, RateLimitError
@@ -133,7 +133,7 @@ class BatchService(ABC):
     async def _delete(self, path: str) -> None:
         await _content(self.model, HttpRequest(path, b"", self._headers, "DELETE"))
 
-    async def _get(self, path: str) -> Any:
+    async def _get(self, path: str) -> Json:
         """Return the JSON at a URL, retrying if the service is temporarily unavailable."""
         for wait in self._waits:
             try:
@@ -144,11 +144,11 @@ class BatchService(ABC):
                 await asyncio.sleep(getattr(error, "retry_after", None) or wait)
         raise AssertionError("the last try returns or raises")
 
-    async def _post(self, path: str, data: object) -> Any:
+    async def _post(self, path: str, data: object) -> Json:
         body = json.dumps(data, ensure_ascii=False).encode()
         return json.loads(await _content(self.model, HttpRequest(path, body, self._headers)))
 
-    async def _lines(self, path: str) -> AsyncGenerator[Any, None]:
+    async def _lines(self, path: str) -> AsyncGenerator[Json, None]:
         """Download a JSONL file, and yield the objects of its lines, skipping lines without an id."""
         rest = b""
         async with aclosing(self.model.aread(HttpRequest(path, b"", self._headers, "GET"))) as pieces:

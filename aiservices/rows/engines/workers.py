@@ -530,7 +530,7 @@ class PartFolder(NamedTuple):
         """True if the folder is a file system path, not a URL of an object store."""
         return "://" not in self.path
 
-    def read(self, chunk: str = "") -> Iterator[dict[str, Any]]:
+    def read(self, chunk: str = "") -> Iterator[JsonObject]:
         """Yield the journal lines that workers wrote for a chunk, or for all chunks by default.
 
         Damaged lines are skipped.
@@ -629,7 +629,7 @@ class Part:
                 elif "reply" in entry:
                     self._replies.setdefault(entry["reply"], {})[entry["call"]] = entry
 
-    def find(self, row: str) -> dict[str, Any] | None:
+    def find(self, row: str) -> JsonObject | None:
         """Return a row's journal entry if an earlier attempt finished the row; otherwise return None."""
         return self._done.get(row)
 
