@@ -710,7 +710,7 @@ def _parts(content: object) -> list[str | Media]:
 _MEDIA: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
 
-def _langchain_media(media: type[Image | Audio | File], part: JsonObject) -> Media:
+def _langchain_media(media: type[Image | Audio | File], part: Mapping[str, Json]) -> Media:
     if "url" in part:
         return media.from_url(part["url"], part.get("mime_type"))
     data = part["base64"] if "base64" in part else part["data"]
@@ -746,7 +746,7 @@ def _part(part: Json) -> str | Media:
     raise ValueError(f"{kind!r} is not a known type; use text, image_url, input_audio or file")
 
 
-def _file(fields: JsonObject) -> File:
+def _file(fields: Mapping[str, Json]) -> File:
     """Convert a file dict in OpenAI's message format to a File object."""
     if "file_data" not in fields:
         raise ValueError("it has no file_data; files that were uploaded before cannot be used")

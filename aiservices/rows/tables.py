@@ -444,7 +444,7 @@ def _once(read: Callable[[], Iterator[Row]], what: str) -> Callable[[], Iterator
 _PLAIN_TYPES = frozenset({str, int, bool, type(None), bytes, date, datetime, time, timedelta, Decimal})
 
 
-def _plain_pandas(value: object) -> object:
+def _plain_pandas(value: Any) -> object:
     if type(value).__name__ in ("NaTType", "NAType"):
         return None
     if isinstance(value, datetime):
