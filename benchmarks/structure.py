@@ -120,15 +120,20 @@ def _method(cls: ast.ClassDef, name: str) -> _Function | None:
 
 
 def unclear_names(tree: ast.AST) -> Counter[str]:
-    """Count the defined names that contain a word from the list of unclear words."""
+    """Count the defined names that contain a word from the list of unclear words.
+
+    ``is_known``, ``NotFoundError`` and ``METHOD_NOT_FOUND`` are clear. Imports and the keyword arguments of
+    calls are not definitions.
+    """
     names: Counter[str] = Counter()
     for node in ast.walk(tree):
         name = getattr(node, "name", None) or getattr(node, "arg", None)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             name = node.id
-        if isinstance(name, str):
-            words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")
-            names[name] += not set(words).isdisjoint(UNCLEAR_WORDS)
+        if isinstance(name, str) and not isinstance(node, ast.alias | ast.keyword):
+            words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+            words = re.sub(r"(?<![^_])(?:is_|are_|has_|was_|not_).*", "", words)
+            names[name] += not set(words.split("_")).isdisjoint(UNCLEAR_WORDS)
     return names
 
 

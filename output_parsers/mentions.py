@@ -67,9 +67,9 @@ def times_in(text: str) -> Iterator[Mention[time]]:
 
 def durations_in(text: str, style: NumberStyle | None = None) -> Iterator[Mention[timedelta]]:
     """Yield each duration in the text, such as ``2 hours 5 minutes``; ``style`` is that of its numbers."""
-    found = list(possible_durations(text))
-    numbers = sorted(numbers_in(text, style), key=lambda number: number.start) if found else []
-    for value, start, end in found:
+    durations = list(possible_durations(text))
+    numbers = sorted(numbers_in(text, style), key=lambda number: number.start) if durations else []
+    for value, start, end in durations:
         if _CALENDAR_BEFORE.search(text, max(0, start - 24), start):
             continue  # "1 month 5 days" is not 5 days
         index = bisect_right(numbers, start, key=attrgetter("start")) - 1

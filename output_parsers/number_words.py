@@ -203,12 +203,12 @@ def _pieces(word: str) -> list[str]:
     if word in NUMBER_WORDS or word in _PARTS:
         return [word]
     pieces: list[str] = []
-    found = _segments(word) or []
-    for index, piece in enumerate(found):
+    segments = _segments(word) or []
+    for index, piece in enumerate(segments):
         if piece not in _INNER_JOINTS:
             pieces.append(piece)
-        elif index and index + 1 < len(found) and _PIECES.get(found[index + 1], 0) in range(20, 100):
-            found[index + 1], pieces[-1] = pieces[-1], found[index + 1]  # the tens come first
+        elif index and index + 1 < len(segments) and _PIECES.get(segments[index + 1], 0) in range(20, 100):
+            segments[index + 1], pieces[-1] = pieces[-1], segments[index + 1]  # the tens come first
     return pieces
 
 

@@ -157,7 +157,7 @@ class QuoteIndex:
         if 2 * sum(map(len, words)) < sum(map(len, quote.split())):
             return None
         roman = {number.casefold() for number in _ROMAN_NUMBER.findall(quote)}
-        found: list[tuple[float, Span]] = []
+        scored_spans: list[tuple[float, Span]] = []
         enough = 0.0
         for votes, start, end in self._words.candidates(words):
             if votes < enough:
@@ -165,13 +165,15 @@ class QuoteIndex:
             aligned = _align(words, self._words.words[start:end], self._words.places, roman)
             if aligned is not None and aligned[0] >= THRESHOLD:
                 score, first, last = aligned
-                found.append((score, self._normalized.tokens(self._words, start + first, start + last)))
+                scored_spans.append(
+                    (score, self._normalized.tokens(self._words, start + first, start + last))
+                )
                 enough = votes if score > 0.97 else 0.8 * votes
-        if not found:
+        if not scored_spans:
             return None
-        best = max(score for score, _ in found)
+        best = max(score for score, _ in scored_spans)
         return QuoteMatch(
-            "aligned", best, tuple(dict.fromkeys(span for score, span in found if score == best))
+            "aligned", best, tuple(dict.fromkeys(span for score, span in scored_spans if score == best))
         )
 
 
@@ -433,12 +435,12 @@ def _has_digit(word: str) -> bool:
 
 
 def _align(
-    quote: Sequence[str], passage: Sequence[str], known: Container[str], roman: Container[str]
+    quote: Sequence[str], passage: Sequence[str], text_words: Container[str], roman: Container[str]
 ) -> tuple[float, int, int] | None:
     """Return the score, the first and the last word of the part of a passage that is most like a quote.
 
-    Return None if numbers or negations differ. ``known`` are the words of the text: a word may be a misread
-    "not" or "two" only if it is not one of them. ``roman`` are the Roman numbers of the quote.
+    Return None if numbers or negations differ. ``text_words`` are the words of the text: a word may be a
+    misread "not" or "two" only if it is not one of them. ``roman`` are the Roman numbers of the quote.
     """
     columns = len(passage)
     # best[j]: (gain, start) of the best alignment of the quote so far that ends before passage[j]
@@ -455,7 +457,7 @@ def _align(
                 same = best[column] + len(word)
             else:
                 share = _similarity(word, other)
-                if share and (is_essential or (word in known and _is_essential(other))):
+                if share and (is_essential or (word in text_words and _is_essential(other))):
                     share = 0.0
                 same = best[column] + share * len(word) if share else gain - 1
             if same >= gain:

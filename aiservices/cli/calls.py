@@ -24,9 +24,9 @@ def open_journal(store: str) -> Journal:
 def list_calls(store: str, statuses: Sequence[str], *, as_json: bool) -> None:
     """Print the calls of a journal, the oldest first."""
     with open_journal(store) as journal:
-        found: list[Any] = ["running" if one == "interrupted" else one for one in statuses]
-        for stored in journal.list(*found):
-            call = _shown(journal, stored)
+        stored_statuses: list[Any] = ["running" if one == "interrupted" else one for one in statuses]
+        for stored in journal.list(*stored_statuses):
+            call = _with_status(journal, stored)
             if not statuses or call.status in statuses:
                 print(json.dumps(call._asdict(), ensure_ascii=False) if as_json else _line(call))
 
@@ -35,7 +35,7 @@ def show_call(store: str, call_id: str, *, as_json: bool) -> None:
     """Print what a call has recorded, and what it waits for."""
     with open_journal(store) as journal:
         loaded = _loaded(journal, call_id)
-        loaded = loaded._replace(call=_shown(journal, loaded.call))
+        loaded = loaded._replace(call=_with_status(journal, loaded.call))
     if as_json:
         entries = [{**entry._asdict(), "data": json.loads(entry.data)} for entry in loaded.entries]
         print(json.dumps({**loaded.call._asdict(), "entries": entries}, ensure_ascii=False, indent=2))
@@ -101,7 +101,7 @@ def _loaded(journal: Journal, call_id: str) -> Loaded:
     return loaded
 
 
-def _shown(journal: Journal, call: StoredCall) -> StoredCall:
+def _with_status(journal: Journal, call: StoredCall) -> StoredCall:
     """Return a call as it is shown: with the status "interrupted" if it runs and no process works on it."""
     interrupted: Any = "interrupted"
     return call._replace(status=interrupted) if journal.is_interrupted(call) else call

@@ -13,7 +13,7 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.profiles import PROFILES
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.strict import encode
-from output_parsers.strict.codec import ENFORCED_LATER, GIVEN_UP
+from output_parsers.strict.codec import ENFORCED_LATER, NOT_STRICT
 from output_parsers.types.target import type_name
 
 from ..models.base import Capabilities, ChatModel, DecisionLimits
@@ -287,7 +287,7 @@ def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> li
     # Constraints that are checked after parsing do not change the JSON, so they do not prevent streaming.
     encoded = [finding for finding in findings if finding.action != ENFORCED_LATER]
     return [
-        Finding(finding.path, f"{finding.feature}, in a value that is streamed", GIVEN_UP, False)
+        Finding(finding.path, f"{finding.feature}, in a value that is streamed", NOT_STRICT, False)
         for finding in encoded or findings
     ]
 

@@ -85,9 +85,9 @@ def extract(
     in_order = [_line(file, method, values.get(file), errors.get(file)) for file in names_of_files]
     write_atomically(Path(to), "".join(in_order))
     if html is not None:
-        shown = [documents[file] for file in names_of_files if file in values]
-        pdfs = {one.name: one.name for one in shown if one.pages}
-        write_atomically(Path(html), highlight(shown, values, files=pdfs))
+        sources = [documents[file] for file in names_of_files if file in values]
+        pdfs = {one.name: one.name for one in sources if one.pages}
+        write_atomically(Path(html), highlight(sources, values, files=pdfs))
     for file, message in errors.items():
         print_text(f"{file}: {message}", file=sys.stderr)
     print_text(f"{len(values)} of {len(values) + len(errors)} files have an answer, in {to}")
@@ -100,8 +100,8 @@ def _document_parameter(method: object) -> str:
     plan = service_method_of(method).plan
     names = [parameter.name for parameter in plan.prompt.parameters if Document in parameter.types]
     if len(names) != 1:
-        found = f"{plan.call.qualname} has {len(names)} parameters of the type Document"
-        raise UsageError(f"{found}; it must have one")
+        problem = f"{plan.call.qualname} has {len(names)} parameters of the type Document"
+        raise UsageError(f"{problem}; it must have one")
     return names[0]
 
 

@@ -61,8 +61,8 @@ def _other_format(data: bytes, name: str, suffix: str) -> str:
     if not data:
         return f"{name} is empty"
     format = next((format for start, format in _SIGNATURES.items() if data.startswith(start)), None)
-    found = f"has the format {format}" if format else f"is not in the format {suffix[1:].upper()}"
-    return f"{name} {found}; save it as DOCX, PDF or text"
+    problem = f"has the format {format}" if format else f"is not in the format {suffix[1:].upper()}"
+    return f"{name} {problem}; save it as DOCX, PDF or text"
 
 
 # Other formats, by their first bytes, and by the ends of names: text is not read as one of them.
@@ -323,13 +323,13 @@ def _with_all_text(data: bytes) -> bytes:
                 content = _LINE_END.sub(b"<w:br/>", _SIMPLE_FIELD.sub(b"", content))
                 content = content.replace(b"<w:dstrike", b"<w:strike")
                 if content != styles and (hidden or _HIDDEN_OR_FORMULA.search(content)):
-                    content = _as_shown(content, hidden)
+                    content = _without_hidden_text(content, hidden)
             if not one.filename.startswith("word/media/"):
                 copy.writestr(one.filename, content)
     return changed.getvalue()
 
 
-def _as_shown(content: bytes, hidden: set[str]) -> bytes:
+def _without_hidden_text(content: bytes, hidden: set[str]) -> bytes:
     """Return the XML of a DOCX without hidden text, and with formulas as text. ``hidden`` are styles."""
     root = ElementTree.fromstring(content)
     for parent in list(root.iter()):
@@ -360,8 +360,8 @@ def _formula(element: ElementTree.Element) -> str:
         return separator.join(map(_formula, element.findall(_MATH + name)))
 
     def sign(path: str, default: str) -> str:
-        found = element.find(path.replace("m:", _MATH))
-        return default if found is None else found.get(f"{_MATH}val", default)
+        child = element.find(path.replace("m:", _MATH))
+        return default if child is None else child.get(f"{_MATH}val", default)
 
     match element.tag.removeprefix(_MATH):
         case "t":

@@ -87,7 +87,7 @@ class Highlighted(NamedTuple):
 
 def highlight_all(answers: Iterable[Highlighted], title: str) -> str:
     """Return an HTML page like that of ``highlight`` for several answers."""
-    sections, shown = list[str](), set[int]()
+    sections, highlighted = list[str](), set[int]()
     citations: list[_Citation] = []
     hues: dict[str, int] = {}
     for label, documents, value, paths in answers:
@@ -96,7 +96,7 @@ def highlight_all(answers: Iterable[Highlighted], title: str) -> str:
         citations += new
         for number, one in enumerate(documents, 1):
             own = [citation for citation in new if _is_in(citation.cited, one, documents)]
-            shown.update(citation.number for citation in own)
+            highlighted.update(citation.number for citation in own)
             heading = ": ".join(filter(None, [label, one.name or f"Document {number}"]))
             parts = [f"<h2>{escape(heading)}</h2>"]
             if one.name in paths:
@@ -104,7 +104,10 @@ def highlight_all(answers: Iterable[Highlighted], title: str) -> str:
             parts.append(f"<pre>{_marked_text(one.text, own)}</pre>")
             sections.append(f"<section>{''.join(parts)}</section>")
     return _PAGE.format(
-        title=escape(title), style=_STYLE, table=_table(citations, shown), sections="\n".join(sections)
+        title=escape(title),
+        style=_STYLE,
+        table=_table(citations, highlighted),
+        sections="\n".join(sections),
     )
 
 
@@ -174,14 +177,16 @@ def _marked_text(text: str, citations: Sequence[_Citation]) -> str:
     return "".join(pieces)
 
 
-def _table(citations: Sequence[_Citation], shown: Container[int]) -> str:
+def _table(citations: Sequence[_Citation], highlighted: Container[int]) -> str:
     rows = []
     for number, path, cited, hue in citations:
-        place = "not found" if number not in shown else "" if cited.page is None else f"page {cited.page}"
+        place = (
+            "not found" if number not in highlighted else "" if cited.page is None else f"page {cited.page}"
+        )
         notes = [place, "" if cited.match in ("", "exact") else cited.match]
         notes.append("value checked" if cited.value_checked else "")
-        link = escape(path) if number not in shown else f'<a href="#c{number}">{escape(path)}</a>'
-        if cited.boxes and number in shown:
+        link = escape(path) if number not in highlighted else f'<a href="#c{number}">{escape(path)}</a>'
+        if cited.boxes and number in highlighted:
             link += f' <a href="#b{number}" title="on the page">&#9635;</a>'
         rows.append(
             f'<tr style="--hue:{hue}"><th>{link}</th><td>{escape(_text_of(cited.value))}</td>'

@@ -123,18 +123,18 @@ def update_index(
     folder, record = Path(folder), Path(record)
     if not folder.is_dir():
         raise NotADirectoryError(f"there is no folder {folder}")
-    known = _read_record(record, max_characters)
+    old_files = _read_record(record, max_characters)
     paths = dict(_files(folder, pattern, record))
-    kept: dict[str, _File] = {}
+    files: dict[str, _File] = {}
     failed: dict[str, str] = {}
     added, changed, batch = list[str](), list[str](), list[Content]()
     for done, (name, path) in enumerate(paths.items(), 1):
         try:
-            kept[name], contents = _read(path, name, known.get(name), max_characters)
+            files[name], contents = _read(path, name, old_files.get(name), max_characters)
         except (DocumentError, OSError) as error:
             failed[name], contents = str(error), None
         if contents is not None:
-            (changed if name in known else added).append(name)
+            (changed if name in old_files else added).append(name)
             batch += contents
             if len(batch) >= _BATCH:
                 index.add(batch)
@@ -143,13 +143,13 @@ def update_index(
             progress(IndexProgress(done, len(paths), len(added) + len(changed), name))
     if batch:
         index.add(batch)
-    _remove_old(index, known, kept)
+    _remove_old(index, old_files, files)
     if save is not None:
         save()
-    data = {"max_characters": max_characters, "files": {name: list(one) for name, one in kept.items()}}
+    data = {"max_characters": max_characters, "files": {name: list(one) for name, one in files.items()}}
     write_atomically(record, json.dumps(data, ensure_ascii=False))
-    removed = tuple(name for name in known if name not in kept)
-    unchanged = len(kept) - len(added) - len(changed)
+    removed = tuple(name for name in old_files if name not in files)
+    unchanged = len(files) - len(added) - len(changed)
     return IndexChanges(tuple(added), tuple(changed), removed, failed, unchanged)
 
 
@@ -202,11 +202,11 @@ def _contents(document: Document, max_characters: int) -> list[Content]:
     return contents
 
 
-def _remove_old(index: Index, known: dict[str, _File], kept: dict[str, _File]) -> None:
+def _remove_old(index: Index, old_files: dict[str, _File], files: dict[str, _File]) -> None:
     """Remove the contents of files that are gone, and those that a changed file had more than now."""
     ids = []
-    for name, old in known.items():
-        first = kept[name].parts + 1 if name in kept else 1
+    for name, old in old_files.items():
+        first = files[name].parts + 1 if name in files else 1
         ids += [f"{name}-{number}" for number in range(first, old.parts + 1)]
     if ids:
         index.remove(ids)

@@ -201,11 +201,11 @@ def _part_field(field: FieldSpec, enclosing: tuple[type, ...]) -> object:
 
 def rule_problems(tp: object, rules: Rules) -> Iterator[str]:
     """Yield what is wrong with the rules for a type."""
-    known = dict(_paths(tp, "", ()))
+    shapes = dict(_paths(tp, "", ()))
     for path, rule in rules.items():
-        shape = known.get(path) or _shape_of_key(path, known)
+        shape = shapes.get(path) or _shape_of_key(path, shapes)
         if shape is None:
-            names = ", ".join(name for name in known if name) or "none"
+            names = ", ".join(name for name in shapes if name) or "none"
             yield f"merge has a rule for {path!r}, which is not a field; they are: {names}"
         elif isinstance(rule, By):
             if not _has_fields(shape, rule.fields):
@@ -217,9 +217,9 @@ def rule_problems(tp: object, rules: Rules) -> Iterator[str]:
         yield "texts about parts cannot be merged; return a record or a list, or pass merge=FUNCTION"
 
 
-def _shape_of_key(path: str, known: Mapping[str, Shape]) -> Shape | None:
+def _shape_of_key(path: str, shapes: Mapping[str, Shape]) -> Shape | None:
     """Return the shape of a key of a dict; None if the path is not one. A rule chooses among its values."""
-    maps = [_child(name, "") for name, shape in known.items() if shape.kind == "map"]
+    maps = [_child(name, "") for name, shape in shapes.items() if shape.kind == "map"]
     return Shape("value", Any) if any(map(path.startswith, maps)) else None
 
 
@@ -301,7 +301,7 @@ def _quotes(value: Any) -> Iterator[tuple[str, int, int]]:
         yield from _quotes(part)
 
 
-class Found(NamedTuple):
+class PartValue(NamedTuple):
     """The value of one part of a document.
 
     Attributes:
@@ -334,17 +334,19 @@ class Merger:
         self.undecided: list[Conflict] = []
         self.problems: list[Problem] = []
 
-    def merge(self, tp: object, found: Sequence[Found]) -> object:
+    def merge(self, tp: object, values: Sequence[PartValue]) -> object:
         """Return the value of a type; it is not complete if there are ``undecided`` or ``problems`` then."""
-        merged = self._merge(shape_of(tp), found, "", ())
+        merged = self._merge(shape_of(tp), values, "", ())
         if merged is _NOTHING:
             merged = None
             if not shape_of(tp).is_optional:
                 self.problems.append(Problem("$", "no part of the document has a value"))
         return merged
 
-    def _merge(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> object:
-        present = [one for one in found if one.value is not None]
+    def _merge(
+        self, shape: Shape, values: Sequence[PartValue], path: str, enclosing: tuple[type, ...]
+    ) -> object:
+        present = [one for one in values if one.value is not None]
         if shape.spec is not None and shape.is_optional:
             present = [one for one in present if _has_values(one.value)]
         rule = self._rules.get(path)
@@ -361,14 +363,14 @@ class Merger:
         return self._choose(present, path)
 
     def _record(
-        self, spec: RecordSpec, found: Sequence[Found], path: str, enclosing: tuple[type, ...]
+        self, spec: RecordSpec, values: Sequence[PartValue], path: str, enclosing: tuple[type, ...]
     ) -> object:
-        values: dict[str, object] = {}
+        fields: dict[str, object] = {}
         count = len(self.problems) + len(self.undecided)
         for field in spec.fields:
             shape = shape_of(field.type, (*enclosing, spec.cls))
             child = _child(path, field.name)
-            ones = [Found(one.part, _field_of(one.value, field)) for one in found]
+            ones = [PartValue(one.part, _field_of(one.value, field)) for one in values]
             merged = self._merge(shape, ones, child, (*enclosing, spec.cls))
             if merged is _NOTHING and field.required:
                 merged = None
@@ -376,25 +378,25 @@ class Merger:
                     problem = Problem(f"$.{child}", "no part of the document has a value")
                     self.problems.append(problem)
             if merged is not _NOTHING:
-                values[field.keys[0] if spec.by_key else field.name] = merged
+                fields[field.keys[0] if spec.by_key else field.name] = merged
         if len(self.problems) + len(self.undecided) > count:
             return None
         try:
-            return spec.make(values)
+            return spec.make(fields)
         except (ValueError, TypeError, AssertionError) as error:
             self.problems.append(
                 Problem(f"$.{path}" if path else "$", f"the merged values do not fit: {error}")
             )
             return None
 
-    def _choose(self, found: Sequence[Found], path: str) -> object:
-        values = [one.value for one in found]
+    def _choose(self, values: Sequence[PartValue], path: str) -> object:
+        plain_values = [one.value for one in values]
         rule: Any = self._rules.get(path, one_of)
-        distinct = {_key(value): value for value in reversed(values)}
+        distinct = {_key(value): value for value in reversed(plain_values)}
         if len(distinct) == 1 and rule in (one_of, first, latest, vote):
-            return values[0]
+            return plain_values[0]
         try:
-            chosen = None if rule is one_of else rule(values)
+            chosen = None if rule is one_of else rule(plain_values)
             is_decided = rule is not one_of
         except _UndecidedError:
             chosen, is_decided = None, False
@@ -405,29 +407,31 @@ class Merger:
                 self.undecided.append(conflict)
         return chosen
 
-    def _map(self, shape: Shape, found: Sequence[Found], path: str, enclosing: tuple[type, ...]) -> object:
+    def _map(
+        self, shape: Shape, values: Sequence[PartValue], path: str, enclosing: tuple[type, ...]
+    ) -> object:
         types = Target.of(shape.tp).args
         of_value = shape_of(types[1], enclosing) if len(types) > 1 else Shape("value", Any)
         if of_value.spec is not None:  # the model wrote it as a whole
             of_value = Shape("value", of_value.tp)
-        by_key: dict[object, list[Found]] = {}
-        for one in found:
+        by_key: dict[object, list[PartValue]] = {}
+        for one in values:
             for key, value in one.value.items():
-                by_key.setdefault(key, []).append(Found(one.part, value))
+                by_key.setdefault(key, []).append(PartValue(one.part, value))
         merged = {
             key: self._merge(of_value, ones, _child(path, str(key)), enclosing)
             for key, ones in by_key.items()
         }
         return {key: None if value is _NOTHING else value for key, value in merged.items()}
 
-    def _list(self, shape: Shape, found: Sequence[Found], path: str, rule: object) -> object:
-        items = [Found(one.part, item) for one in found for item in one.value]
+    def _list(self, shape: Shape, values: Sequence[PartValue], path: str, rule: object) -> object:
+        items = [PartValue(one.part, item) for one in values for item in one.value]
         merged = self._by_key(rule, items, path) if isinstance(rule, By) else _without_repetitions(items)
-        kind = type(found[0].value)
+        kind = type(values[0].value)
         return kind(merged)
 
-    def _by_key(self, rule: By, items: Sequence[Found], path: str) -> list[object]:
-        groups: dict[Any, list[Found]] = {}
+    def _by_key(self, rule: By, items: Sequence[PartValue], path: str) -> list[object]:
+        groups: dict[Any, list[PartValue]] = {}
         for item in items:
             groups.setdefault(rule.key(item.value), []).append(item)
         merged: list[object] = []
@@ -438,7 +442,7 @@ class Merger:
                 merged.append(self._same_item(group, path))
         return merged
 
-    def _same_item(self, group: Sequence[Found], path: str) -> object:
+    def _same_item(self, group: Sequence[PartValue], path: str) -> object:
         """Merge records that are the same item of a list."""
         item = group[0].value
         if len({_key(one.value) for one in group}) == 1:
@@ -447,8 +451,8 @@ class Merger:
         spec = record_spec(Target.of(type(bare)))
         if spec is None:
             return self._choose(group, path)
-        found = [Found(one.part, _bare(one.value)) for one in group]
-        merged = self._record(spec, found, path, ())
+        values = [PartValue(one.part, _bare(one.value)) for one in group]
+        merged = self._record(spec, values, path, ())
         if bare is item:
             return merged
         cited = copy.copy(item)
@@ -468,40 +472,40 @@ def _field_of(record: object, field: FieldSpec) -> object:
     return (fields_of(record) or {}).get(field.keys[0] if is_part else field.name)
 
 
-class _Kept(NamedTuple):
+class _Item(NamedTuple):
     """An item of a merged list.
 
     Attributes:
-        found: The item, with its part.
+        item: The item, with its part.
         quotes: The places of its quotes.
         parts: The parts in which it was found; an item is the same as at most one item of each part.
     """
 
-    found: Found
+    item: PartValue
     quotes: list[tuple[str, int, int]]
     parts: list[DocumentPart]
 
 
-def _without_repetitions(items: Sequence[Found]) -> list[object]:
+def _without_repetitions(items: Sequence[PartValue]) -> list[object]:
     """Return the items of all parts without those that were found again in the overlap of two parts."""
-    kept: list[_Kept] = []
-    candidates: dict[object, deque[_Kept]] = {}  # by key, those of parts that overlap with the current part
+    distinct: list[_Item] = []
+    candidates: dict[object, deque[_Item]] = {}  # by key, in overlapping parts
     for item in items:
         quotes, same = list(_quotes(item.value)), candidates.setdefault(_key(item.value), deque())
-        while same and not same[0].found.part.overlaps(item.part):
+        while same and not same[0].item.part.overlaps(item.part):
             same.popleft()
         for earlier in same:
-            if earlier.found.part is item.part:  # and so are those that follow
-                same.append(_Kept(item, quotes, [item.part]))
-                kept.append(same[-1])
+            if earlier.item.part is item.part:  # and so are those that follow
+                same.append(_Item(item, quotes, [item.part]))
+                distinct.append(same[-1])
                 break
             if item.part is not earlier.parts[-1] and _have_same_place(earlier.quotes, quotes):
                 earlier.parts.append(item.part)
                 break
         else:
-            same.append(_Kept(item, quotes, [item.part]))
-            kept.append(same[-1])
-    return [one.found.value for one in kept]
+            same.append(_Item(item, quotes, [item.part]))
+            distinct.append(same[-1])
+    return [one.item.value for one in distinct]
 
 
 def _have_same_place(quotes: list[tuple[str, int, int]], others: list[tuple[str, int, int]]) -> bool:

@@ -18,7 +18,7 @@ from ..interface.templates import record_fields, render_value
 from ..models.errors import ServiceOutputError
 from ..models.messages import AiMessage, ChatReply, FinishReason, SystemMessage, UserMessage
 from .document import Document, unique_names
-from .merging import Found, MergeConflictError, Merger, Rules
+from .merging import MergeConflictError, Merger, PartValue, Rules
 from .splitting import DocumentPart, Split
 
 _MOST = 8  # parts that are read at the same time, if the model does not limit it
@@ -62,9 +62,9 @@ class SplitReading(BaseInterceptor):
 
     def _named(self, documents: Iterable[Document | str]) -> list[Document]:
         """Return the documents of a list with different names, which quotes of their parts have."""
-        given = [_document(one) for one in documents]
-        names = unique_names(one.name or f"{self._parameter}[{index}]" for index, one in enumerate(given))
-        return [Document(one.text, name, one.pages) for one, name in zip(given, names, strict=True)]
+        originals = [_document(one) for one in documents]
+        names = unique_names(one.name or f"{self._parameter}[{index}]" for index, one in enumerate(originals))
+        return [Document(one.text, name, one.pages) for one, name in zip(originals, names, strict=True)]
 
     def _concurrency(self, invocation: Invocation) -> int:
         """Return how many parts are read at the same time: no more than the budget has requests left."""
@@ -86,15 +86,15 @@ class SplitReading(BaseInterceptor):
         outer = invocation.state
         state = CallState(outer.budget, enclosing=(*outer.enclosing, EnclosingCall(invocation, None)))
         state.waiting = outer.waiting
-        asked = self._invocation(invocation, part, state, earlier)
+        part_invocation = self._invocation(invocation, part, state, earlier)
         whole = invocation.plan.output_format.parser
         sources = Sources({part.name: part}, "off", is_continued=part is not first, whole=whole)
-        asked = replace(asked, request=replace(asked.request, sources=sources))
-        record = RunningCall(asked)
+        part_invocation = replace(part_invocation, request=replace(part_invocation.request, sources=sources))
+        record = RunningCall(part_invocation)
         assert outer.inner is not None
         outer.inner.append(record)
         try:
-            return (yield from hold_back(proceed(asked)))
+            return (yield from hold_back(proceed(part_invocation)))
         except BaseException as error:
             record.error, state.is_abandoned = error, True
             error.add_note(part.context)
@@ -109,9 +109,9 @@ class SplitReading(BaseInterceptor):
         is_list = not isinstance(argument, (Document, str))
         text = part.text
         if part.count > 1:
-            text = "\n".join([part.context, *self._found(earlier)]) + f"\n\n{text}"
-        shown = [Document(text, part.name)] if is_list else text
-        old, new = render_value(argument), render_value(shown)
+            text = "\n".join([part.context, *self._earlier_items(earlier)]) + f"\n\n{text}"
+        value = [Document(text, part.name)] if is_list else text
+        old, new = render_value(argument), render_value(value)
         request = invocation.request
         messages = tuple([_with_other_text(message, old, new) for message in request.messages])
         if messages == request.messages and old != new:
@@ -130,7 +130,7 @@ class SplitReading(BaseInterceptor):
             arguments=arguments,
         )
 
-    def _found(self, earlier: Sequence[Answer]) -> list[str]:
+    def _earlier_items(self, earlier: Sequence[Answer]) -> list[str]:
         """Return lines with the values of the carried fields that earlier parts have."""
         lines = []
         for name in self._split.carry:
@@ -147,7 +147,9 @@ class SplitReading(BaseInterceptor):
     ) -> Answer:
         qualname, merger = invocation.qualname, Merger(self._rules)
         tp = invocation.plan.output_type
-        value = merger.merge(tp, [Found(part, one.value) for part, one in zip(parts, answers, strict=True)])
+        value = merger.merge(
+            tp, [PartValue(part, one.value) for part, one in zip(parts, answers, strict=True)]
+        )
         if merger.undecided:
             raise MergeConflictError(qualname, merger.undecided)
         last = answers[-1]

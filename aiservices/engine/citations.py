@@ -69,8 +69,8 @@ def _numbered(text: str, first: int) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _with_numbers(message: Message, text: str, numbered: str) -> Message:
-    is_shown = isinstance(message, UserMessage) and bool(text.strip()) and text in message.text
-    if not is_shown or numbered in message.text:  # the messages of a resumed call have numbers
+    has_text = isinstance(message, UserMessage) and bool(text.strip()) and text in message.text
+    if not has_text or numbered in message.text:  # the messages of a resumed call have numbers
         return message
     return replace(message, text=message.text.replace(text, numbered, 1))
 
@@ -102,26 +102,26 @@ def documents_of(invocation: Invocation) -> dict[str, Document]:
     if stored is not None:
         return {name: document_from_json(document) for name, document in stored.items()}
     roles = {*invocation.plan.role_names.values(), *invocation.tool_context}
-    shown = {name: value for name, value in invocation.arguments.items() if name not in roles}
-    found = _texts_among(shown)
-    found += [(content.metadata.get("source") or content.id, content.text) for content in invocation.sources]
-    if not found:
+    inputs = {name: value for name, value in invocation.arguments.items() if name not in roles}
+    texts = _texts_among(inputs)
+    texts += [(content.metadata.get("source") or content.id, content.text) for content in invocation.sources]
+    if not texts:
         # the reports about rejected answers repeat their quotes, and prove nothing
-        asked = invocation.state.conversation or invocation.request.messages
-        messages = (one.text for one in asked if isinstance(one, UserMessage))
-        found = [(PROMPT, _joined(messages))]
-    names = unique_names(str(name) for name, _ in found)
-    sources = [source if isinstance(source, Document) else Document(source) for _, source in found]
+        conversation = invocation.state.conversation or invocation.request.messages
+        messages = (one.text for one in conversation if isinstance(one, UserMessage))
+        texts = [(PROMPT, _joined(messages))]
+    names = unique_names(str(name) for name, _ in texts)
+    sources = [source if isinstance(source, Document) else Document(source) for _, source in texts]
     return dict(zip(names, sources, strict=True))
 
 
 def documents_among(arguments: Mapping[str, object]) -> list[Document]:
     """Return the documents among arguments, or else the texts, with the names that quotes of them have."""
-    found = _texts_among(arguments)
-    names = unique_names(name for name, _ in found)
+    texts = _texts_among(arguments)
+    names = unique_names(name for name, _ in texts)
     return [
         Document(str(one), name, one.pages if isinstance(one, Document) else ())
-        for name, (_, one) in zip(names, found, strict=True)
+        for name, (_, one) in zip(names, texts, strict=True)
     ]
 
 

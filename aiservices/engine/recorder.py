@@ -66,8 +66,8 @@ class RequestRecorder(ABC, Generic[K]):
         reply = self.recall(key, effect)
         if reply is not None:
             if effect.policy.streamed or effect.policy.filters:  # the driver knows who reads it
-                shown: ChatReply = yield effect._replace(model=RecordedReply(effect.model, reply))
-                return shown
+                recorded: ChatReply = yield effect._replace(model=RecordedReply(effect.model, reply))
+                return recorded
             if effect.checks and not all((yield Gather(effect.checks))):
                 raise ReplyBlocked(reply)
             return reply

@@ -35,7 +35,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, stored_at REAL NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS reply_by_age ON reply (stored_at);
 """
-_KEPT_SHARE = 0.9  # the share of max_bytes that remains when old replies are deleted
+_REMAINING_SHARE = 0.9  # the share of max_bytes that remains when old replies are deleted
 
 
 @checks_arguments
@@ -310,7 +310,7 @@ class _SqliteStore:
             if self._max_bytes is None or self._bytes <= self._max_bytes:
                 return
             for key, size in sizes:
-                if self._bytes <= self._max_bytes * _KEPT_SHARE:
+                if self._bytes <= self._max_bytes * _REMAINING_SHARE:
                     break
                 connection.execute("DELETE FROM reply WHERE key = ?", (key,))
                 self._bytes -= size

@@ -74,7 +74,7 @@ class Retry(BaseInterceptor):
         original, messages_sent = invocation, 0
         if invocation.state.tool_messages:
             original, messages_sent = _before_rejected_answers(invocation)
-        kept = invocation.state.interceptor_data
+        stored_data = invocation.state.interceptor_data
         step, answers = proceed, 0
         repair: FieldRepair | None = None
         while True:
@@ -83,7 +83,7 @@ class Retry(BaseInterceptor):
                 if self.on_empty and _has_no_text(answer):
                     raise _empty_answer(answer, invocation)
             except ServiceOutputError as error:
-                kept.pop(_STATE_KEY, None)
+                stored_data.pop(_STATE_KEY, None)
                 answers += 1
                 if answers == self.max_attempts or not invocation.state.may_retry():
                     _add_exceeded_budget(error, invocation)
@@ -97,9 +97,9 @@ class Retry(BaseInterceptor):
                     step, invocation = repair.request_fields, repair.invocation
                 else:
                     step, invocation = proceed, _ask_again(original, tool_messages, error)
-                    kept[_STATE_KEY] = [len(original.request.messages), messages_sent]
+                    stored_data[_STATE_KEY] = [len(original.request.messages), messages_sent]
             else:
-                kept.pop(_STATE_KEY, None)
+                stored_data.pop(_STATE_KEY, None)
                 return answer
 
 

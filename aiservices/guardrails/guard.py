@@ -366,8 +366,8 @@ def no_injection(*phrases: str, otherwise: VerdictFactory = refused) -> Guard:
 
     def guard(text: str, invocation: Invocation) -> Verdict:
         texts = [form.text for form in folded_forms(text)]
-        is_known = any(pattern.search(one) for one in texts for pattern in _INJECTIONS)
-        if is_known or (own_phrases is not None and own_phrases.find(text) is not None):
+        is_injection = any(pattern.search(one) for one in texts for pattern in _INJECTIONS)
+        if is_injection or (own_phrases is not None and own_phrases.find(text) is not None):
             return otherwise("the text seems to override the instructions of the model")
         return passed()
 
@@ -401,14 +401,12 @@ _IDS = re.compile(r"[^\s,;]+")
 _LIKE_AN_ID = re.compile(r"(?=.*[^\W\d]).*[-_:#./]\d+")
 
 
-def _cited_ids(text: str, known: Collection[str]) -> list[str]:
+def _cited_ids(text: str, ids: Collection[str]) -> list[str]:
     """Return the ids in brackets in a text: known ones, and words with a number at their end."""
     cited = []
     for inside in _IN_BRACKETS.findall(_IN_CODE.sub(" ", text)):
         words = [inside.strip(), *(word.rstrip(":.") for word in _IDS.findall(inside))]
-        cited += [
-            word for word in words if word in known or (" " not in word and _LIKE_AN_ID.fullmatch(word))
-        ]
+        cited += [word for word in words if word in ids or (" " not in word and _LIKE_AN_ID.fullmatch(word))]
     return list(dict.fromkeys(cited))
 
 
@@ -427,10 +425,11 @@ def known_citations(*, required: bool = False, otherwise: VerdictFactory = repro
 
     def guard(text: str, invocation: Invocation) -> Verdict:
         excerpts = (getattr(run.result, "contents", ()) for run in invocation.state.tool_runs)
-        known = {content.id for content in chain(invocation.sources, *excerpts) if getattr(content, "id", "")}
-        cited = _cited_ids(text, known)
-        unknown = [id for id in cited if id not in known]
-        ids = ", ".join(sorted(known)) or "none"
+        contents = chain(invocation.sources, *excerpts)
+        sources = {content.id for content in contents if getattr(content, "id", "")}
+        cited = _cited_ids(text, sources)
+        unknown = [id for id in cited if id not in sources]
+        ids = ", ".join(sorted(sources)) or "none"
         if unknown:
             return otherwise(f"Your answer cites [{unknown[0]}], which is not a source. Sources: {ids}")
         if required and not cited:

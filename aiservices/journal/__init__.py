@@ -199,9 +199,9 @@ class Journal(PickledByArguments):
                 return False
             old = [one for one, at in self._leases.items() if now - at > self.lease_seconds / 4]
         for call, fence in old:
-            kept = self.store.append(call, fence, (), leased_for=self.lease_seconds)
+            is_renewed = self.store.append(call, fence, (), leased_for=self.lease_seconds)
             with self._lock:
-                if not kept:
+                if not is_renewed:
                     self._leases.pop((call, fence), None)
                 elif (call, fence) in self._leases:
                     self._leases[call, fence] = now

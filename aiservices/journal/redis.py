@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..models.errors import JournalError, import_extra
-from .store import START, Entry, Loaded, Status, StoredCall, TakesLease, latest, taken_by
+from .store import START, Entry, Loaded, Status, StoredCall, TakesLease, latest, with_lease
 
 _PREFIX = "aiservices:durable:"
 _INDEX = f"{_PREFIX}calls"  # the ids of all calls, by the time of their beginning
@@ -89,9 +89,9 @@ class RedisJournalStore:
                 loaded = _loaded(rows, float(now))
                 if loaded.call.status not in statuses or not takes(loaded.call):
                     return loaded
-                taken = taken_by(new, loaded.call)
-                if self._replace(keys=[key], args=[rows[0], json.dumps(taken._replace(leased_for=until))]):
-                    return Loaded(taken, loaded.entries)
+                leased = with_lease(new, loaded.call)
+                if self._replace(keys=[key], args=[rows[0], json.dumps(leased._replace(leased_for=until))]):
+                    return Loaded(leased, loaded.entries)
 
     def append(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.errors import JournalError, import_extra
 from ..models.sql_engine import create_engine
-from .store import START, Entry, Loaded, Status, StoredCall, TakesLease, taken_by
+from .store import START, Entry, Loaded, Status, StoredCall, TakesLease, with_lease
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
@@ -85,10 +85,10 @@ class SqlAlchemyJournalStore:
     ) -> Loaded:
         if loaded.call.status not in statuses or not takes(loaded.call):
             return loaded
-        taken = taken_by(new, loaded.call)
+        leased = with_lease(new, loaded.call)
         calls = self._calls
-        connection.execute(calls.update().where(calls.c.id == new.id).values(**self._row(taken)))
-        return Loaded(taken, loaded.entries)
+        connection.execute(calls.update().where(calls.c.id == new.id).values(**self._row(leased)))
+        return Loaded(leased, loaded.entries)
 
     def append(
         self,
@@ -143,8 +143,8 @@ class SqlAlchemyJournalStore:
         if row is None:
             return None
         rows = self._sql.select(entries.key, entries.data, entries.at).where(entries.call == call)
-        found = connection.execute(rows.order_by(entries.number)).all()
-        return Loaded(_stored(row), [Entry(*one) for one in found])
+        stored_entries = connection.execute(rows.order_by(entries.number)).all()
+        return Loaded(_stored(row), [Entry(*one) for one in stored_entries])
 
     def _row(self, call: StoredCall) -> dict[str, object]:
         row = call._asdict()

@@ -21,7 +21,7 @@ from .store import (
     StoredCall,
     TakesLease,
     latest,
-    taken_by,
+    with_lease,
 )
 
 # The first and the last entry are in the row of the call, so that a short call writes few pages.
@@ -99,9 +99,9 @@ class SqliteJournalStore:
                         continue
                     if loaded.call.status not in statuses or not takes(loaded.call):
                         return loaded
-                    taken = taken_by(new, loaded.call)
-                    connection.execute(_TAKE, (taken.owner, until, taken.updated_at, taken.id))
-                    return Loaded(taken, loaded.entries)
+                    leased = with_lease(new, loaded.call)
+                    connection.execute(_TAKE, (leased.owner, until, leased.updated_at, leased.id))
+                    return Loaded(leased, loaded.entries)
         return Loaded(new, [Entry(START, start, new.created_at)])
 
     def append(

@@ -102,8 +102,8 @@ def latest(rows: Iterable[Sequence[Any]]) -> list[Entry]:
     return list(entries.values())
 
 
-def taken_by(new: StoredCall, call: StoredCall) -> StoredCall:
-    """Return a stored call as it is once its new owner has taken it."""
+def with_lease(new: StoredCall, call: StoredCall) -> StoredCall:
+    """Return a stored call with the lease of its new owner."""
     return call._replace(
         owner=new.owner,
         leased_for=new.leased_for,

@@ -76,7 +76,7 @@ class ConversationLocks:
             MemoryBusyError: if this call runs inside another call of the same conversation, which would
                 wait for itself forever.
         """
-        if any(ticket.is_first and ticket.is_for(self, conversation) for ticket in _HELD_TICKETS.get()):
+        if any(ticket.is_first and ticket.is_for(self, conversation) for ticket in _OWN_TICKETS.get()):
             raise MemoryBusyError(
                 conversation,
                 "this call is made inside another call of the same conversation and would wait for itself",
@@ -117,9 +117,9 @@ class Ticket:
         """Return True if this ticket belongs to the given conversation and store."""
         return self._locks is locks and self.conversation == conversation
 
-    def mark_held(self) -> None:
+    def register(self) -> None:
         """Remember that this call holds a conversation's lock, to detect deadlocks."""
-        _HELD_TICKETS.set((*(ticket for ticket in _HELD_TICKETS.get() if ticket.is_first), self))
+        _OWN_TICKETS.set((*(ticket for ticket in _OWN_TICKETS.get() if ticket.is_first), self))
 
     def release_after(self, work: Callable[[], T]) -> Callable[[], T | None]:
         """Wrap a function so that the lock of the conversation is released when the function ends.
@@ -154,15 +154,15 @@ class Ticket:
             queue.remove(self)
             if not queue:
                 del self._locks.queues[self.conversation]
-        tickets = _HELD_TICKETS.get()
+        tickets = _OWN_TICKETS.get()
         if self in tickets:
-            _HELD_TICKETS.set(tuple(ticket for ticket in tickets if ticket is not self))
+            _OWN_TICKETS.set(tuple(ticket for ticket in tickets if ticket is not self))
 
 
 # The tickets of the calls that contain the current code. A generator may be closed in another context
 # than the one where it started, and its ticket then stays in this variable. That is why a ticket counts only
 # while it is the first of its queue.
-_HELD_TICKETS: ContextVar[tuple[Ticket, ...]] = ContextVar("aiservices_memory_held_tickets", default=())
+_OWN_TICKETS: ContextVar[tuple[Ticket, ...]] = ContextVar("aiservices_memory_held_tickets", default=())
 _LOCKS_OF_STORES: WeakKeyDictionary[object, ConversationLocks] = WeakKeyDictionary()
 _REGISTRY_LOCK = threading.Lock()
 
@@ -367,7 +367,7 @@ class ChatMemory(BaseInterceptor):
         ticket = self._locks.enqueue(self._id_in_namespace(_memory_id_of(invocation), service))
         try:
             yield from self._wait(ticket, invocation)
-            ticket.mark_held()
+            ticket.register()
             conversation = ticket.conversation
             is_claimed = invocation.state.recording is not None  # a durable call resumes once by itself
             if invocation.is_resumed and invocation.state.suspended_id and not is_claimed:

@@ -186,9 +186,9 @@ def _check_types(
     With ``only_simple`` it does not raise for types that are not simple.
     """
     positional, by_name = _parameters_of(function)
-    given = [*zip(positional, args, strict=False)]
-    given += [(by_name[name], value) for name, value in kwargs.items() if name in by_name]
-    wrong = [(one, value) for one, value in given if not _is_accepted(one, value)]
+    arguments = [*zip(positional, args, strict=False)]
+    arguments += [(by_name[name], value) for name, value in kwargs.items() if name in by_name]
+    wrong = [(one, value) for one, value in arguments if not _is_accepted(one, value)]
     if not wrong:
         return True
     location = _called_name(function, args)
@@ -335,8 +335,8 @@ def _rule_of_object(hint: object) -> _Rule | None:
 def _rule_of_union(options: tuple[object, ...]) -> _Rule | None:
     parts = [part for part in options if part is not type(None)]
     rules = [_SIMPLE.get(getattr(part, "__name__", "")) or _rule_of_object(part) for part in parts]
-    known = [rule for rule in rules if rule is not None]
-    return _any_of(known, has_none=len(parts) < len(options)) if len(known) == len(parts) else None
+    accepted = [rule for rule in rules if rule is not None]
+    return _any_of(accepted, has_none=len(parts) < len(options)) if len(accepted) == len(parts) else None
 
 
 def _rule_of_protocol(hint: type, noun: str) -> _Rule | None:

@@ -351,8 +351,8 @@ def _call_ids(message: AiMessage, rules: ConversationRules) -> set[str] | None:
 # --- Writing ---
 
 _LONG = 16  # messages
-_MAX_KEPT = 32  # conversations
-_MAX_KEPT_SIZE = 1 << 20  # bytes
+_MAX_BEGINNINGS = 32  # conversations
+_MAX_CACHED_SIZE = 1 << 20  # bytes
 
 
 class _Beginning(NamedTuple):
@@ -417,10 +417,10 @@ class ConversationWriter:
 
     def __call__(self, messages: Sequence[Message]) -> bytes:
         """Return the JSON array of the messages of a conversation."""
-        known, new = _NOTHING, messages
+        beginning, new = _NOTHING, messages
         if len(messages) != 1 or type(messages[0]) is not UserMessage:
-            known, new = self._split(messages)
-        pieces, last_role = [known.written], known.role
+            beginning, new = self._split(messages)
+        pieces, last_role = [beginning.written], beginning.role
         for message in new:
             _, role, values = self.encode(message)
             if not values:
@@ -432,8 +432,8 @@ class ConversationWriter:
             last_role = role
             pieces.append(values)
         written = b"".join(pieces)
-        if known is not _NOTHING:
-            self._keep(_Beginning(messages, known.used_ids, written, last_role))
+        if beginning is not _NOTHING:
+            self._keep(_Beginning(messages, beginning.used_ids, written, last_role))
         return b"[%s%s]" % (written, self._end if written else b"")
 
     def follows_rules(
@@ -451,12 +451,12 @@ class ConversationWriter:
 
     def encode(self, message: Message) -> tuple[str, str, bytes]:
         """Return a key, the role and the joined JSON values of a message, which keeps all but large ones."""
-        kept: tuple[str, str, bytes] | None = getattr(message, "encoded", None)
-        if kept is not None and kept[0] == self._key:
-            return kept
+        cached: tuple[str, str, bytes] | None = getattr(message, "encoded", None)
+        if cached is not None and cached[0] == self._key:
+            return cached
         role, values = self._encode(message)
         entry = self._key, role, to_json(values)[1:-1]
-        if len(entry[2]) < _MAX_KEPT_SIZE:
+        if len(entry[2]) < _MAX_CACHED_SIZE:
             object.__setattr__(message, "encoded", entry)
         return entry
 
@@ -466,24 +466,24 @@ class ConversationWriter:
         It is ``_NOTHING`` for a conversation that is not to be kept.
         """
         is_long = len(messages) >= _LONG
-        known = (is_long and self._beginning(messages)) or _Beginning((), set(), b"", None)
-        new = messages[len(known.messages) :]
-        if self.follows_rules(new, known.used_ids, has_begun=bool(known.messages)):
-            return known if is_long else _NOTHING, new
+        beginning = (is_long and self._beginning(messages)) or _Beginning((), set(), b"", None)
+        new = messages[len(beginning.messages) :]
+        if self.follows_rules(new, beginning.used_ids, has_begun=bool(beginning.messages)):
+            return beginning if is_long else _NOTHING, new
         return _NOTHING, prepare(messages, self._rules, self._provider)
 
-    def _keep(self, known: _Beginning) -> None:
+    def _keep(self, beginning: _Beginning) -> None:
         """Keep the beginning of a conversation for the next request, unless calls may wait for results."""
-        if len(known.written) < _MAX_KEPT_SIZE and not isinstance(known.messages[-1], AiMessage):
-            for oldest in list(self._beginnings)[: 1 - _MAX_KEPT]:
+        if len(beginning.written) < _MAX_CACHED_SIZE and not isinstance(beginning.messages[-1], AiMessage):
+            for oldest in list(self._beginnings)[: 1 - _MAX_BEGINNINGS]:
                 self._beginnings.pop(oldest, None)
-            self._beginnings[id(known.messages[-1])] = known
+            self._beginnings[id(beginning.messages[-1])] = beginning
 
     def _beginning(self, messages: Sequence[Message]) -> _Beginning | None:
         """Return and forget the longest known beginning of a conversation, which an answer continues."""
         for index in range(len(messages) - 1, max(len(messages) - _LONG, 0), -1):
             if type(messages[index]) is AiMessage and id(messages[index - 1]) in self._beginnings:
-                known = self._beginnings.pop(id(messages[index - 1]), None)
-                if known and len(known.messages) == index and _is_same(known.messages, messages):
-                    return known
+                beginning = self._beginnings.pop(id(messages[index - 1]), None)
+                if beginning and len(beginning.messages) == index and _is_same(beginning.messages, messages):
+                    return beginning
         return None

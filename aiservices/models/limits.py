@@ -622,8 +622,8 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
         if limits is not None and not isinstance(limits, Limits):
             message = f"limits is {type(limits).__name__}; pass Limits(…)"
             raise DefinitionError([DefinitionProblem("LimitedChatModel", message)])
-        found, self._bounds = _without_limits(find_model(model, "LimitedChatModel"))
-        super().__init__(found)
+        unlimited, self._bounds = _without_limits(find_model(model, "LimitedChatModel"))
+        super().__init__(unlimited)
         self._limits = limits or Limits()
         self._bounds += (self._limits,)
         self._max_wait = self._limits.max_wait

@@ -82,8 +82,8 @@ def _parameters(value: object) -> Iterator[str]:
 
 
 def _without_quotations(text: str, quoted: Iterable[str]) -> str:
-    found = list(_WORD.finditer(text))
-    words = [match[0] for match in found]
+    matches = list(_WORD.finditer(text))
+    words = [match[0] for match in matches]
     if not words:
         return text
     runs = {run for own in quoted for run in _runs(_WORD.findall(own.lower()), _WINDOW)}
@@ -94,7 +94,7 @@ def _without_quotations(text: str, quoted: Iterable[str]) -> str:
                 own_words.update(range(start, start + length))
     pieces, end = [], 0
     for index in sorted(own_words):
-        start, after = found[index].span()
+        start, after = matches[index].span()
         pieces += [text[end:start], " "]
         end = after
     return "".join((*pieces, text[end:]))

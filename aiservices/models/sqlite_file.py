@@ -51,10 +51,10 @@ class SqliteFile:
         if not self._identity:
             return False
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except FileNotFoundError:
             return True
-        return (found.st_dev, found.st_ino) != self._identity
+        return (status.st_dev, status.st_ino) != self._identity
 
     def execute(self, statement: str, values: Sequence[object] | Mapping[str, object]) -> sqlite3.Cursor:
         """Run one SQL statement, which is a transaction of its own."""

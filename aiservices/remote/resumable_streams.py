@@ -85,7 +85,7 @@ async def after(
                 yield rest
 
 
-class KeptReader:
+class StreamReader:
     """A reader of a kept stream, until it is closed."""
 
     def __init__(self, on_close: Callable[[], None]) -> None:
@@ -98,7 +98,7 @@ class KeptReader:
         self._on_close = None
 
 
-class KeptStream:
+class ResumableStream:
     """Runs a stream of events in a task of its own, and keeps the events for readers.
 
     Args:
@@ -190,12 +190,12 @@ class KeptStream:
             except TimeoutError:
                 yield ping
 
-    def begin_reading(self) -> KeptReader:
+    def begin_reading(self) -> StreamReader:
         """Count a reader until it is closed."""
         self._readers += 1
         if self._timer is not None:
             self._timer.cancel()
-        return KeptReader(self._end_reading)
+        return StreamReader(self._end_reading)
 
     def _end_reading(self) -> None:
         """End the stream after some time if the last reader has left."""
@@ -271,7 +271,7 @@ class ResumableStreams:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._streams: dict[str, tuple[object, KeptStream]] = {}
+        self._streams: dict[str, tuple[object, ResumableStream]] = {}
 
     def seconds_for(self, call: MethodCall) -> float:
         """Return how long the stream of a call is kept."""
@@ -279,7 +279,7 @@ class ResumableStreams:
             return self._seconds
         return 0.0 if call.durable_id is None else DEFAULT_KEEP_SECONDS
 
-    def find(self, call: MethodCall, last: EventId | None, arguments: object) -> KeptStream | None:
+    def find(self, call: MethodCall, last: EventId | None, arguments: object) -> ResumableStream | None:
         """Return the stream of a durable call, or of an event, if the arguments are those of its call."""
         name = call.durable_id or (last.stream if last else "")
         of_stream, stream = self._streams.get(name, (None, None))
@@ -288,14 +288,14 @@ class ResumableStreams:
         except (ValueError, TypeError):  # arrays are compared item by item
             return None
 
-    def add(self, call: MethodCall, arguments: object, stream: KeptStream) -> None:
+    def add(self, call: MethodCall, arguments: object, stream: ResumableStream) -> None:
         """Keep a stream; the oldest ones without a reader end if there are too many events."""
         name = call.durable_id or stream.name
-        kept = arguments, stream
-        self._streams[name] = kept
+        entry = arguments, stream
+        self._streams[name] = entry
 
         def forget() -> None:
-            if self._streams.get(name) is kept:
+            if self._streams.get(name) is entry:
                 del self._streams[name]
 
         stream.on_end = forget

@@ -707,7 +707,7 @@ def _qualname(retriever: Retriever) -> str:
     return f"{type(retriever).__name__}.retrieve"
 
 
-_NOTHING_FOUND = "Nothing was found."
+_NO_RESULTS = "Nothing was found."
 _QueryText = Annotated[str, Description("what to look for, as a question or in keywords")]
 
 
@@ -723,7 +723,7 @@ class Excerpts(str):
     metadata: tuple[str, ...]
 
     def __new__(cls, contents: Sequence[Content], metadata: Sequence[str] = ()) -> Excerpts:
-        excerpts = super().__new__(cls, format_contents(contents, metadata) or _NOTHING_FOUND)
+        excerpts = super().__new__(cls, format_contents(contents, metadata) or _NO_RESULTS)
         excerpts.contents, excerpts.metadata = tuple(contents), tuple(metadata)
         return excerpts
 
@@ -773,5 +773,5 @@ def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
     An answer can cite these ids. ``runs`` is the ``tool_runs`` of a Result. Raises ValueError if two texts of
     different documents have the same id, so that a citation has two meanings.
     """
-    found = [run.result.contents for run in runs if isinstance(run.result, Excerpts)]
-    return {content.key: content for content in _distinct(found)}
+    results = [run.result.contents for run in runs if isinstance(run.result, Excerpts)]
+    return {content.key: content for content in _distinct(results)}

@@ -120,17 +120,17 @@ class PgVectorStore:
         with self._cursor() as cursor:
             [row] = check_vectors([vector], 1, "PgVectorStore.search", self._length(cursor))
             nearest = _vector(row)
-            found = cursor.execute(ordered, (nearest, *values, nearest, max_results)).fetchall()
-            if found and not found[-1][-1] >= 0:
+            results = cursor.execute(ordered, (nearest, *values, nearest, max_results)).fetchall()
+            if results and not results[-1][-1] >= 0:
                 # For Postgres, vectors of zeros have no angle and come last. They have a query of their own,
                 # because an index of the table has the order of Postgres.
                 zeros = f"{query}{' AND' if condition else ' WHERE'} vector_norm(embedding) = 0"
                 limited = self._query(zeros + " ORDER BY key LIMIT %s")
                 without_angle = cursor.execute(limited, (nearest, *values, max_results)).fetchall()
-                found = list({one[0]: one for one in (*found, *without_angle)}.values())
+                results = list({one[0]: one for one in (*results, *without_angle)}.values())
         contents = [
             stored_content(key, text, metadata, 0.0 if math.isnan(score) else score)
-            for key, text, metadata, score in found
+            for key, text, metadata, score in results
         ]
         return sorted(contents, key=lambda content: -(content.score or 0.0))[:max_results]
 

@@ -120,10 +120,10 @@ class QdrantStore:
             if length is None:
                 return []
             condition = self._models.Filter(must=self._conditions(filter)) if filter else None
-            found = self._client.query_points(
+            results = self._client.query_points(
                 self._name, query=row.tolist(), query_filter=condition, limit=max_results
             )
-        return [_content(point.payload, float(point.score)) for point in found.points]
+        return [_content(point.payload, float(point.score)) for point in results.points]
 
     def close(self) -> None:
         """Close the client, unless the user created it."""

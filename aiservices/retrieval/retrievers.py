@@ -376,10 +376,11 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
     numpy = import_extra("numpy", "retrieval", "EmbeddingStore")
     stored = () if old is None else old.contents
     replaced = _replaced_keys({content.key: content for content in stored}, new.contents)
-    kept = None if old is None else _select(old, [content.key not in replaced for content in stored])
+    remaining = None if old is None else _select(old, [content.key not in replaced for content in stored])
     merged = new
-    if kept is not None:
-        merged = _Vectors(kept.contents + new.contents, numpy.concatenate([kept.matrix, new.matrix]))
+    if remaining is not None:
+        matrix = numpy.concatenate([remaining.matrix, new.matrix])
+        merged = _Vectors(remaining.contents + new.contents, matrix)
     last = {content.key: index for index, content in enumerate(merged.contents)}
     flags = [last[content.key] == index for index, content in enumerate(merged.contents)]
     return _select(merged, flags) or merged
@@ -740,9 +741,9 @@ class KeywordRetriever:
         with self._lock:
             old = self._documents
             replaced = _replaced_keys(old.contents, contents)
-            kept = {key: content for key, content in old.contents.items() if key not in replaced}
-            kept_words = {key: old.words[key] for key in kept}
-            self._documents = _Documents({**kept, **new}, {**kept_words, **words})
+            remaining = {key: content for key, content in old.contents.items() if key not in replaced}
+            remaining_words = {key: old.words[key] for key in remaining}
+            self._documents = _Documents({**remaining, **new}, {**remaining_words, **words})
 
     def remove(self, ids: Sequence[str] = (), *, metadata: Mapping[str, object] | None = None) -> None:
         """Remove stored passages by their ids or by their metadata, such as ``{"source": "guide"}``.

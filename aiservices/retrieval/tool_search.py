@@ -34,7 +34,7 @@ _DESCRIPTION = (
     "Finds tools by what they do. If none of your tools fits the task, call this one first; afterwards you "
     "can call the tools that it found."
 )
-_NOTHING_FOUND = "No tool was found. Describe in other words what the tool should do."
+_NO_RESULTS = "No tool was found. Describe in other words what the tool should do."
 _LONGEST_SUMMARY = 200  # characters of a description in the result; the tool itself has the full text
 
 
@@ -227,7 +227,7 @@ class _SearchOfCall:
         return [
             {"name": tool.name, "description": shorten(tool.description, _LONGEST_SUMMARY)}
             for tool in matches[: self.owner.limit]
-        ] or _NOTHING_FOUND
+        ] or _NO_RESULTS
 
 
 def _problem_of(by: object) -> str | None:

@@ -86,7 +86,7 @@ def find_bound(
         return Bound(probabilities[-1], len(labels), wrong_before[-1])
     confidence = _rest(confidence)
     power = {end: _power(labelled[end], 1 - sums[end] / end, precision, confidence) for end in ends}
-    found: Bound | None = None
+    bound: Bound | None = None
     largest = 0
     for end in sorted(ends, key=lambda end: (-power[end], -end)):
         if end <= largest:
@@ -94,8 +94,8 @@ def find_bound(
         wrong = wrong_before[labelled[end]]
         if wrong > _allowed(labelled[end], precision, confidence):
             break
-        found, largest = Bound(probabilities[end - 1], labelled[end], wrong), end
-    return found
+        bound, largest = Bound(probabilities[end - 1], labelled[end], wrong), end
+    return bound
 
 
 def _rest(confidence: float) -> float:
@@ -258,8 +258,8 @@ def filter_rows(
     sample = Random(seed).sample(range(len(candidates)), min(labelled, len(candidates)))
     wanted = {candidates[place]: place for place in sample}
     chosen = [row for row in rows if row.number in wanted]
-    found = _labels_of(chosen, labels, job, settings)
-    by_place = {wanted[row.number]: label for row, label in zip(chosen, found, strict=True)}
+    chosen_labels = _labels_of(chosen, labels, job, settings)
+    by_place = {wanted[row.number]: label for row, label in zip(chosen, chosen_labels, strict=True)}
     return _selected(job, candidates, ordered, by_place, precision, confidence)
 
 

@@ -64,8 +64,8 @@ T = TypeVar("T")
 _MAX_WAITING = 256  # rows that wait for a slow consumer
 _END = object()
 _PAGE_ROWS = 1000  # the number of rows that are read for an index
-_SHOWN_ROWS = 10  # in a notebook
-_SHOWN_CHARACTERS = 200  # of a cell
+_PREVIEW_ROWS = 10  # in a notebook
+_PREVIEW_CHARACTERS = 200  # of a cell
 
 
 class Rows(Generic[T]):
@@ -172,7 +172,7 @@ class Rows(Generic[T]):
         if not self._job.is_finished:
             return f"<p>{html.escape(repr(self))}</p>"
         fields = self._job.fields
-        first = islice(self._job.finished_rows(), _SHOWN_ROWS)
+        first = islice(self._job.finished_rows(), _PREVIEW_ROWS)
         cells = list(chain.from_iterable(map(fields.rows, first)))
         names = dict.fromkeys(chain.from_iterable(one.inputs for one in cells))
         columns = (*names, *(column.name for column in fields.new_columns), fields.error)
@@ -189,7 +189,7 @@ class Rows(Generic[T]):
 def _cell_text(value: object) -> str:
     """Return the text of a cell for people, shortened to a line."""
     text = "" if value is None else value if isinstance(value, str) else dump_json(json_value(value))
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
+    return text if len(text) <= _PREVIEW_CHARACTERS else f"{text[: _PREVIEW_CHARACTERS - 1]}…"
 
 
 class _LoopThread(threading.Thread):
@@ -400,7 +400,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
     table, columns = _opened(method, source, settings)
     mapped = map_method(method, columns, text_only=table.text_only, semicolons=table.semicolons)
     _refuse(mapped, _setting_problems(settings))
-    mapped, table = _with_known_columns(mapped, table)
+    mapped, table = _with_column_names(mapped, table)
     _refuse(mapped, _key_problems(settings.get("key"), table))
     budget = settings.get("budget") or Budget()
     _check_prices(mapped, budget)
@@ -428,9 +428,9 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
 
 def _refuse(method: MappedMethod, problems: Iterable[str]) -> None:
     """Raise DefinitionError with all problems, if there are some."""
-    found = [DefinitionProblem(method.qualname, problem) for problem in problems]
-    if found:
-        raise DefinitionError(found)
+    definition_problems = [DefinitionProblem(method.qualname, problem) for problem in problems]
+    if definition_problems:
+        raise DefinitionError(definition_problems)
 
 
 def refuse_iterator(job: Job, function: str) -> None:
@@ -461,7 +461,7 @@ def _opened(method: object, source: Any, settings: RowSettings) -> tuple[Table, 
     return table, columns
 
 
-def _with_known_columns(method: MappedMethod, table: Table) -> tuple[MappedMethod, Table]:
+def _with_column_names(method: MappedMethod, table: Table) -> tuple[MappedMethod, Table]:
     """Return the method and the table with the columns of the table; none are known if it has no rows."""
     if not table.columns:
         table = _with_columns_of_first_row(table)
@@ -634,11 +634,11 @@ def _input_problem(path: Path, inputs: Iterable[Path], source: object) -> str | 
         return None
     folder = Path(source)
     if folder.is_dir():
-        is_found = path.name[:1] not in ("", ".", "_") and _is_same_file(path.parent, folder)
+        is_input = path.name[:1] not in ("", ".", "_") and _is_same_file(path.parent, folder)
     else:
-        is_found = fnmatchcase(str(path.absolute()), str(folder.absolute()))
+        is_input = fnmatchcase(str(path.absolute()), str(folder.absolute()))
     return (
-        "which the next call would read as a part of the table; choose another folder" if is_found else None
+        "which the next call would read as a part of the table; choose another folder" if is_input else None
     )
 
 

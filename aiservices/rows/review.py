@@ -103,13 +103,13 @@ class Review:
         wanted = [one for one in self._adjustments.values() if not one.members or one.threshold is not None]
         return sum(promised) if promised and len(promised) == len(wanted) else None
 
-    def check_unread(self, known: Mapping[str, str]) -> None:
+    def check_unread(self, stored: Mapping[str, str]) -> None:
         """Raise RowsError if the file has answers by people that the journal does not have.
 
         They would be lost when the file is written again.
 
         Args:
-            known: The JSON of the answers that the journal has, by row id.
+            stored: The JSON of the answers that the journal has, by row id.
         """
         if not self.path.exists():
             return
@@ -117,7 +117,7 @@ class Review:
             answers = read_reviewed(self.path, self._method)
         except _NoReviewError:
             return
-        unread = sum(known.get(row) != self._method.codec.write(answer) for row, answer in answers.items())
+        unread = sum(stored.get(row) != self._method.codec.write(answer) for row, answer in answers.items())
         if unread:
             raise RowsError(
                 f"{self.path} has {counted(unread, 'answer')} by people that would be lost; pass "

@@ -190,7 +190,7 @@ class RunJournal:
         self._index = _temporary_database(_TABLES)
         try:
             self._file.check_and_lock()
-            people = self._put_aside(work) if restart else {}
+            people = self._rename_existing(work) if restart else {}
             self._file.keep(self._read(work))
             self._is_reading = False
             if self._file.end == 0:
@@ -201,7 +201,7 @@ class RunJournal:
             self.close()
             raise
 
-    def _put_aside(self, work: Mapping[str, object]) -> dict[str, str]:
+    def _rename_existing(self, work: Mapping[str, object]) -> dict[str, str]:
         """Rename the file, open a new one, and return the answers of people to the same question."""
         people: dict[str, str] = {}
         stored: dict[str, object] | None = None
@@ -399,7 +399,7 @@ class Origin(IntEnum):
     MISSING = 0  # the run ended before
     REQUEST = 1  # this run has requested it
     CACHE = 2  # a response cache
-    KNOWN = 3  # an earlier run or an equal row
+    REUSED = 3  # an earlier run or an equal row
     NO_ENTRY = 4  # its cells cannot be arguments, or a person gave the answer
 
 

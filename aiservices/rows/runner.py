@@ -414,21 +414,21 @@ class Runner:
             self.progress.changed += 1
         stored = self._journal.find(row_id)
         if stored is not None and not self._asks_again(row_id, stored.entry):
-            return self._known_row(item, row_id, stored)
+            return self._reused_row(item, row_id, stored)
         waiting = self._in_flight.get(row_id)
         if waiting is None:
             return await self._ask_once(item, row_id, arguments)
         stored = await asyncio.shield(waiting)
-        return None if stored is None else self._known_row(item, row_id, stored)
+        return None if stored is None else self._reused_row(item, row_id, stored)
 
     def _without_entry(self, row: Row[object]) -> Row[object]:
         self._done.add(row.number, RowResult(Origin.NO_ENTRY))
         return row
 
-    def _known_row(self, item: RowInput, row_id: str, stored: StoredEntry) -> Row[object]:
+    def _reused_row(self, item: RowInput, row_id: str, stored: StoredEntry) -> Row[object]:
         if item.key is not None and stored.entry.get("key") != item.key:
             self._journal.add_key(item.key, row_id)
-        self._done.add(item.number, RowResult(Origin.KNOWN, stored.offset))
+        self._done.add(item.number, RowResult(Origin.REUSED, stored.offset))
         return self._reader.row(*item, stored.entry)
 
     def _asks_again(self, row_id: str, entry: Mapping[str, object]) -> bool:
@@ -960,7 +960,7 @@ class Job:
                 origin, offset, seconds = self.results.at(number)
                 if origin is Origin.NO_ENTRY:
                     yield self._row_without_entry(item)
-                elif origin is Origin.KNOWN:
+                elif origin is Origin.REUSED:
                     yield reader.row(*item, entry_at(offset))
                 elif origin is Origin.MISSING:
                     raise RowsError(f"row {number} was not in the table before; it changed during the run")

@@ -90,8 +90,8 @@ class MethodPlan(NamedTuple):
             # Python names the argument that is missing first, which is the misspelt one.
             message = f"got an unexpected keyword argument {unknown!r}"
             similar = get_close_matches(unknown, parameters, 1)
-            known = ", ".join(parameters) or "none"
-            advice = f"; did you mean {similar[0]!r}?" if similar else f"; the parameters are: {known}"
+            names = ", ".join(parameters) or "none"
+            advice = f"; did you mean {similar[0]!r}?" if similar else f"; the parameters are: {names}"
         return TypeError(f"{self.call.qualname}: {message}{advice}")
 
     def _options_of_call(self, options: ChatOptions) -> ChatOptions:
@@ -290,8 +290,8 @@ def _plan_reading(
     names = [parameter.name for parameter in parameters if Document in parameter.parts]
     messages = []
     if len(names) != 1:
-        found = f"it has {len(names)}"
-        messages.append(f"split needs one parameter of the type Document, or a list of them; {found}")
+        actual = f"it has {len(names)}"
+        messages.append(f"split needs one parameter of the type Document, or a list of them; {actual}")
     if returns.is_stream:
         messages.append("split does not work for streams, because the answer is known at the end")
     if declared.examples or definition.offers_tools:

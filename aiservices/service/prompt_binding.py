@@ -146,10 +146,10 @@ class PromptPlan(NamedTuple):
     @property
     def question_names(self) -> tuple[str, ...]:
         """The names of the parameters whose values the template of the user message shows."""
-        shown = frozenset() if self.user is None else self.user.variables
-        if "it" in shown and self.it_parameter is not None:
-            shown |= {self.it_parameter}
-        return tuple(p.name for p in self.parameters if p.role is None and p.name in shown)
+        variables = frozenset() if self.user is None else self.user.variables
+        if "it" in variables and self.it_parameter is not None:
+            variables |= {self.it_parameter}
+        return tuple(p.name for p in self.parameters if p.role is None and p.name in variables)
 
     @property
     def fixed_system(self) -> str | None:

@@ -196,14 +196,14 @@ def shows_settings(settings: Any) -> Callable[[F], F]:
             docs = f"{docs.rstrip()}\n\n    Keyword Args:\n{indented}\n    "
         function.__doc__ = docs
         signature = inspect.signature(function)
-        shown = [
+        settings_parameters = [
             inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=_default(name, hint), annotation=hint
             )
             for name, hint in _hints_of(settings).items()
         ]
         own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        function.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(parameters=[*own, *settings_parameters])  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -214,7 +214,7 @@ def _hints_of(settings: object) -> dict[str, str]:
     return {name: getattr(hint, "__forward_arg__", None) or str(hint) for name, hint in hints.items()}
 
 
-class _Shown(str):
+class _ShownDefault(str):
     """A default that only is to be read."""
 
     __slots__ = ()
@@ -225,10 +225,10 @@ class _Shown(str):
 
 # What is left out of a call is not always None, which turns some of these off.
 _DEFAULTS: dict[str, object] = {
-    "retry": _Shown("Retry()"),
-    "tool_limits": _Shown("ToolLimits()"),
-    "tool_errors": _Shown("ToolErrors()"),
-    "columns": _Shown("{}"),
+    "retry": _ShownDefault("Retry()"),
+    "tool_limits": _ShownDefault("ToolLimits()"),
+    "tool_errors": _ShownDefault("ToolErrors()"),
+    "columns": _ShownDefault("{}"),
     "dedupe": True,
     "row_timeout": 600.0,
     "max_failures": 0.5,
@@ -244,7 +244,7 @@ def _default(name: str, hint: str) -> object:
     if hint == "bool":
         return False
     if hint == "ChatOptions":
-        return _Shown("ChatOptions()")
+        return _ShownDefault("ChatOptions()")
     return () if hint.startswith("Sequence") and "None" not in hint else None
 
 

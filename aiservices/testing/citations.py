@@ -42,12 +42,12 @@ def with_quotes(parser: TypeParser[object], text: str, sources: Sources, choices
     with cited_from(collected):
         value = parser.parse(text)
     for cited, node, path in collected.values:
-        found = next(_citations(cited, node, sources, choices), None)
-        if found is None:
+        citation = next(_citations(cited, node, sources, choices), None)
+        if citation is None:
             raise LookupError(
                 f"the texts of the call have no value for {path}; pass the answer by FakeChatModel(values=…)"
             )
-        cited._set(value=found.value, quote=found.quote)
+        cited._set(value=citation.value, quote=citation.quote)
     return parser.write(value)
 
 

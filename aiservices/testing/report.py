@@ -323,10 +323,10 @@ def _baseline(report: Report[object]) -> JsonObject:
         name = outcomes[0].name
         if name in cases:
             raise _wrong(f"two cases have the name {name}; give each its own name")
-        asked = to_jsonable_python((outcomes[0].arguments, outcomes[0].expected), fallback=repr)
+        case_data = to_jsonable_python((outcomes[0].arguments, outcomes[0].expected), fallback=repr)
         numbers = {scorer: _numbers(outcomes, scorer, is_mean[scorer]) for scorer in report.scorers}
         cases[name] = {
-            "digest": sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16],
+            "digest": sha256(json.dumps(case_data, sort_keys=True).encode()).hexdigest()[:16],
             "scores": {scorer: fmean(one) for scorer, one in numbers.items() if one},
         }
     return {
@@ -355,13 +355,13 @@ def _differences(
     scorer: str, scores: list[tuple[str, float | None, float | None]], report: Report[object]
 ) -> Iterator[Difference]:
     """Yield the difference between the scores of two reports, if a case has both."""
-    known = [(name, a, b) for name, a, b in scores if a is not None and b is not None]
-    if known:
-        interval = mean_interval([b - a for _, a, b in known], report.confidence)
+    pairs = [(name, a, b) for name, a, b in scores if a is not None and b is not None]
+    if pairs:
+        interval = mean_interval([b - a for _, a, b in pairs], report.confidence)
         is_loss = scorer in report.losses
-        worse = tuple(name for name, a, b in known if (b > a if is_loss else b < a))
-        means = fmean(a for _, a, _ in known), fmean(b for _, _, b in known)
-        yield Difference(scorer, len(known), *means, interval, worse, is_loss)
+        worse = tuple(name for name, a, b in pairs if (b > a if is_loss else b < a))
+        means = fmean(a for _, a, _ in pairs), fmean(b for _, _, b in pairs)
+        yield Difference(scorer, len(pairs), *means, interval, worse, is_loss)
 
 
 def _same_cases(new: JsonObject, old: JsonObject) -> tuple[list[str], list[str]]:
@@ -683,8 +683,8 @@ class PlotRow(NamedTuple):
 
 def html_report(report: Report[object]) -> str:
     summaries = report.summaries
-    known = [summary for summary in summaries if summary.value is not None]
-    rows = [_plot_row(report, summary, number) for number, summary in enumerate(known)]
+    measured = [summary for summary in summaries if summary.value is not None]
+    rows = [_plot_row(report, summary, number) for number, summary in enumerate(measured)]
     return _template().render(
         report=report,
         rows=rows,

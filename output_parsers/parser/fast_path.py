@@ -22,7 +22,7 @@ from ..result.reading import Cursor
 from ..types.containers import DictNode, ListNode, UnionNode
 from ..types.node import Node, walk
 from ..types.records import ObjectNode, has_own_schema
-from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode, text_beside_formats
+from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode, text_or_formats_schema
 from ..types.validation import (
     ValidationContext,
     contains_type_name,
@@ -268,7 +268,7 @@ def _with_text_last(choices: Any, strict_choices: Any) -> dict[str, object]:
     if "str" not in kinds or _NOT_TEXT.issuperset(kinds):
         return {"choices": strict_choices}
     formats = [choice for kind, choice in zip(kinds, strict_choices, strict=True) if kind != "str"]
-    return text_beside_formats(
+    return text_or_formats_schema(
         formats, [_TEMPORAL_FORMATS[kind] for kind in kinds if kind in _TEMPORAL_FORMATS]
     )
 

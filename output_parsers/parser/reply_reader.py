@@ -27,9 +27,9 @@ from ..types.constraints import unwrapped
 from ..types.containers import ListNode, UnionNode
 from ..types.node import Node, described_hint, schema_of
 from ..types.records import (
-    ASKED_KEYS,
     ENVELOPE_KEYS,
     LIST_KEYS,
+    SCALAR_KEYS,
     UNKNOWN_KEY_RULE,
     ObjectNode,
     normalize_key,
@@ -258,7 +258,7 @@ class ReplyReader(Generic[T]):
         is_key = (
             name in ENVELOPE_KEYS
             or (isinstance(inner, list) and name in LIST_KEYS)
-            or (is_scalar and name in ASKED_KEYS)
+            or (is_scalar and name in SCALAR_KEYS)
         )
         is_text = isinstance(inner, str) and not self._accepts_prose
         if not is_key or self._accepts_objects or is_text:

@@ -504,11 +504,11 @@ class ItemReader(Generic[T]):
         if self._root is None or self._scanner.gave_up or self._on_error is not ItemPolicy.RAISE:
             return
         start, end = self._root
-        found = find_answer(self.text).text
-        answer = found if self._reasoning.has_reasoning else self.text
+        answer_text = find_answer(self.text).text
+        answer = answer_text if self._reasoning.has_reasoning else self.text
         outside = answer[:start] + answer[end:]
         verdict = role_of(answer, start, end, own_words=self._list_parser.reply_reader.own_words)
-        is_other = len(found) < end or verdict.role in (Role.OTHER, Role.UNCLEAR)
+        is_other = len(answer_text) < end or verdict.role in (Role.OTHER, Role.UNCLEAR)
         if not ("[" in outside or "{" in outside or is_other or self._scanner.has_comments):
             return
         whole, read = map(self._items_in, (self.text, answer[start:end]))

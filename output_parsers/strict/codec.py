@@ -413,7 +413,7 @@ def _depth_of_mistakes(deviations: list[Deviation]) -> int:
 # --- Findings ---
 
 ENFORCED_LATER = "not sent; enforced when read"
-GIVEN_UP = "strict mode is given up"
+NOT_STRICT = "strict mode is given up"
 
 
 class Finding(NamedTuple):
@@ -483,7 +483,7 @@ class FindingLog:
 
     def give_up(self, location: SchemaLocation, feature: str) -> None:
         """Record an unsupported JSON Schema feature that rules out the provider's strict mode."""
-        self._findings.setdefault(Finding(location.path, feature, GIVEN_UP, lossless=False))
+        self._findings.setdefault(Finding(location.path, feature, NOT_STRICT, lossless=False))
 
     @property
     def findings(self) -> tuple[Finding, ...]:

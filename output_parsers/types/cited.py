@@ -280,7 +280,7 @@ class CitedText:
 class CitedNode(ObjectNode):
     """Reads a Cited from an object with a value and a quote, and verifies both."""
 
-    known_to_pydantic = False
+    pydantic_reads_json = False
     named = False
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -340,7 +340,7 @@ class QuoteNode(Node[Quote]):
     """Reads a Quote from a text, and verifies it."""
 
     kind = "a quote"
-    known_to_pydantic = False
+    pydantic_reads_json = False
 
     def __init__(self, *, by_lines: bool = False) -> None:
         self._hint = _HINTS["lines" if by_lines else "quote"]

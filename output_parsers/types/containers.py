@@ -53,7 +53,7 @@ from .node import (
     walk,
 )
 from .records import ObjectNode, RootModelNode
-from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode, text_beside_formats
+from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode, text_or_formats_schema
 from .target import Target, type_name
 from .validation import JsonReader, json_validator, readable_by_pydantic, runs_validators
 
@@ -150,19 +150,19 @@ class ListNode(Node[Any]):
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a list in plain text, with one item per line or with commas between items."""
-        found = split_items(text, frozenset(re.findall(r"[^\W\d_]+", cursor.declaration.casefold())))
-        if found is None:
+        items = split_items(text, frozenset(re.findall(r"[^\W\d_]+", cursor.declaration.casefold())))
+        if items is None:
             raise cursor.failure("expected an array", text)
         # any line can be an item of text, even a remark about the items; a number cannot
-        is_guess = self.item.any_text and not found.is_clear
+        is_guess = self.item.any_text and not items.is_clear
         if is_guess and cursor.leniency is Leniency.SAFE:
             raise cursor.failure("expected an array; write the items as a JSON array", text)
-        cursor.record("items in a text", text, found.items, guess=is_guess)
+        cursor.record("items in a text", text, items.items, guess=is_guess)
         before = len(cursor.coercions)
-        value = self.read(found.items, cursor)
+        value = self.read(items.items, cursor)
         # "Yes, I like red, and blue" has commas too, but they do not separate items
         rules = [coercion.rule for coercion in cursor.coercions[before:]]
-        if found.has_commas and IN_A_SENTENCE in rules:
+        if items.has_commas and IN_A_SENTENCE in rules:
             raise cursor.failure("expected an array; its commas may be those of a sentence", text)
         return value
 
@@ -762,7 +762,7 @@ class UnionNode(Node[object]):
         if TextNode in map(type, self._not_null) and any(map(_is_format, self._not_null)):
             formats = [option for option in self._not_null if not isinstance(option, TextNode)]
             kinds = [option.format for option in formats if isinstance(option, TemporalNode)]
-            schema = text_beside_formats([option.core_schema() for option in formats], kinds)
+            schema = text_or_formats_schema([option.core_schema() for option in formats], kinds)
         return schema if len(schemas) == len(self.options) else {"type": "nullable", "schema": schema}
 
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
@@ -933,17 +933,17 @@ def _value_class(node: Node[object]) -> object:
     return node.make if isinstance(node, ListNode) else object
 
 
-def _nesting_in(node: Node[object], known: dict[Node[object], int]) -> int:
+def _nesting_in(node: Node[object], depths: dict[Node[object], int]) -> int:
     """Return how many levels of unions a type has; ``known`` are the types so far."""
     if isinstance(node, UnionNode) and "_nesting" in vars(node):
         return node._nesting
-    if node not in known:
-        known[node] = 0  # for a recursive type, which contains this node again
+    if node not in depths:
+        depths[node] = 0  # for a recursive type, which contains this node again
         # the target of a RecursiveNode contains this node, too
         parts = () if isinstance(node, RecursiveNode) else node.parts
-        inner = max((_nesting_in(part, known) for part in parts), default=0)
-        known[node] = inner + isinstance(node, UnionNode)
-    return known[node]
+        inner = max((_nesting_in(part, depths) for part in parts), default=0)
+        depths[node] = inner + isinstance(node, UnionNode)
+    return depths[node]
 
 
 def _check_ambiguities(ambiguities: list[tuple[int, Ambiguity]], fits: list[_Fit]) -> None:

@@ -373,7 +373,7 @@ class MembersNode(Node[Any]):
         options: The key of each option in the object, with the option.
     """
 
-    known_to_pydantic = False
+    pydantic_reads_json = False
 
     def __init__(self, values: ListNode, item: ChoiceNode[object]) -> None:
         self.values = values
@@ -433,7 +433,7 @@ class DecisionNode(WrapperNode[Decision[Any]]):
         option: The node of the keys of the probabilities.
     """
 
-    known_to_pydantic = False
+    pydantic_reads_json = False
 
     def __init__(self, inner: Node[object], cls: type[Decision[object]]) -> None:
         super().__init__(inner)

@@ -173,12 +173,12 @@ class Sources:
 
     def resolve(self) -> None:
         """Choose among several places of a quote the one that is nearest to the other quotes."""
-        known = {path: one.places[0] for path, one in self._read.items() if len(one.places) == 1}
+        unique_places = {path: one.places[0] for path, one in self._read.items() if len(one.places) == 1}
         if self._lines is None:
             self._share_places()
         for path, cited in self._read.items():
-            if len(cited.places) > 1 and known:
-                place = _nearest(cited.places, path, known)
+            if len(cited.places) > 1 and unique_places:
+                place = _nearest(cited.places, path, unique_places)
                 if place is not None:
                     cited._set(places=(place,))
                     self._set_place(cited, place)
@@ -211,7 +211,7 @@ def _place_of_lines(numbers: str, lines: Sequence[Place]) -> Place | None:
     return Place(lines[first - 1].document, lines[first - 1].start, lines[last - 1].end)
 
 
-def _nearest(places: Sequence[Place], path: str, known: Mapping[str, Place]) -> Place | None:
+def _nearest(places: Sequence[Place], path: str, unique_places: Mapping[str, Place]) -> Place | None:
     """Return the place that is nearest to the quotes of the same record; None if two are equally near."""
     steps = path.replace("[", ".[").split(".")
 
@@ -219,8 +219,8 @@ def _nearest(places: Sequence[Place], path: str, known: Mapping[str, Place]) -> 
         pairs = zip(steps, other.replace("[", ".[").split("."), strict=False)
         return next((count for count, (one, two) in enumerate(pairs) if one != two), len(steps))
 
-    most = max(map(shared, known))
-    neighbours = [place for other, place in known.items() if shared(other) == most]
+    most = max(map(shared, unique_places))
+    neighbours = [place for other, place in unique_places.items() if shared(other) == most]
 
     def distance(place: Place) -> float:
         gaps = [

@@ -87,7 +87,7 @@ class Node(ABC, Generic[T_co]):
         prose: A whole reply in prose can be read as a value.
         any_text: Any text can be read as a value.
         named: The schema is a definition with a name if the type contains it twice.
-        known_to_pydantic: pydantic can read the JSON of the type, if that also holds for all ``parts``.
+        pydantic_reads_json: pydantic can read the JSON of the type, if that also holds for all ``parts``.
         identity_type: JSON values of this type are read unchanged; None if there is no such type.
         runs_user_code: Reading may call a validator that the user wrote, apart from those of ``parts``.
         json_types: The types of JSON values that are read without a conversion; None if any may be.
@@ -105,7 +105,7 @@ class Node(ABC, Generic[T_co]):
     prose: bool = False
     any_text: bool = False
     named: bool = False
-    known_to_pydantic: bool = True
+    pydantic_reads_json: bool = True
     identity_type: type | None = None
     runs_user_code: bool = False
     json_types: frozenset[type] | None = None
@@ -537,7 +537,7 @@ class CustomNode(Node[Any]):
     """
 
     prose = True
-    known_to_pydantic = False
+    pydantic_reads_json = False
 
     def __init__(self, name: str, parser: OutputParser[object]) -> None:
         self._parser = parser

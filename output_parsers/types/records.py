@@ -139,7 +139,7 @@ ENVELOPE_KEYS = frozenset("answer data finalanswer json object output record res
 _CALL_KEYS = {"name", "arguments"}
 LIST_KEYS = frozenset("answers items list objects records results values".split())
 # Names of what is usually asked for. An object with only this key stands for a number, a choice or a date.
-ASKED_KEYS = frozenset(
+SCALAR_KEYS = frozenset(
     """
     sentiment sentimentlabel category class classification label tag tone mood emotion intent topic
     department team language priority prioritylevel urgency severity level rating score grade similarity

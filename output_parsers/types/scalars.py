@@ -107,12 +107,12 @@ class StringNode(Node[T]):
 
     def read_text(self, text: str, cursor: Cursor) -> T:
         try:
-            found = self._find(text.strip())
+            content = self._find(text.strip())
         except ValueError as error:
             raise cursor.failure(expected_message(self.kind, error), text) from error
-        if found != text.strip():
-            cursor.record("text around the value left out", text, found)
-        return self.read(found, cursor)
+        if content != text.strip():
+            cursor.record("text around the value left out", text, content)
+        return self.read(content, cursor)
 
 
 class BytesEncoding(NamedTuple):
@@ -155,15 +155,15 @@ def _read_uuid(text: str) -> UUID:
 
 def _find_uuid(text: str) -> str:
     """Return the only UUID in a sentence, or the text itself if it contains none."""
-    found = {match.lower() for match in re.findall(_UUID, text)}
-    if not found or re.fullmatch(rf"\{{?{_UUID}\}}?", text):
+    uuids = {match.lower() for match in re.findall(_UUID, text)}
+    if not uuids or re.fullmatch(rf"\{{?{_UUID}\}}?", text):
         return text
-    if len(found) > 1:
+    if len(uuids) > 1:
         raise ValueError("several UUIDs")
     unknown = find_unknown_word(re.sub(_UUID, " ", text), ("id", "uuid", "guid", "identifier"))
     if unknown:
         raise ValueError(f'"{unknown[:40]}" in the text may change the value')
-    return str(found.pop())
+    return str(uuids.pop())
 
 
 def _find_path(text: str) -> str:
@@ -568,7 +568,7 @@ _DIGITS = lazy_regex(r"[-+]?[\d.]+")
 _NEARLY_EXACT = {"time": r"[0-9]{1,2}:[0-9:.,Z+ \-]+", "date-time": rf"{_DATE_PATTERN}[T ][0-9:.,Z+ \-]+"}
 
 
-def text_beside_formats(formats: list[object], kinds: Iterable[str]) -> CoreSchema:
+def text_or_formats_schema(formats: list[object], kinds: Iterable[str]) -> CoreSchema:
     """Return the pydantic-core schema of a union of text and other types that are written as text.
 
     ``formats`` are the schemas of the other types, such as dates and enums, which come first. Those of dates

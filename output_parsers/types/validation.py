@@ -242,7 +242,7 @@ def contains_type_name(output_type: object) -> bool:
 
 def readable_by_pydantic(node: Node[object]) -> bool:
     """Return True if pydantic can read the JSON of a type and of all its parts."""
-    return all(part.known_to_pydantic for part in walk(node))
+    return all(part.pydantic_reads_json for part in walk(node))
 
 
 def runs_validators(node: Node[object]) -> bool:

@@ -39,10 +39,10 @@ from ...remote.request_check import NO_STORE
 from ...remote.resumable_streams import (
     DEFAULT_KEEP_SECONDS,
     LAST_EVENTS,
-    KeptReader,
-    KeptStream,
     Received,
+    ResumableStream,
     ResumableStreams,
+    StreamReader,
     after,
 )
 from ...service.signatures import ReturnShape
@@ -129,7 +129,7 @@ class EventStreamResponse(StreamingResponse):
     """
 
     def __init__(
-        self, chunks: AsyncGenerator[bytes, None], *sources: AsyncGenerator[object, None] | KeptReader
+        self, chunks: AsyncGenerator[bytes, None], *sources: AsyncGenerator[object, None] | StreamReader
     ) -> None:
         super().__init__(chunks, headers=_EVENT_HEADERS, media_type=EVENT_STREAM)
         self._generators = (chunks, *sources)
@@ -202,29 +202,29 @@ async def stream_events(
     header = request.headers.get("last-event-id")
     last = None if header is None else EventId.parse(header)
     arguments = kind, call.arguments
-    kept = streams.find(call, last, arguments)
-    number = None if kept is None else kept.number_after(last)
+    stream = streams.find(call, last, arguments)
+    number = None if stream is None else stream.number_after(last)
     # An EventSource reconnects also after the last event. Without this, each time would call the model again.
     is_there = number is not None or call.durable_id is not None
     can_continue = last is not None and not last.is_last and is_there
     if header is not None and not can_continue:
         return Response(status_code=204, headers=NO_STORE)
-    if kept is None or number is None:
+    if stream is None or number is None:
         seconds = streams.seconds_for(call)
         if not seconds:
             return await _plain_stream(request, start(call), report)
         received = Received()
         events = start(call) if last is None else after(last, _start_when_free(call, start), received)
-        kept = KeptStream(events, report, received, seconds, last_events, last)
-        streams.add(call, arguments, kept)
+        stream = ResumableStream(events, report, received, seconds, last_events, last)
+        streams.add(call, arguments, stream)
         number = 0
-    reader = kept.begin_reading()
+    reader = stream.begin_reading()
     try:
-        await cancel_on_disconnect(request.receive, kept.wait_until_visible())
+        await cancel_on_disconnect(request.receive, stream.wait_until_visible())
     except BaseException:
         await reader.aclose()
         raise
-    return EventStreamResponse(kept.read(number, _PING, _PING_SECONDS), reader)
+    return EventStreamResponse(stream.read(number, _PING, _PING_SECONDS), reader)
 
 
 async def _plain_stream(request: Request, events: AsyncGenerator[SseEvent, None], report: Report) -> Response:

@@ -108,12 +108,12 @@ def _combined(schema: JsonSchema, root: JsonSchema, depth: int = 0) -> JsonSchem
             properties[name] = _either(properties.get(name, value), value)
         demands = [set(one.get("required", ())) for one in options] or [set()]
         required |= set.union(*demands) if key == "allOf" else set.intersection(*demands)
-    kept = {key: value for key, value in schema.items() if key not in _CONDITIONS}
-    return {**kept, "properties": properties, "required": sorted(required)}
+    other_keys = {key: value for key, value in schema.items() if key not in _CONDITIONS}
+    return {**other_keys, "properties": properties, "required": sorted(required)}
 
 
 def _either(first: object, second: object) -> object:
     if first == second:
         return first
-    known = first["anyOf"] if isinstance(first, dict) and [*first] == ["anyOf"] else [first]
-    return {"anyOf": known if second in known else [*known, second]}
+    options = first["anyOf"] if isinstance(first, dict) and [*first] == ["anyOf"] else [first]
+    return {"anyOf": options if second in options else [*options, second]}

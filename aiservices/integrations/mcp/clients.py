@@ -43,7 +43,7 @@ _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a strea
 _EXIT_INTERVAL = 0.25  # seconds between two looks at whether a process has ended
 _VERSION = "2025-11-25"  # of the protocol, by which tools and results are checked
 _SESSION = "mcp-session-id"
-_KEPT = ("accept", _SESSION, "mcp-protocol-version")  # headers of all requests in a session
+_SESSION_HEADERS = ("accept", _SESSION, "mcp-protocol-version")  # headers of all requests in a session
 
 
 def stdio_server_client(
@@ -215,9 +215,9 @@ def _acceptable_tool(tool: Json, number: int) -> object:
         return {key: value for key, value in tool.items() if key != "outputSchema"}
     except ValidationError:
         members = members_of(tool)
-        kept = {key: members[key] for key in ("description", "title") if isinstance(members.get(key), str)}
+        texts = {key: members[key] for key in ("description", "title") if isinstance(members.get(key), str)}
         if members_of(members.get("execution")).get("taskSupport") == "required":
-            kept["execution"] = {"taskSupport": "required"}
+            texts["execution"] = {"taskSupport": "required"}
         name, schema = members.get("name"), members.get("inputSchema")
         if not isinstance(name, str):
             name, schema = f"number {number}", None
@@ -225,7 +225,7 @@ def _acceptable_tool(tool: Json, number: int) -> object:
             "name": name,
             "inputSchema": {"type": "object"},
             "_meta": {ORIGINAL_SCHEMA: schema},
-            **kept,
+            **texts,
         }
 
 
@@ -288,7 +288,7 @@ class _SessionClient(httpx2.AsyncClient):
             if not response.is_success:
                 raise _LostSessionError(f"the session has ended, and cannot be opened: {_status(response)}")
             self._session = response.headers.get(_SESSION)
-            headers = {name: request.headers[name] for name in _KEPT if name in request.headers}
+            headers = {name: request.headers[name] for name in _SESSION_HEADERS if name in request.headers}
             body = {"jsonrpc": "2.0", "method": "notifications/initialized"}
             await self._send(self.build_request("POST", opening.url, json=body, headers=headers), {})
 

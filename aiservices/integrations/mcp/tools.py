@@ -317,14 +317,14 @@ class McpTools:
 
 def _command_text(command: str, args: Sequence[str]) -> str:
     """Return a command with the arguments that name the program: the others may contain a key."""
-    shown = [command]
+    words = [command]
     for arg in args if _LAUNCHER.fullmatch(re.split(r"[/\\]", command)[-1]) else ():
         if not _PROGRAM.fullmatch(arg):
             break
-        shown.append(arg)
+        words.append(arg)
         if not arg.startswith("-"):
             break
-    return " ".join(shown if len(shown) > len(args) else [*shown, "…"])
+    return " ".join(words if len(words) > len(args) else [*words, "…"])
 
 
 def _blocking(tool: Tool, server: Callable[[], OpenServer]) -> Tool:
@@ -418,9 +418,9 @@ class _ModelTools:
         Raises one of _UNUSABLE if no model can call it.
         """
         name = server_tool.name
-        known, converted = self._cache.get(name, (None, None))
+        cached_tool, converted = self._cache.get(name, (None, None))
         # Building a parser from a schema is slow, and most servers never change their tools.
-        if known == server_tool:
+        if cached_tool == server_tool:
             if isinstance(converted, Exception):
                 raise converted
             if converted is not None and converted.name == model_name:
@@ -457,12 +457,12 @@ class _ModelTools:
             Tool(read_name, "Reads a resource.", read_resource, read_arguments, asynchronous=True),
         ]
 
-    def _model_name(self, name: str, taken: Container[str] = ()) -> str:
-        """Return a name that all model providers accept, and that is not taken.
+    def _model_name(self, name: str, used_names: Container[str] = ()) -> str:
+        """Return a name that all model providers accept and that is not among ``used_names``.
 
-        If it must be shortened, or is taken, it ends with a number made of the original name.
+        A name that is shortened or already used ends with a number made of the original name.
         """
         accepted = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self._prefix}{name}")
-        if 0 < len(accepted) <= _MAX_NAME and accepted not in taken:
+        if 0 < len(accepted) <= _MAX_NAME and accepted not in used_names:
             return accepted
         return f"{accepted[: _MAX_NAME - 9]}_{sha256(name.encode()).hexdigest()[:8]}"

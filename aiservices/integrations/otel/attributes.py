@@ -180,8 +180,8 @@ def provider_and_model(name: str) -> tuple[str, str]:
     """Split a model name such as ``azure:NAME`` into OpenTelemetry's name of the provider and ``NAME``."""
     provider, _, model = name.partition(":")
     preset = PRESETS.get(provider)
-    known_name = _PROVIDERS.get(provider) if preset is None else preset.telemetry_name
-    return known_name or provider, model or name
+    telemetry_name = _PROVIDERS.get(provider) if preset is None else preset.telemetry_name
+    return telemetry_name or provider, model or name
 
 
 def server_attributes(model: object) -> dict[str, str | int]:

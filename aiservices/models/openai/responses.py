@@ -444,12 +444,12 @@ class ResponseStreamReader(EventStreamReader):
             case "response.output_text.delta":
                 return self._read_text(data)
             case "response.output_text.done":  # some servers send no deltas
-                return None if self._is_known(data) else self._read_text({**data, "delta": data["text"]})
+                return None if self._has_delta(data) else self._read_text({**data, "delta": data["text"]})
             case "response.function_call_arguments.delta":
                 return self._read_arguments(data)
             case "response.function_call_arguments.done":
                 done = {**data, "delta": call_arguments(data.get("arguments"))}
-                return None if self._is_known(data) else self._read_arguments(done)
+                return None if self._has_delta(data) else self._read_arguments(done)
             case "response.refusal.delta":
                 self._refusals.append(data["delta"])
             case "response.refusal.done":
@@ -472,7 +472,7 @@ class ResponseStreamReader(EventStreamReader):
         index: int = data.get("output_index", 0)
         return self._places.get(index, index)
 
-    def _is_known(self, data: JsonObject) -> bool:
+    def _has_delta(self, data: JsonObject) -> bool:
         """Return True if other events have brought the text or the arguments that an event repeats."""
         place = self._place(data)
         if data.get("output_index") in self._commentary:  # its deltas are reasoning, and not kept
@@ -483,9 +483,9 @@ class ResponseStreamReader(EventStreamReader):
     def _place_of(self, index: int, item: JsonObject, *, is_new: bool) -> int:
         """Return where an item is kept. Some servers give all items of a response the same index."""
         place = self._places.get(index, index)
-        known = self._items.get(place)
+        earlier = self._items.get(place)
         may_differ = is_new or place in self._ended
-        if known is not None and may_differ and _identity(known) != _identity(item):
+        if earlier is not None and may_differ and _identity(earlier) != _identity(item):
             place = self._places[index] = max(self._items) + 1000
         return place
 

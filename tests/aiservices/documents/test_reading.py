@@ -52,7 +52,7 @@ from aiservices.documents import (
     one_of,
     vote,
 )
-from aiservices.documents.merging import Found, Merger
+from aiservices.documents.merging import Merger, PartValue
 from aiservices.guardrails import InputGuardrails, masked
 from aiservices.integrations.fastapi import app
 from aiservices.rows import map_rows
@@ -602,7 +602,7 @@ def test_merging_the_items_of_many_parts_takes_linear_time() -> None:
         found = []
         for part in parts:
             numbers = re.findall(r"item +(\d+)", part.text)
-            found.append(Found(part, [Duty(name.format(n=number), 1) for number in numbers]))
+            found.append(PartValue(part, [Duty(name.format(n=number), 1) for number in numbers]))
         began = time.process_time()
         merged = Merger({}).merge(list[Duty], found)
         assert time.process_time() - began < 2

@@ -297,7 +297,7 @@ def test_the_steps_for_a_round_of_tools_do_not_grow_with_the_conversation(
 
 
 def test_a_writer_keeps_few_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.models.conversation._MAX_KEPT", 3)
+    monkeypatch.setattr("aiservices.models.conversation._MAX_BEGINNINGS", 3)
     write = ConversationWriter(CHAT_RULES, "p", encode)
     conversations = [long_conversation(10) for _ in range(5)]
     for messages in conversations:

@@ -39,7 +39,7 @@ from aiservices import (
 )
 from aiservices.integrations.fastapi import ApprovalSettings, app, client
 from aiservices.remote.contract import EventId, EventName, SseEvent
-from aiservices.remote.resumable_streams import KeptStream, Received, after
+from aiservices.remote.resumable_streams import Received, ResumableStream, after
 
 Id = Annotated[str, CallId]
 
@@ -293,7 +293,7 @@ def report(error: Exception) -> SseEvent:
 def test_a_stream_ends_some_time_after_its_last_reader_has_left() -> None:
     async def run() -> None:
         stopped, forgotten = asyncio.Event(), list[bool]()
-        stream = KeptStream(numbers(stopped), report, Received(), 0.02)
+        stream = ResumableStream(numbers(stopped), report, Received(), 0.02)
         stream.on_end = lambda: forgotten.append(True)
         reader = stream.begin_reading()
         await stream.wait_until_visible()
@@ -309,7 +309,7 @@ def test_a_stream_ends_some_time_after_its_last_reader_has_left() -> None:
 
 def test_a_slow_reader_bounds_what_is_kept() -> None:
     async def run() -> None:
-        stream = KeptStream(numbers(), report, Received(), 60.0)
+        stream = ResumableStream(numbers(), report, Received(), 60.0)
         reader = stream.begin_reading()
         first = stream.read(0, b"", 60.0)
         got = [await anext(first)]
