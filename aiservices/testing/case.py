@@ -12,7 +12,7 @@ from ..models.arguments import checks_arguments
 E = TypeVar("E")
 
 
-class _Missing(Enum):
+class _NotGiven(Enum):
     EXPECTED = "no expected value"
 
     def __repr__(self) -> str:
@@ -20,7 +20,7 @@ class _Missing(Enum):
 
 
 # The default of Case.expected. It cannot be None: None is a value that a call may be expected to return.
-MISSING: Any = _Missing.EXPECTED
+NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
 @checks_arguments
@@ -37,6 +37,6 @@ class Case(Generic[E]):
     """
 
     arguments: Mapping[str, Any]
-    expected: E | None = MISSING
+    expected: E | None = NOT_GIVEN
     name: str = ""
     tags: tuple[str, ...] = ()

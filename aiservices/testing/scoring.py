@@ -27,7 +27,7 @@ from ..service.signatures import ReturnShape
 
 if TYPE_CHECKING:
     from ..retrieval.retrievers import EmbeddingModel
-from .case import MISSING
+from .case import NOT_GIVEN
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -65,7 +65,7 @@ class ScorerInput(NamedTuple, Generic[T]):
 
         They are ``value``, ``expected`` and the arguments of the case.
         """
-        expected = {} if self.expected is MISSING else {"expected": self.expected}
+        expected = {} if self.expected is NOT_GIVEN else {"expected": self.expected}
         return {**self.arguments, **expected, "value": self.value}
 
 
@@ -273,7 +273,7 @@ def scored_by(
 
 
 def _value_and_expected(scorer_input: ScorerInput[object]) -> dict[str, object]:
-    if scorer_input.expected is MISSING:
+    if scorer_input.expected is NOT_GIVEN:
         raise TypeError("the case has no expected value; write Case({…}, expected)")
     return {"value": scorer_input.value, "expected": scorer_input.expected}
 

@@ -30,7 +30,7 @@ from aiservices import (
 )
 from aiservices.models.media import Media
 from aiservices.testing import Case, cases_from, evaluate, exact
-from aiservices.testing.scoring import MISSING
+from aiservices.testing.scoring import NOT_GIVEN
 
 pytest.importorskip("yaml")
 
@@ -133,7 +133,7 @@ def test_each_format_has_the_same_cases(name: str, tmp_path: Path) -> None:
             "pipe",
             ("water", "urgent"),
         ),
-        Case({"letter": "Thank you."}, MISSING),
+        Case({"letter": "Thank you."}, NOT_GIVEN),
     ]
 
 
