@@ -404,7 +404,7 @@ class ResumedCall(MethodCall):
 
 
 async def iterate(
-    iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
+    iterator: Any, source: object, thread_limiter: anyio.CapacityLimiter
 ) -> AsyncGenerator[Any, None]:
     """Yield the items of a blocking or async iterator, and close the iterator at the end."""
     is_async = hasattr(iterator, "__aiter__")
