@@ -42,11 +42,12 @@ from .engine.approval import (
 )
 from .engine.budget import (
     Budget as Budget,
+    Listener as Listener,
     Price as Price,
     SharedBudget as SharedBudget,
 )
 from .engine.durable import Durable as Durable
-from .engine.pipeline import InnerCalls as InnerCalls, Listener as Listener
+from .engine.pipeline import InnerCalls as InnerCalls
 from .engine.response_cache import ResponseCache as ResponseCache
 from .engine.results import Result as Result
 from .engine.retry import Retry as Retry

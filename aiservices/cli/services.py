@@ -28,9 +28,9 @@ from ..service.methods import plan_of
 from .errors import UsageError, suggestion
 
 if TYPE_CHECKING:
+    from ..engine.budget import Listener
     from ..engine.effects import Flow
     from ..engine.interceptor import Proceed
-    from ..engine.pipeline import Listener
     from ..engine.plan import Invocation
     from ..engine.results import Answer
     from ..models.base import ChatModel

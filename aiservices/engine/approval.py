@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from output_parsers.parser.type_parser import parser_for
 from output_parsers.result.errors import OutputParsingError, UnsupportedTypeError, shorten
-from output_parsers.result.reading import JsonObject
+from output_parsers.result.reading import Json, JsonObject
 
 from ..interface.parameters import memory_id_data
 from ..models.errors import AiServiceError, SuspendedCallError, ToolError
@@ -78,7 +78,7 @@ class SuspendedCall(NamedTuple):
     memory_id: Any = None
     rounds: int = 0
     options: ChatOptions = ChatOptions()
-    interceptor_data: Mapping[str, Any] = MappingProxyType({})
+    interceptor_data: Mapping[str, Json] = MappingProxyType({})
     model: str = ""
     user_name: Any = None
     earlier_messages: tuple[Message, ...] = ()

@@ -10,13 +10,16 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.arguments import checks_arguments, is_at_least, is_positive
 from ..models.errors import Attempt, BudgetExceededError, DefinitionError, DefinitionProblem, InnerCall
 from ..models.messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Message, Usage
 from ..models.requests import ChatRequest
+
+# Receives each event of a call. Its return value is ignored, and an exception is logged.
+Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 
 class CallRecord(Protocol):
@@ -66,7 +69,7 @@ class Account(Protocol):
         ...
 
     @property
-    def listeners(self) -> tuple[Callable[[Any], Awaitable[None] | None], ...]:
+    def listeners(self) -> tuple[Listener, ...]:
         """The functions that receive the events of the limited calls."""
         ...
 

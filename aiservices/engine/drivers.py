@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import ExitStack, aclosing, closing
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..models.errors import AiServiceError, ServiceOutputError, hide_library_frames
 from ..models.messages import ChatReply, ReplyDelta
@@ -87,7 +87,7 @@ async def arun(flow: Flow[T]) -> T:
         raise
 
 
-def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
+def stream(flow: Flow[Outcome]) -> Generator[object, None, None]:
     """Run a service call, and yield its events and the streamed text of the reply."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None
@@ -118,7 +118,7 @@ def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
             return
 
 
-async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
+async def astream(flow: Flow[Outcome]) -> AsyncGenerator[object, None]:
     """Run a service call in an event loop, and yield its events and the streamed text of the reply."""
     step: Callable[[Outcome], Effect] = flow.send
     outcome: Outcome = None

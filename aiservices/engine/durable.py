@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from itertools import count, takewhile
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from output_parsers.result.reading import JsonObject
 
@@ -181,11 +181,12 @@ class Durable(PickledByArguments, BaseInterceptor):
         assert call is not None
         return (yield from self._run(call, proceed))
 
-    def _do(self, function: Any) -> Flow[Any]:
+    def _do(self, function: Callable[[], T]) -> Flow[T]:
         """Call the journal, in a thread if it may take long."""
         if not self.journal.store.blocks:
             return function()
-        return (yield Run(function, in_thread=True, deadline=math.inf))
+        outcome: T = yield Run(function, in_thread=True, deadline=math.inf)
+        return outcome
 
     def _run(self, call: DurableCall, proceed: Proceed) -> Flow[Answer]:
         invocation, data = call.invocation, {"call": call.stored.id, "segment": call.segment}

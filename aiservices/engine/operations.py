@@ -7,7 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
 from inspect import isawaitable
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 OperationName: TypeAlias = Literal[
     "embeddings", "retrieval", "search_memory", "upsert_memory", "delete_memory"
@@ -26,7 +29,7 @@ class Operation:
     """
 
     name: OperationName
-    target: Any
+    target: object
     input: Any = None
     conversation: str | None = None
 
@@ -40,20 +43,20 @@ class Observation(Protocol):
 
     @property
     def context(self) -> AbstractContextManager[None]: ...
-    def end(self, result: Any = None, error: BaseException | None = None) -> None: ...
+    def end(self, result: object = None, error: BaseException | None = None) -> None: ...
 
 
 # Telemetry adds a function here when it is imported. It returns None for what it does not observe.
 OBSERVERS: list[Callable[[Operation], Observation | None]] = []
 
 
-def observed(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+def observed(operation: Operation, function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that also tells the observers about its call; it may return an awaitable."""
     if not OBSERVERS:
         return function
 
     @wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: P.args, **named: P.kwargs) -> R:
         observation = next(filter(None, (observe(operation) for observe in OBSERVERS)), None)
         if observation is None:
             return function(*arguments, **named)
@@ -64,14 +67,14 @@ def observed(operation: Operation, function: Callable[..., Any]) -> Callable[...
             observation.end(error=error)
             raise
         if isawaitable(outcome):
-            return _awaited(outcome, observation)
+            return cast("R", _awaited(outcome, observation))
         observation.end(outcome)
         return outcome
 
     return call
 
 
-async def _awaited(outcome: Awaitable[Any], observation: Observation) -> Any:
+async def _awaited(outcome: Awaitable[object], observation: Observation) -> object:
     try:
         with observation.context:
             value = await outcome

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.result.reading import CALL_ARGUMENTS, Reading, strict_equal
@@ -27,7 +27,7 @@ from ..models.media_policy import MediaPolicy
 from ..models.messages import ChatReply, SystemMessage
 from ..models.requests import WaitingTime
 from ..tools.tool import ToolRun
-from .budget import check_listeners
+from .budget import Listener, check_listeners
 from .effects import Effect, Emit, Flow, Run
 from .flows import map_effects, with_deadline
 from .interceptor import Interceptor, Proceed, attributes_of
@@ -37,9 +37,6 @@ from .results import Answer, Result
 from .streams import CallClosed, CallCompleted, CallFailed, CallStarted
 from .tool_execution import undo_after
 from .tool_loop import run_tool_loop
-
-# Receives each event of a call. Its return value is ignored, and an exception is logged.
-Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 
 class InnerCalls:

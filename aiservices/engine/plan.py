@@ -15,7 +15,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
-from output_parsers.result.reading import Reading, Verifier
+from output_parsers.result.reading import Json, JsonObject, Reading, Verifier
 
 from ..interface.decorators import CallContext, MemoryId
 from ..interface.parameters import function_name
@@ -37,7 +37,7 @@ from ..models.messages import AiMessage, ChatReply, Message, ToolCall, Usage
 from ..models.requests import ChatOptions, ChatRequest, WaitingTime
 from ..tools.tool import ToolErrors, ToolRun, WaitingCallDecision
 from ..tools.toolbox import ProvidedTools, Toolbox
-from .budget import Account, Budget, CallRecord, Price, Remaining, active_accounts, estimated_usage
+from .budget import Account, Budget, CallRecord, Listener, Price, Remaining, active_accounts, estimated_usage
 from .effects import Flow
 from .model_route import ModelFailover, ModelRoute
 from .output_format import FewShotExample, OutputFormat
@@ -240,18 +240,18 @@ class CallState:
     tool_calls: int = 0
     resumed_messages: int = 0
     earlier_requests: int = 0
-    interceptor_data: dict[str, Any] = field(default_factory=dict)
+    interceptor_data: JsonObject = field(default_factory=dict)
     suspended_id: str = ""
     enclosing: tuple[Account, ...] = field(default_factory=active_accounts.get)
     inner: list[CallRecord] | None = None
-    inner_listeners: tuple[Callable[[Any], Awaitable[None] | None], ...] = ()
+    inner_listeners: tuple[Listener, ...] = ()
     estimated_usage: tuple[tuple[str, Usage], ...] = ()
     messages_without_state: int = 0
     sources: tuple[Any, ...] = ()
     provided_tools: ProvidedTools | None = None
     undoable: list[Any] | None = None
     is_abandoned: bool = False
-    streamed_reading: Callable[[str], Reading[Any] | None] | None = None
+    streamed_reading: Callable[[str], Reading[object] | None] | None = None
     waiting: WaitingTime | None = None
     call_id: str | None = None
     recording: Any = None
@@ -640,7 +640,7 @@ class Invocation(CallContext):
             return 0
         return self.state.resumed_messages if self.is_resumed else len(messages)
 
-    def stored_data(self, name: str, read: Callable[[Any], T]) -> T | None:
+    def stored_data(self, name: str, read: Callable[[Json], T]) -> T | None:
         """Return what an interceptor stored when the service call was suspended, or None.
 
         ``read`` converts the data from JSON. If it fails, the data is damaged, and SuspendedCallError is
@@ -696,7 +696,7 @@ class EnclosingCall:
         self.is_over = False
 
     @property
-    def listeners(self) -> tuple[Callable[[Any], Awaitable[None] | None], ...]:
+    def listeners(self) -> tuple[Listener, ...]:
         """The listeners of the outer call that also receive the events of inner calls."""
         return self.invocation.state.inner_listeners
 

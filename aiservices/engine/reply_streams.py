@@ -294,7 +294,7 @@ async def _task(work: Awaitable[T]) -> AsyncIterator[asyncio.Task[T]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _reply_so_far(reading: Future[ChatReply | None] | asyncio.Task[Any]) -> ChatReply | None:
+def _reply_so_far(reading: Future[ChatReply | None] | asyncio.Task[ChatReply | None]) -> ChatReply | None:
     """Return a model's reply if it has already arrived completely, else None."""
     failed = not reading.done() or reading.cancelled() or reading.exception() is not None
     return None if failed else reading.result()

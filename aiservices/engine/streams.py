@@ -683,7 +683,7 @@ class ItemStream:
             message = f"the model called the tool {tool_name} after items of its reply were yielded"
             raise self._error(reader.text, [Problem("$", message)], reader)
 
-    def _reading(self, text: str) -> Reading[object] | None:
+    def _reading(self, text: str) -> Reading[Any] | None:
         """Return the items of the complete reply; None if it has another text or is not a list of items."""
         if self._reader is None or self._reader.text != text:
             return None

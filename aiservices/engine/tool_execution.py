@@ -120,10 +120,10 @@ class ToolInvocation:
 
     call: ToolCall
     tool: Tool
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
     invocation: Invocation
-    parser: TypeParser[dict[str, Any]]
-    hidden_arguments: Mapping[str, Any] = field(default_factory=dict)
+    parser: TypeParser[dict[str, object]]
+    hidden_arguments: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -420,7 +420,7 @@ def _call_with_timeout(timeout: float, function: Callable[[], object], call: Too
     Python cannot stop a thread, so the function then continues to run. If the tool call succeeds later and
     can be undone, it is undone.
     """
-    outcome: list[Any] = []
+    outcome: list[tuple[object, BaseException | None]] = []
     lock, is_late = threading.Lock(), False
 
     def run() -> None:

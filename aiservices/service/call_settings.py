@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..engine.budget import Budget
+from ..engine.budget import Budget, Listener
 from ..engine.interceptor import Interceptor, InterceptorKind, attributes_of
-from ..engine.pipeline import Listener, Pipeline
+from ..engine.pipeline import Pipeline
 from ..engine.retry import Retry
 from ..interface.decorators import declaration_of
 from ..models.errors import DefinitionProblem

@@ -22,15 +22,17 @@ from html import escape
 from types import FunctionType, MappingProxyType, new_class
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, get_origin, overload
 
+from output_parsers.result.reading import Json
+
 from ..engine.approval import Approvals, SuspendedCall, resumed_invocation
-from ..engine.budget import Budget
+from ..engine.budget import Budget, Listener
 from ..engine.drivers import arun, astream, run, stream
 from ..engine.effects import Emit, Flow
 from ..engine.flows import hold_back
 from ..engine.interceptor import Interceptor, InterceptorKind, attributes_of, interceptor_order_problems
 from ..engine.model_route import ModelRoute
 from ..engine.output_format import OutputFormat, without_instructions
-from ..engine.pipeline import Listener, Pipeline
+from ..engine.pipeline import Pipeline
 from ..engine.plan import CallPlan, Invocation, Transform
 from ..engine.results import Answer, Result
 from ..engine.retry import retry_problems
@@ -241,7 +243,7 @@ class CallPath(NamedTuple):
 
 
 def implement(
-    interface: Any, plans: Mapping[str, MethodPlan], paths: Mapping[str, CallPath], reduce: Reduce
+    interface: type[object], plans: Mapping[str, MethodPlan], paths: Mapping[str, CallPath], reduce: Reduce
 ) -> type[object]:
     """Return a subclass of an interface in which the methods without a body call a model.
 
@@ -504,7 +506,7 @@ def acall(
 ) -> Coroutine[object, object, T]: ...
 @overload
 def acall(method: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, object, T]: ...
-def acall(method: Callable[..., object], /, *args: object, **kwargs: object) -> Any:
+def acall(method: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     """Call a blocking service method from async code and await its value::
 
         ticket = await acall(desk.ticket, text="My screen is dark.")
@@ -535,7 +537,7 @@ def call(method: Callable[P, AsyncIterator[T]], /, *args: P.args, **kwargs: P.kw
 def call(method: Callable[P, Coroutine[object, object, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 @overload
 def call(method: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
-def call(method: Callable[..., object], /, *args: object, **kwargs: object) -> Any:
+def call(method: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     """Call an async service method from blocking code, and return its value::
 
         ticket = call(async_desk.ticket, text="My screen is dark.")
@@ -635,7 +637,7 @@ class Preview(NamedTuple):
     options: ChatOptions
     strategy: Strategy
     reasons: tuple[str, ...]
-    schema: Mapping[str, Any] | None
+    schema: Mapping[str, Json] | None
     strict: bool
     tools: tuple[ToolSpecification, ...] = ()
     tool_choice: str = "auto"

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from ..decisions.calibration import Calibration
     from ..documents.merging import By, Rule
     from ..documents.splitting import Split
-    from ..engine.budget import Budget
+    from ..engine.budget import Budget, Listener
     from ..engine.interceptor import Interceptor
-    from ..engine.pipeline import Listener
     from ..engine.plan import Invocation, RequestHook
     from ..engine.response_cache import ResponseCache
     from ..engine.retry import Retry

@@ -151,7 +151,7 @@ class _JsonPydanticNode(JsonLeafNode):
         return self.inner.convert_json(text.strip(), cursor)
 
 
-def _core_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+def _core_schema(adapter: TypeAdapter[object]) -> CoreSchema:
     schema: Any = adapter.core_schema
     return dict(schema)
 
@@ -278,8 +278,7 @@ class ConstrainedNode(WrapperNode[object]):
     def core_schema(self) -> CoreSchema:
         if not self.inner.core_type:  # the adapter of a constrained container knows nothing of its items
             return super().core_schema()
-        schema: Any = self._adapter.core_schema
-        return dict(schema)
+        return _core_schema(self._adapter)
 
     def _with_keywords(self, schema: JsonSchema) -> JsonSchema:
         """Add constraints such as ``Field(ge=1)`` to a JSON Schema as keywords."""
@@ -386,7 +385,7 @@ class ValidatedNode(ConstrainedNode):
         return self._json_reader.read_text(text, cursor)
 
 
-def _checked_keywords(schema: dict[str, object], target: Target) -> dict[str, Any]:
+def _checked_keywords(schema: dict[str, object], target: Target) -> JsonSchema:
     """Return the constraints of a JSON Schema; raise UnsupportedTypeError if they exclude all values."""
     keywords = {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
     for key in ("minLength", "minItems", "minProperties"):

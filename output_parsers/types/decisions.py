@@ -226,7 +226,7 @@ class Decision(Generic[T]):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        other = cast(Decision[Any], other)
+        other = cast(Decision[object], other)
         if type(self.value) is not type(other.value) or self.value != other.value:
             return False
         # in an example or a text, only the value of a decision is written
@@ -324,7 +324,7 @@ def _is_mistaken(option: object, answer: object) -> bool:
 
 
 def _restore(
-    cls: type[Decision[Any]], value: object, probabilities: Any, source: str, calibrated: bool, seen: float
+    cls: type[Decision[object]], value: object, probabilities: Any, source: str, calibrated: bool, seen: float
 ) -> Decision[object]:
     return cls(value, probabilities, source=source, calibrated=calibrated, seen=seen)
 
@@ -362,7 +362,7 @@ def values_with_details() -> Iterator[None]:
         WITH_DETAILS.reset(token)
 
 
-class MembersNode(Node[Any]):
+class MembersNode(Node[object]):
     """Reads a list of options from an object that has true or false for each option.
 
     A list of the options is accepted too: people write it in answers that they review.
@@ -423,7 +423,7 @@ def _key_of(data: Json) -> str:
     return data if isinstance(data, str) else dump_json(data)
 
 
-class DecisionNode(WrapperNode[Decision[Any]]):
+class DecisionNode(WrapperNode[Decision[object]]):
     """Reads a Decision or a Scale; a model's reply contains only the value, without probabilities.
 
     Attributes:
