@@ -67,7 +67,7 @@ V = TypeVar("V")
 StrategyName: TypeAlias = Strategy | Literal["json_schema", "function_calling", "json_mode"] | str
 _NAME = "structured"  # in messages
 _NO_OPTIONS = ChatOptions()
-_NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
+_NO_DECISIONS: Mapping[str, bool] = MappingProxyType({})
 _LANGCHAIN_KEYS = {"raw": "reply", "parsed": "value", "parsing_error": "error"}
 _LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 

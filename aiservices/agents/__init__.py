@@ -74,7 +74,7 @@ T = TypeVar("T")
 _NO_OPTIONS = ChatOptions()
 _DEFAULT_TOOL_ERRORS = ToolErrors()
 _DEFAULT_RETRY = Retry()
-_NO_DECISIONS: Mapping[str, Any] = MappingProxyType({})
+_NO_DECISIONS: Mapping[str, bool] = MappingProxyType({})
 
 
 @checks_arguments
@@ -160,7 +160,9 @@ class ReActAgent:
     def reply(self, msg: AgentInput, output_type: None = ..., *, call_id: str | None = ...) -> Msg[None]: ...
     @overload
     def reply(self, msg: AgentInput, output_type: TypeForm[T], *, call_id: str | None = ...) -> Msg[T]: ...
-    def reply(self, msg: AgentInput, output_type: object = None, *, call_id: str | None = None) -> Msg[Any]:
+    def reply(
+        self, msg: AgentInput, output_type: object = None, *, call_id: str | None = None
+    ) -> Msg[object]:
         """Let the agent reply to a string, a message with images or files, or other agents' messages.
 
         With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
@@ -189,7 +191,7 @@ class ReActAgent:
     ) -> Msg[T]: ...
     async def areply(
         self, msg: AgentInput, output_type: object = None, *, call_id: str | None = None
-    ) -> Msg[Any]:
+    ) -> Msg[object]:
         """Let the agent reply asynchronously; its tools and hooks may be async functions."""
         invocation = self._invocation(msg, self._plan(output_type), call_id)
         return await self._astart(invocation)
@@ -228,7 +230,7 @@ class ReActAgent:
         output_type: object = None,
         *,
         results: Mapping[str, object] = _NO_DECISIONS,
-    ) -> Msg[Any]:
+    ) -> Msg[object]:
         """Continue an agent's reply after a person approved or refused the pending tool calls.
 
         The trace contains the earlier rounds, and they count for ``max_rounds``. The budget starts again.
@@ -283,7 +285,7 @@ class ReActAgent:
         output_type: object = None,
         *,
         results: Mapping[str, object] = _NO_DECISIONS,
-    ) -> Msg[Any]:
+    ) -> Msg[object]:
         """Continue an agent's reply asynchronously after a person approved or refused pending tool calls."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals, results)
         return await self._astart(invocation)
@@ -314,7 +316,7 @@ class ReActAgent:
         step: Literal["post_acting"],
         hook: Callable[[ToolRun], ToolRun | Awaitable[ToolRun | None] | None],
     ) -> HookHandle: ...
-    def on(self, step: Any, hook: Hook) -> HookHandle:
+    def on(self, step: Step, hook: Hook) -> HookHandle:
         """Register a hook function that runs before or after the agent's model requests or tool calls.
 
         Reasoning is a request to the model, acting is a tool call. A hook gets the request, the reply, the
@@ -363,10 +365,10 @@ class ReActAgent:
         start = self._astart if is_async else self._start
         return Recoverable(plan, self._pipeline, invocation, start, is_async)
 
-    def _start(self, invocation: Invocation) -> Msg[Any]:
+    def _start(self, invocation: Invocation) -> Msg[object]:
         return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
 
-    async def _astart(self, invocation: Invocation) -> Msg[Any]:
+    async def _astart(self, invocation: Invocation) -> Msg[object]:
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     @property
@@ -703,7 +705,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
         return {_RESPONSE: value.response, **cast("dict[str, Json]", self._record.write(value.metadata))}
 
 
-class _MetadataNode(WrapperNode[Any]):
+class _MetadataNode(WrapperNode[object]):
     """A parser that unwraps JSON such as ``{"metadata": 5}`` for output types such as int."""
 
     def read(self, data: Json, cursor: Cursor) -> object:

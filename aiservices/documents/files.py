@@ -16,6 +16,7 @@ from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from threading import Lock
+from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeAlias
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
@@ -434,7 +435,7 @@ def _read_pdf(data: bytes, name: str, password: str | None, scanned: Scanned) ->
     return text, tuple(pages)
 
 
-def _open_pdf(library: Any, data: bytes, name: str, password: str | None) -> Any:
+def _open_pdf(library: ModuleType, data: bytes, name: str, password: str | None) -> Any:
     try:
         pdf = library.PdfDocument(data, password=password)
     except library.PdfiumError as error:
@@ -453,7 +454,7 @@ def _pages_text(numbers: list[int]) -> str:
     return f"the pages {listed} are images without text"
 
 
-def _letters(raw: Any, page: Any) -> Iterator[_Letter]:
+def _letters(raw: ModuleType, page: Any) -> Iterator[_Letter]:
     """Yield the characters of a page: those that pdfium reads, and an empty line between paragraphs."""
     place = _placing(page)
     with closing(page.get_textpage()) as text_page:
@@ -486,7 +487,7 @@ def _letters(raw: Any, page: Any) -> Iterator[_Letter]:
                 yield _Letter("\n")
 
 
-def _codes(raw: Any, text_page: Any) -> Iterator[tuple[int, int]]:
+def _codes(raw: ModuleType, text_page: Any) -> Iterator[tuple[int, int]]:
     """Yield the indices and the code points of the characters of a page."""
     high = 0
     for index in range(text_page.count_chars()):
@@ -500,7 +501,7 @@ def _codes(raw: Any, text_page: Any) -> Iterator[tuple[int, int]]:
             yield index, code
 
 
-def _is_cell_border(raw: Any, text_page: object, index: int) -> bool:
+def _is_cell_border(raw: ModuleType, text_page: object, index: int) -> bool:
     """Return True if a character is drawn apart from the one before it, after a gap wider than others."""
     objects = [
         ctypes.cast(raw.FPDFText_GetTextObject(text_page, one), ctypes.c_void_p).value
@@ -514,7 +515,7 @@ def _is_cell_border(raw: Any, text_page: object, index: int) -> bool:
     return gap > max(0.0, *others) + 0.04 * height
 
 
-def _gap(raw: Any, text_page: Any, index: int) -> tuple[float, float]:
+def _gap(raw: ModuleType, text_page: Any, index: int) -> tuple[float, float]:
     """Return the gap before a character, and its height; 0 at the ends of words and lines."""
     boxes = []
     for one in (index - 1, index):
@@ -570,7 +571,7 @@ def _placing(page: Any) -> Callable[[float, float, float, float], _Edges]:
     return place
 
 
-def _is_scanned(raw: Any, page: Any, letters: list[_Letter]) -> bool:
+def _is_scanned(raw: ModuleType, page: Any, letters: list[_Letter]) -> bool:
     """Return True if a page shows more than its text says: an image or drawn letters, and hardly text."""
     count = sum(not letter.text.isspace() for letter in letters)
     if count >= _FEW:

@@ -107,7 +107,7 @@ class By(NamedTuple):
 
     fields: tuple[str, ...]
 
-    def key(self, item: object) -> tuple[Any, ...]:
+    def key(self, item: object) -> tuple[object, ...]:
         """Return what two items have in common that are the same."""
         fields = fields_of(_bare(item)) or {}
         return tuple(_key(fields.get(name)) for name in self.fields)

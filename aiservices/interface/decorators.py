@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from output_parsers.result.reading import Leniency
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 C = TypeVar("C", bound=type)
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
 _ATTRIBUTE = "__aiservices_declaration__"
 _PROMPT_ATTRIBUTE = "__aiservices_prompt__"

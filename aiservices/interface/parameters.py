@@ -162,7 +162,7 @@ def _fields_of(cls: type) -> dict[str, object] | None:
     return {name: hints.get(name, Any) for name in names}
 
 
-def _field_names(cls: Any) -> list[str] | None:
+def _field_names(cls: type) -> list[str] | None:
     if dataclasses.is_dataclass(cls):
         return [field.name for field in dataclasses.fields(cls)]
     if tuple in cls.__mro__ and hasattr(cls, "_fields"):
@@ -192,7 +192,7 @@ def _values_of(record: object) -> dict[str, object] | None:
     return None if names is None else {name: getattr(record, name) for name in names}
 
 
-def _record(cls: Any, values: dict[str, Any]) -> object:
+def _record(cls: Any, values: dict[str, object]) -> object:
     """Create an object of a record class from the values of its fields."""
     if hasattr(cls, "model_construct"):
         return cls.model_construct(**values)  # by the names of the fields, which may have aliases
@@ -438,7 +438,7 @@ def by_name(function: Callable[..., T]) -> Callable[..., T]:
         return function(*positional, **{k: v for k, v in arguments.items() if k not in names})
 
     async def acall(**arguments: object) -> object:
-        return await cast("Callable[..., Awaitable[Any]]", call)(**arguments)
+        return await cast("Callable[..., Awaitable[object]]", call)(**arguments)
 
     wrapper: Any = wraps(function)(acall if is_async(function) else call)
     wrapper.__signature__ = named
@@ -537,7 +537,7 @@ def _injected_role(marks: Iterable[type]) -> type | None:
     return next((role for mark in marks for role in _INJECTED if issubclass(mark, role)), None)
 
 
-def invocation_parameters(function: Any) -> tuple[str, ...]:
+def invocation_parameters(function: Callable[..., object]) -> tuple[str, ...]:
     """Return the function's parameters that receive the ``Invocation``, by their annotation or their name.
 
     A function whose signature is unknown has none.
@@ -564,7 +564,7 @@ def invocation_parameters(function: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def takes_invocation(function: Any) -> bool:
+def takes_invocation(function: Callable[..., object]) -> bool:
     """Return True if a function takes the ``Invocation`` of the call as its second argument.
 
     A second parameter that has a default, and another type or name, does not count.

@@ -31,6 +31,7 @@ from ..models.messages import AiMessage, SystemMessage, ToolMessage, UserMessage
 from .decorators import TemplateSource, structured_prompt_of
 
 if TYPE_CHECKING:  # imported late, because services without templates do not need Jinja
+    from jinja2 import TemplateSyntaxError
     from jinja2.nodes import Name
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -65,7 +66,7 @@ class Prompt:
 
     source: str
     variables: frozenset[str]
-    _render: Callable[[Mapping[str, Any]], str]
+    _render: Callable[[Mapping[str, object]], str]
 
     def render(self, values: Mapping[str, object], qualname: str) -> str:
         """Render the prompt template with the given values, and return the text.
@@ -181,7 +182,7 @@ def _compile_with_files(text: str, folder: Path) -> Prompt:
     return Prompt(text, frozenset(names), _with_sorted_sets(template.render))
 
 
-class _SortedSet(frozenset[Any]):
+class _SortedSet(frozenset[object]):
     """A set whose loops have the same order in each process."""
 
     def __iter__(self) -> Iterator[object]:
@@ -259,7 +260,9 @@ def _predefined_names(names: Iterable[Name]) -> set[str]:
     return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
-def _error_position(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:
+def _error_position(
+    environment: SandboxedEnvironment, text: str, error: TemplateSyntaxError
+) -> tuple[int, int]:
     """Return the line and column of a syntax error in a prompt template, counted from 1.
 
     Jinja itself only reports the line.
@@ -362,7 +365,7 @@ def _is_record(value: object) -> bool:
     return not isinstance(value, type) and record_fields(value) is not None
 
 
-def record_fields(value: Any) -> Mapping[Any, Any] | None:
+def record_fields(value: Any) -> Mapping[str, object] | None:
     """Return a dict of the fields of a dataclass, pydantic or similar object; None for other values."""
     if isinstance(value, Mapping):
         return value

@@ -42,7 +42,7 @@ def create(
 @shows_settings(ServiceSettings)
 def create(
     interface: object, model: ChatModel | str | None = None, **settings: Unpack[ServiceSettings]
-) -> Any:
+) -> object:
     """Return an object that implements the methods of an interface by calling a language model.
 
     Methods with a body stay unchanged. The whole interface is checked before anything is sent::
@@ -215,7 +215,7 @@ class _Origin(NamedTuple):
 
 
 def _create_after_pickling(
-    interface: Any, model: Any, settings: dict[str, Any], names: dict[str, object]
+    interface: type[object], model: ChatModel | str | None, settings: dict[str, Any], names: dict[str, object]
 ) -> object:
     """Recreate a pickled service, in a process whose ``__main__`` may not define all its types."""
     vars(sys.modules["__main__"]).update(names)

@@ -46,6 +46,7 @@ from .signatures import MethodSignature, ReturnShape, ReturnType
 if TYPE_CHECKING:
     from output_parsers.types.evidence import Check, Cite
 
+    from ..documents.merging import By, Rule
     from ..documents.splitting import Split
     from ..models.limits import Limits
 
@@ -73,7 +74,7 @@ class Settings(NamedTuple):
     check: Check = "value"
     cite: Cite = "quotes"
     split: Split | None = None
-    merge: Mapping[str, Any] = {}
+    merge: Mapping[str, Rule | By] = {}
     limits: Limits | None = None
     media: MediaPolicy | None = None
     has_thresholds: bool = False
@@ -81,7 +82,10 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(
-        cls, settings: Mapping[str, Any], model: ChatModel | str | None, namespace: Mapping[str, object] = {}
+        cls,
+        settings: Mapping[str, Any],
+        model: ChatModel | str | None,
+        namespace: Mapping[str, object] = {},
     ) -> Settings:
         """Return the settings from keyword arguments of ``create`` or ``structured``."""
         fields: dict[str, Any] = {name: settings.get(name) for name in cls._fields}
@@ -173,7 +177,7 @@ class CallDefinition:
     model: ChatModel | None
     settings: Settings
     strategy: Strategy | None = None
-    make_parser: Callable[[Any], OutputParser[object]] | None = None
+    make_parser: Callable[[object], OutputParser[object]] | None = None
     task: str = ""
     is_agent: bool = False
     parser: OutputParser[object] | None = None

@@ -44,10 +44,11 @@ from ..interface.templates import (
     render_value,
 )
 from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.media import Media
 from ..models.messages import Message, SystemMessage, UserMessage
 from ..models.requests import list_to_messages
 
-SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str | None]
+SystemText: TypeAlias = Prompt | Callable[[Mapping[str, object]], str | None]
 _PLACEHOLDER = re.compile(r"\{\{\s?(\w+)")
 _NO_ANNOTATION = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -114,7 +115,7 @@ class PromptPlan(NamedTuple):
                 raise TypeError(f"{name} is None; if it is optional, add | None to its annotation")
         return arguments
 
-    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
         names = self.names
         # Signature.bind takes longer than all other work on the arguments of a simple call.
         if names is not None:
@@ -174,7 +175,7 @@ class PromptPlan(NamedTuple):
             values["it"] = arguments[self.it_parameter]
         message_argument = arguments.get(self.message_parameter or "")
         user_name = arguments[names[Role.USER_NAME]] if Role.USER_NAME in names else None
-        contents: tuple[Any, ...] = ()
+        contents: tuple[str | Media, ...] = ()
         if isinstance(message_argument, UserMessage):
             user_name, contents = user_name or message_argument.name, message_argument.contents
         if Role.MEDIA in names:
@@ -185,7 +186,7 @@ class PromptPlan(NamedTuple):
             return (question,)
         return (*self._earlier_messages(values, arguments), question)
 
-    async def amessages(self, arguments: Mapping[str, object], invocation: Invocation) -> tuple[Message, ...]:
+    async def amessages(self, arguments: Mapping[str, Any], invocation: Invocation) -> tuple[Message, ...]:
         """Return the chat messages of a service call whose system message an async function makes."""
         make: Any = self.system  # an async function here
         text = await make({**arguments, _INVOCATION: invocation})
@@ -240,7 +241,7 @@ class PromptPlan(NamedTuple):
         return (*system, *history)
 
     def _with_media(
-        self, values: dict[str, object], user_name: str | None, contents: tuple[Any, ...]
+        self, values: dict[str, object], user_name: str | None, contents: tuple[str | Media, ...]
     ) -> UserMessage:
         """Return the user message of a service call, including images and other media from the arguments.
 
@@ -349,7 +350,7 @@ def _is_never_none(parameter: Parameter, signature: inspect.Signature) -> bool:
     return is_data and not _may_be_none(parameter.hint)
 
 
-def _may_be_none(hint: Any) -> bool:
+def _may_be_none(hint: object) -> bool:
     """Return True if an annotation accepts None, or if that is not known."""
     if hint is None or hint in (NoneType, Any, object) or isinstance(hint, (str, TypeVar, ForwardRef)):
         return True
