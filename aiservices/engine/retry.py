@@ -65,8 +65,6 @@ class Retry(BaseInterceptor):
             messages.append(f"max_attempts is {self.max_attempts!r}; it must be at least 1")
         if self.mode not in get_args(Mode):
             messages.append(f'mode is {self.mode!r}; it must be "whole" or "fields"')
-        if not isinstance(self.on_empty, bool):
-            messages.append(f"on_empty is {self.on_empty!r}; it must be True or False")
         if messages:
             raise DefinitionError([DefinitionProblem("Retry", message) for message in messages])
 
@@ -114,7 +112,8 @@ def _empty_answer(answer: Answer, invocation: Invocation) -> ServiceOutputError:
     state, problem = invocation.state, Problem("$", "the answer is empty")
     error = ServiceOutputError(invocation.plan.qualname, answer.reply.text, (problem,), state.attempts)
     error.reply = answer.reply
-    state.attempts[-1] = state.attempts[-1]._replace(error=error)
+    if state.attempts:  # an interceptor may answer without a request
+        state.attempts[-1] = state.attempts[-1]._replace(error=error)
     return error
 
 
@@ -172,7 +171,9 @@ def format_problems(problems: Sequence[Problem], instruction: str) -> str:
 
 def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
     """Return the chat messages for a retry: the model's invalid answer and a description of the error."""
-    reply, output_format = invocation.state.attempts[-1].reply, invocation.state.output_format
+    state = invocation.state
+    reply = state.attempts[-1].reply if state.attempts else None  # an interceptor may reject its own answer
+    output_format = state.output_format
     if reply is None:
         return (UserMessage(text),)
     # Calls of tools that were not offered are left out, because some providers reject them in a conversation.

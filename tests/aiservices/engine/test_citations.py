@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pytest
 
@@ -112,6 +112,19 @@ def test_only_the_wrong_fields_are_asked_again() -> None:
     chat = model(wrong, {"amount": GOOD["amount"]})
     contract = create(Reader, chat, retry=Retry(mode="fields")).contract(DOCUMENT)
     assert (contract.amount.value, contract.amount.value_checked, contract.amount.start) == (1500, True, 16)
+
+
+@pytest.mark.parametrize("mode", ["whole", "fields"])
+def test_a_quote_that_is_corrected_gets_the_place_that_is_nearest_to_the_others(
+    mode: Literal["whole", "fields"],
+) -> None:
+    text = "Totals: 1,500 euros.\n\nACME Corp. pays 1,500 euros."
+    right = {"quote": "1,500 euros", "value": 1500}
+    party = {"quote": "ACME Corp. pays", "value": "ACME Corp."}
+    answers = {"fields": {"amount": right}, "whole": {"party": party, "amount": right}}
+    chat = model({"party": party, "amount": {**right, "value": 1600}}, answers[mode])
+    contract = create(Reader, chat, retry=Retry(mode=mode)).contract(Document(text, "contract.txt"))
+    assert contract.amount.start == text.rindex("1,500")
 
 
 def test_streams_show_values_that_are_verified() -> None:

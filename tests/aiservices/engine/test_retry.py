@@ -23,6 +23,7 @@ from aiservices import (
     DefinitionError,
     FinishError,
     FinishReason,
+    Image,
     ModelError,
     ModelServerError,
     OpenAiChatModel,
@@ -355,6 +356,9 @@ def test_tokens_that_are_used_up_end_the_asking() -> None:
     with pytest.raises(ServiceOutputError) as caught:
         people(model, budget=Budget(tokens=10)).person("x")
     assert (len(model.requests), caught.value.usage) == (1, Usage(6, 4))
+    assert str(caught.value).endswith(
+        "; no further request: budget exceeded: 10 of 10 tokens used; raise Budget(tokens=…)"
+    )
 
 
 # what is told of it
@@ -483,6 +487,37 @@ def test_a_retry_may_be_put_anywhere_as_an_interceptor() -> None:
     model = scripted(OLD, ANN)
     service = create(People, model, interceptors=[Retry(2)], retry=None, budget=AT_ONCE)
     assert service.person("x") == Person("Ann", 31)
+
+
+def test_an_interceptor_may_reject_or_give_an_answer_before_any_request() -> None:
+    """It may have an answer of its own, for example from a store. Its max_attempts is not that of a Retry."""
+
+    class Stored:
+        max_attempts = 9
+
+        def __init__(self) -> None:
+            self.is_used = False
+
+        def __call__(self, invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+            if self.is_used:
+                return (yield from proceed(invocation))
+            self.is_used = True
+            if invocation.plan.output_type is str:
+                return Answer("", ChatReply(AiMessage("")), (), Strategy.TEXT, (), ())
+            problem = Problem("$.age", "expected an integer")
+            raise ServiceOutputError("People.person", OLD, (problem,), ())
+
+    for mode in ("whole", "fields"):
+        model = scripted(ANN)
+        retry = Retry(mode=mode)  # type: ignore[arg-type]
+        service = create(People, model, interceptors=[retry, Stored()], budget=AT_ONCE)
+        assert service.person("x") == Person("Ann", 31)
+        assert model.requests[0].messages[-1] == UserMessage(
+            "That answer cannot be read:\n- $.age: expected an integer\n"
+            "Answer again in full and fix these problems."
+        )
+    talk = create(Talk, scripted("hi"), interceptors=[Retry(on_empty=True), Stored()], budget=AT_ONCE)
+    assert talk.chat("x").value == "hi"
 
 
 def test_two_retries_multiply_only_within_the_budget() -> None:
@@ -687,6 +722,22 @@ def test_an_empty_text_is_requested_again_if_that_is_wanted(empty: str) -> None:
 
 def test_an_empty_text_is_a_value_by_default() -> None:
     assert create(Talk, scripted("")).chat("x").value == ""
+
+
+def test_an_image_or_the_result_of_a_tool_is_an_answer_although_its_text_is_empty() -> None:
+    @tool(return_behavior="immediate")
+    def read() -> str:
+        return ""
+
+    image = Image.from_bytes(b"\x89PNG\r\n\x1a\n")
+    drawn = scripted(ChatReply(AiMessage("", contents=(image,))))
+    assert create(Talk, drawn, retry=Retry(on_empty=True)).message("x").contents == (image,)
+
+    class Reader(Protocol):
+        def chat(self, text: str) -> str: ...
+
+    called = scripted(ChatReply(AiMessage("", (ToolCall("c1", "read", "{}"),))), capabilities=TOOLS)
+    assert create(Reader, called, retry=Retry(on_empty=True), tools=[read]).chat("x") == ""
 
 
 def test_only_empty_texts_are_an_error_after_all_attempts() -> None:

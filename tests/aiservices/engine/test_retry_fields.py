@@ -18,6 +18,7 @@ from aiservices import (
     Budget,
     Capabilities,
     ChatReply,
+    Coercion,
     FallbackChatModel,
     FinishReason,
     JsonSchemaFormat,
@@ -227,7 +228,10 @@ def test_each_step_of_the_reading_is_on_the_result() -> None:
 def test_coercions_of_the_repaired_fields_are_on_the_result() -> None:
     """The Result lists all coercions, including those of the second answer."""
     result = service(scripted(OLD, 'Here: {"age": 31}')).told("x")
-    assert len(result.coercions) == 2
+    assert result.coercions == (
+        Coercion("$.age", "asked for again", "", ""),
+        Coercion("$", "text around the JSON left out", "", ""),
+    )
 
 
 def test_the_final_error_has_the_whole_answer_and_all_attempts() -> None:
@@ -235,7 +239,9 @@ def test_the_final_error_has_the_whole_answer_and_all_attempts() -> None:
     with pytest.raises(ServiceOutputError) as caught:
         service(model, attempts=2).person("x")
     assert (caught.value.text, len(caught.value.attempts)) == ('{"name": "Ann", "age": "older"}', 2)
-    assert isinstance(caught.value.attempts[-1].error, OutputParsingError)
+    errors = [attempt.error for attempt in caught.value.attempts]
+    assert all(isinstance(error, OutputParsingError) for error in errors)
+    assert [error.problems[0].found for error in errors] == ['"old"', '"older"']  # type: ignore[union-attr]
 
 
 # streams
