@@ -23,7 +23,7 @@ from .engine.streams import (
     ToolUndone,
 )
 from .guardrails import GuardrailRan, Reprompt
-from .models.errors import Attempt, ServiceOutputError, usage_of
+from .models.errors import Attempt, ServiceOutputError, sent_requests, usage_of
 from .models.messages import Message, Usage, message_to_dict
 from .models.requests import ChatRequest
 
@@ -122,7 +122,7 @@ def _fields(invocation: Invocation, outcome: str) -> dict[str, object]:
         "call_id": invocation.id,
         "outcome": outcome,
         "models": _models(state.attempts),
-        "requests": len(state.attempts),
+        "requests": sent_requests(state.attempts),
         **_counts(usage_of(state.attempts)),
         "cost": state.cost,
         "seconds": state.seconds,
@@ -189,7 +189,8 @@ def _json(message: Message) -> str:
 def _summary(invocation: Invocation) -> str:
     """Summarize a service call for its log line: requests, models, tokens and duration."""
     attempts = invocation.state.attempts
-    requests = f"{len(attempts)} request{'' if len(attempts) == 1 else 's'}"
+    sent = sent_requests(attempts)
+    requests = f"{sent} request{'' if sent == 1 else 's'}"
     models = ", ".join(_models(attempts))
     to_models = f" to {models}" if models else ""
     return f"{requests}{to_models}, {_tokens(usage_of(attempts))}, {invocation.state.seconds:.3f} s"

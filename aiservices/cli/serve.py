@@ -121,7 +121,7 @@ def application_of_environment() -> FastAPI:
 
 def application_of(settings: ServeSettings) -> FastAPI:
     """Return the FastAPI application for a service, including a web page to try out the service."""
-    from ..integrations.fastapi import app
+    from ..integrations.fastapi import ApprovalSettings, app
     from ..page import mount
     from ..remote.request_check import RequestCheck, host_problems
 
@@ -132,7 +132,16 @@ def application_of(settings: ServeSettings) -> FastAPI:
     media = MediaPolicy(hosts=settings.media_hosts) if settings.media_hosts else None
     callers = settings.caller_arguments
     application = app(service, interface=interface, caller_arguments=callers, media=media)
-    mount(application, service, interface=interface, caller_arguments=callers, media=media)
+    # Only the user of this machine decides about tools.
+    approvals = ApprovalSettings() if _is_loopback(settings.host) else None
+    mount(
+        application,
+        service,
+        interface=interface,
+        caller_arguments=callers,
+        media=media,
+        approvals=approvals,
+    )
     hosts = [settings.host, socket.gethostname(), *settings.allowed_hosts]
     application.add_middleware(RequestCheck, allowed_hosts=hosts, same_origin=True)
     return application

@@ -88,6 +88,14 @@ class AiServiceError(Exception):
         return total_usage(usage_of(self.attempts), self.inner_calls)
 
 
+def sent_requests(attempts: Sequence[Attempt]) -> int:
+    """Return how many attempts sent a request; without an API key, none is sent."""
+    return sum(
+        not (isinstance(attempt.error, AuthenticationError) and attempt.error.status is None)
+        for attempt in attempts
+    )
+
+
 def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
     """Add up the token counts of several model requests; return None if no reply has token counts."""
     # None and not Usage(): an unknown number of tokens must not look like zero tokens.

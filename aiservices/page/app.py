@@ -12,13 +12,13 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields, replace
-from functools import partial
+from functools import cached_property, partial
 from secrets import token_urlsafe
 from typing import Any, NamedTuple
 
 import anyio
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
@@ -32,7 +32,7 @@ from ..engine.budget import SharedBudget
 from ..engine.plan import Invocation
 from ..engine.results import Result
 from ..engine.streams import Completed
-from ..integrations.fastapi.responses import LOGGER, json_response, stream_events
+from ..integrations.fastapi.responses import LOGGER, Report, json_response, stream_events
 from ..integrations.fastapi.server import (
     DEFAULT_MAX_BODY_SIZE,
     Endpoints,
@@ -42,11 +42,27 @@ from ..integrations.fastapi.server import (
     ServiceRoute,
     contract_of_provider,
 )
-from ..models.errors import DefinitionError, total_usage, usage_of
+from ..models.errors import (
+    AuthenticationError,
+    DefinitionError,
+    DefinitionProblem,
+    sent_requests,
+    total_usage,
+    usage_of,
+)
 from ..models.media_policy import MediaPolicy
 from ..models.messages import AiMessage, ChatReply, Message, Usage, UserMessage
 from ..models.requests import ChatOptions
-from ..remote.calls import MethodCall, ProblemError, Threads, iterate, log_problem
+from ..remote.calls import (
+    ApprovalSettings,
+    ApprovalStates,
+    MethodCall,
+    ProblemError,
+    ResumedCall,
+    Threads,
+    iterate,
+    log_problem,
+)
 from ..remote.codec import JsonCodec
 from ..remote.contract import (
     Contract,
@@ -115,6 +131,7 @@ def mount(
     allowed_hosts: Collection[str] | None = None,
     max_body_size: int = DEFAULT_MAX_BODY_SIZE,
     media: MediaPolicy | None = None,
+    approvals: ApprovalSettings | None = None,
     dependencies: Sequence[Any] = (),
 ) -> None:
     """Add a web page for calling services' methods to a FastAPI application.
@@ -132,6 +149,8 @@ def mount(
         allowed_hosts: The host names under which the page is available, as for the function ``app``.
         max_body_size: As for the function ``router``.
         media: As for the function ``router``.
+        approvals: If set, visitors of the page can approve and deny tool calls, and give the results of
+            external tools, as callers can with the ``approvals`` of the function ``router``.
         dependencies: FastAPI dependencies of all routes of the page, for example to check who may see it.
 
     The page is meant for the developers of a service: it shows prompts and replies, and each call costs
@@ -157,23 +176,25 @@ def mount(
         [(one.contract, one.provider.service) for one in page_services], caller_arguments
     )
     problems += host_problems("mount", allowed_hosts)
+    if approvals is not None:
+        problems += [DefinitionProblem("mount", message) for message in approvals.problems()]
     if problems:
         raise DefinitionError(problems)
     router = APIRouter(route_class=_page_route_class(allowed_hosts))
     settings = RouteSettings({}, server_arguments, max_body_size=max_body_size)
     threads = Threads(settings.threads, settings.max_waiting_calls)
     streams = ResumableStreams(settings.keep_streams)
+    states = None if approvals is None else ApprovalStates(approvals)
     for service in page_services:
         for method in service.contract.methods.values():
-            method_path = f"{base}{_SUBPATH}/{service.id}/{method.name}"
-            for name, endpoints_class in (("run", RunEndpoints), ("preview", PreviewEndpoints)):
-                endpoints = endpoints_class(method, service.provider, settings, threads, streams)
-                router.add_api_route(
-                    f"{method_path}/{name}",
-                    endpoints.post(("POST",)),
-                    methods=["POST"],
-                    include_in_schema=False,
-                )
+            run = RunEndpoints(method, service.provider, settings, threads, streams, states)
+            shown = PreviewEndpoints(method, service.provider, settings, threads, streams)
+            endpoints = {"run": run.post(("POST",)), "preview": shown.post(("POST",))}
+            if states is not None:
+                endpoints["resume"] = run.resume()
+            for name, endpoint in endpoints.items():
+                method_path = f"{base}{_SUBPATH}/{service.id}/{method.name}/{name}"
+                router.add_api_route(method_path, endpoint, methods=["POST"], include_in_schema=False)
     router.add_api_route(f"{base}{_SUBPATH}/quotes/{{id}}", _QUOTE_PAGES.send, include_in_schema=False)
     _add_files(router, base, [_page_description(service, server_arguments) for service in page_services])
     app.include_router(router, dependencies=list(dependencies))
@@ -222,6 +243,7 @@ def _page_description(service: _PlaygroundService, server_arguments: Mapping[str
         method_path = f"{_SUBPATH}/{service.id}/{method.name}"
         has_preview = is_service_method(getattr(service.provider.service, method.name, None))
         method_description["run"] = f"{method_path}/run"
+        method_description["resume"] = f"{method_path}/resume"
         method_description["preview"] = f"{method_path}/preview" if has_preview else None
         method_description["missing"] = [
             name for name in method.missing_parameters if name not in server_arguments
@@ -293,25 +315,35 @@ class RunEndpoints(Endpoints):
     The last event is ``end`` with the call's details; it follows ``result`` or ``error``.
     """
 
+    @property
+    def resumed_call(self) -> type[ResumedCall]:
+        return ResumedRun
+
     async def _respond(self, call: ServiceCall) -> Response:
         args, kwargs = self._method.bind_arguments(call.values)
+        run = PlaygroundRun(getattr(call.service, self._method.name), args, kwargs)
+        return await self._run(call.request, run, call.mode, is_large=call.is_large)
+
+    async def _run(self, request: Request, call: MethodCall, mode: StreamMode, *, is_large: bool) -> Response:
         method = self._method
-        run = PlaygroundRun(getattr(call.service, method.name), args, kwargs)
 
         def start(run: MethodCall) -> AsyncGenerator[SseEvent, None]:
             assert isinstance(run, PlaygroundRun)
-            return _run_events(method, run, self._threads, is_large=call.is_large)
+            return _run_events(method, run, self._threads, report, is_large=is_large)
 
         def report(error: Exception) -> SseEvent:
-            return error_event(log_problem(error, method.qualname, LOGGER))
+            problem = log_problem(error, method.qualname, LOGGER, self._states)
+            if isinstance(error, AuthenticationError) and error.status is None:  # a key is missing
+                problem = problem.model_copy(update={"detail": str(error)})
+            return error_event(problem)
 
         return await stream_events(
-            call.request, run, method.qualname, start, report, self._streams, last_events=(EventName.END,)
+            request, call, method.qualname, start, report, self._streams, last_events=(EventName.END,)
         )
 
 
 async def _run_events(
-    method: Method, run: PlaygroundRun, threads: Threads, *, is_large: bool
+    method: Method, run: PlaygroundRun, threads: Threads, report: Report, *, is_large: bool
 ) -> AsyncGenerator[SseEvent, None]:
     """Yield the events of a call from the web page: each step as it happens, then the outcome."""
     events: asyncio.Queue[SseEvent | None] = asyncio.Queue()
@@ -320,7 +352,7 @@ async def _run_events(
     def send(event: SseEvent | None) -> None:  # also from the threads of calls
         loop.call_soon_threadsafe(events.put_nowait, event)
 
-    task = asyncio.create_task(_send_events(method, run, threads, send, is_large=is_large))
+    task = asyncio.create_task(_send_events(method, run, threads, report, send, is_large=is_large))
     try:
         while (event := await events.get()) is not None:
             yield event
@@ -335,6 +367,7 @@ async def _send_events(
     method: Method,
     run: PlaygroundRun,
     threads: Threads,
+    report: Report,
     send: Callable[[SseEvent | None], None],
     *,
     is_large: bool,
@@ -349,7 +382,7 @@ async def _send_events(
         except ProblemError as error:
             send(error_event(error.problem))
         except Exception as error:
-            send(error_event(log_problem(error, method.qualname, LOGGER)))
+            send(report(error))
         send(SseEvent(EventName.END, run.account_json()))
     finally:
         send(None)
@@ -400,15 +433,11 @@ class PlaygroundRun(MethodCall):
         items: The items that the function yielded, if it returned an iterator.
     """
 
-    def __init__(
-        self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
-    ) -> None:
-        super().__init__(function, args, kwargs)
-        self._outcome: object = _UNSET
-        self.items: list[Any] = []
+    _outcome: object = _UNSET
 
-    def again(self) -> PlaygroundRun:
-        return PlaygroundRun(self._function, self._args, self._kwargs)
+    @cached_property
+    def items(self) -> list[Any]:
+        return []
 
     def result_json(self, outcome: object, codec: JsonCodec[object]) -> str:
         """Return a service call's result as JSON text, and store it to show the details later.
@@ -441,7 +470,7 @@ class PlaygroundRun(MethodCall):
             "reasoning_tokens": usage.reasoning_tokens,
             "cache_write_tokens": usage.cache_write_tokens,
             "cost": state.cost,
-            "attempts": len(state.attempts),
+            "attempts": sent_requests(state.attempts),
             "coercions": None if coercions is None else [coercion._asdict() for coercion in coercions],
             "quotes": self._quotes_path(self.invocation),
         }
@@ -485,6 +514,14 @@ class PlaygroundRun(MethodCall):
         if shape is ReturnShape.TEXT_STREAM:
             return "".join(self.items)
         return self.items if shape is ReturnShape.ITEMS else self._outcome
+
+
+class ResumedRun(PlaygroundRun, ResumedCall):
+    """A call that continues after its tool calls were approved or rejected on the page."""
+
+    def start(self) -> object:
+        self.invocation = self._suspended_invocation()  # with the listener that sends its steps to the page
+        return super().start()
 
 
 # --- Previewing a method ---

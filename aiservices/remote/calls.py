@@ -270,7 +270,7 @@ class MethodCall:
 
     def again(self) -> MethodCall:
         """Return a new call with the same arguments."""
-        return MethodCall(self._function, self._args, self._kwargs)
+        return type(self)(self._function, self._args, self._kwargs)
 
     @property
     def is_coroutine(self) -> bool:
@@ -350,7 +350,13 @@ class ResumedCall(MethodCall):
             raise TypeError(f"{function!r} is not a method of a service made by create")
         self._state, self._states, self._is_claimed = state, states, False
         self._decisions = approvals, arguments, results
-        prompt = self._service_method.plan.prompt
+        self.invocation = self._suspended_invocation()
+
+    def _suspended_invocation(self) -> Invocation:
+        """Return the data of the call with its decisions, for the budgets and listeners of the context."""
+        method, state = cast("Any", self._service_method), self._state
+        approvals, arguments, results = self._decisions
+        prompt = method.plan.prompt
         callers: dict[str, object] = {}
         for role, of_state in ((Role.MEMORY_ID, state.memory_id), (Role.USER_NAME, state.user_name)):
             name = prompt.role_names.get(role)
@@ -366,8 +372,8 @@ class ResumedCall(MethodCall):
         tool_context = {
             name: arguments.get(name, prompt.signature.parameters[name].default) for name in names
         }
-        invocation = invocation_to_resume(self._service_method, state, approvals, tool_context, results)
-        self.invocation = replace(invocation, arguments={**invocation.arguments, **callers})
+        invocation = invocation_to_resume(method, state, approvals, tool_context, results)
+        return replace(invocation, arguments={**invocation.arguments, **callers})
 
     @property
     def arguments(self) -> object:
@@ -382,7 +388,7 @@ class ResumedCall(MethodCall):
 
     def again(self) -> ResumedCall:
         approvals, arguments, results = self._decisions
-        return ResumedCall(self._function, self._state, approvals, self._states, arguments, results)
+        return type(self)(self._function, self._state, approvals, self._states, arguments, results)
 
     def prepare(self) -> None:
         """Mark the suspended call as resumed; raise AlreadyResumedError if that happened before.

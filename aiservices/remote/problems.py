@@ -48,6 +48,7 @@ from ..models.errors import (
     ToolError,
     ToolLimitError,
     TruncatedError,
+    sent_requests,
 )
 from .codec import AttemptJson, attempts_to_json
 
@@ -241,10 +242,9 @@ def problem_of(error: Exception, qualname: str) -> Problem:
         retry_after = 1.0 if retryable and not isinstance(error, MemoryConflictError) else None
     attempts = attempts_to_json(error.attempts) if isinstance(error, AiServiceError) else ()
     detail = ""
-    if attempts:
-        detail = (
-            f"{len(attempts)} requests were made to models" if len(attempts) > 1 else "One request was made"
-        )
+    sent = sent_requests(error.attempts) if isinstance(error, AiServiceError) else 0
+    if sent:
+        detail = f"{sent} requests were made to models" if sent > 1 else "One request was made"
     return Problem(
         type=kind.type,
         title=kind.title,

@@ -346,7 +346,7 @@ def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack
             print(row.key, row.error or row.value)
 
     An error of one row is in ``row.error``, and the run goes on. It ends when going on makes no sense: the
-    key is wrong, the budget is used up, or most rows fail. Then the same call asks only for the rows that
+    key is wrong, the budget is used up, or most rows fail. Then the same call processes only the rows that
     are missing.
 
     Args:

@@ -270,7 +270,7 @@ class Summary(Progress):
         rows = counted(self.rows, "row")
         lines = [
             f"{rows}: {self.rows - self.errors:,} answered, {self.errors:,} with an error",
-            f"asked: {requested:,}, known from an earlier run or an equal row: {self.cached:,}",
+            f"processed: {requested:,}, known from an earlier run or an equal row: {self.cached:,}",
             f"requests: {self.requests:,}, tokens: {self.usage.input_tokens:,} + {self.usage.output_tokens:,}"
             + (f", cost: {self.cost:.4g}" if self.cost else ""),
             f"time: {duration_text(self.seconds)}, {self.rows_per_second:,.1f} rows/s",

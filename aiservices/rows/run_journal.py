@@ -263,7 +263,7 @@ class RunJournal:
                 for name in changed
             )
             raise RowsError(
-                f"{self.path} was written with other settings: {details}. Pass restart=True to ask for all "
+                f"{self.path} was written with other settings: {details}. Pass restart=True to process all "
                 "rows again, or choose another output"
             )
 

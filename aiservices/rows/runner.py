@@ -924,16 +924,16 @@ class Job:
             return error
         rule, cause = (f"{error}. ", error.error) if isinstance(error, _RuleError) else ("", error)
         reason = str(cause) if isinstance(cause, RowError) else f"{type(cause).__name__}: {cause}"
-        again = "the same call asks only for the other rows"
+        again = "the same call processes only the other rows"
         if self.journal is None:
             again = (
                 "another call starts from the beginning, because nothing is stored without to= or journal=; "
-                "iterate over the same object again to ask only for the other rows"
+                "iterate over the same object again to process only the other rows"
             )
         if isinstance(error, _RuleError):
             again = (
-                f"When it is removed, {again} and for those whose error may not occur again; "
-                "retry_failed=True asks for all that failed"
+                f"When it is removed, {again} and those whose error may not occur again; "
+                "retry_failed=True processes all that failed"
             )
         elif "BudgetExceededError" in reason:
             again = f"With a new budget, {again}"

@@ -257,7 +257,7 @@ def _probabilities(
     distributions: dict[str, Distribution] = {}
     for leaf in answer_leaves(request.parser.node, text):
         written = text[leaf.start : leaf.end]
-        rest = (1 - _PROBABILITY) / (len(leaf.options) - 1)
+        rest = round(1 - _PROBABILITY, 9) / (len(leaf.options) - 1)
         shares: Mapping[object, float] = {
             value: _PROBABILITY if written in (data, dump_json(data)) else rest
             for data, value in leaf.options

@@ -13,6 +13,7 @@ from pydantic import AfterValidator
 from aiservices import (
     ApprovalRequiredError,
     AsyncStream,
+    AuthenticationError,
     Budget,
     ChatRequest,
     ModelServerError,
@@ -231,3 +232,13 @@ def test_the_records_have_the_data_as_attributes(caplog: pytest.LogCaptureFixtur
     assert answered["call_id"] == records["INFO", "rejected"]["call_id"] != failed["call_id"]
     assert records["DEBUG", "done"]["tool"] == "half"
     assert records["DEBUG", "answered"]["model"] == "scripted"
+
+
+def test_a_call_without_a_key_counts_no_request(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with caplog.at_level(logging.INFO, "aiservices.calls"), pytest.raises(AuthenticationError):
+        create(Counter, "openai:gpt-5-mini", listeners=[log_calls]).count("lamp")
+    (record,) = [one for one in caplog.records if one.name == "aiservices.calls"]
+    assert (vars(record)["requests"], "0 requests to openai:gpt-5-mini" in record.message) == (0, True)

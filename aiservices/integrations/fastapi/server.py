@@ -556,6 +556,11 @@ class Endpoints:
         self._states = states
 
     @property
+    def resumed_call(self) -> type[ResumedCall]:
+        """The class of calls that continue after an approval."""
+        return ResumedCall
+
+    @property
     def can_wait_for_approval(self) -> bool:
         """True if the service method has tools and HTTP clients may approve tool calls."""
         if self._states is None:
@@ -636,7 +641,7 @@ class Endpoints:
         try:
             state = states.read(values["state"])
             approvals, results = values.get("approvals", {}), values.get("results", {})
-            return ResumedCall(function, state, approvals, states, server_arguments, results)
+            return self.resumed_call(function, state, approvals, states, server_arguments, results)
         except SuspendedCallError as error:
             raise ProblemError(suspended_call_problem(str(error), qualname)) from error
         except ValueError as error:

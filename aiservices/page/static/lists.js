@@ -54,7 +54,7 @@ function callEntry(call, reopen) {
   const button = el("button", { type: "button" },
     el("span", { class: "name" }, call.method),
     el("span", { class: "faint arguments" }, call.body),
-    el("span", { class: call.outcome.problem ? "bad" : "faint" }, `${call.summary}, ${when}`),
+    el("span", { class: call.outcome.problem && !call.waiting ? "bad" : "faint" }, `${call.summary}, ${when}`),
   );
   button.addEventListener("click", () => reopen(call));
   return button;

@@ -1,5 +1,6 @@
 // Shows the outcome of a call while it arrives: the value or the problem, the calls inside it, and details at the end.
 
+import { approvalForm } from "./approval.js";
 import { callDetails, problemElement, seconds, problemText } from "./call_details.js";
 import { CallTree } from "./call_tree.js";
 import { code, el, byId } from "./dom.js";
@@ -19,6 +20,11 @@ export class Outcome {
     this.steps = []; // of the calls, by their ids
     this.changedSteps = []; // that the tree does not show yet
     this.tree = new CallTree();
+    this.decide = null; // continues a call that waits for approval
+  }
+
+  get isWaiting() {
+    return this.problem?.type === "urn:aiservices:approval-required";
   }
 
   apply({ name, data }) {
@@ -70,12 +76,14 @@ export class Outcome {
 
   /** Return plain data from which `restoreOutcome` creates an equal outcome. */
   toJson() {
-    const { problem, account, itemErrors, ended, steps } = this;
+    const { account, itemErrors, ended, steps } = this;
+    const problem = this.problem && { ...this.problem, state: undefined }; // it is valid for a time only
     return { value: this.value === undefined ? null : write(this.value), problem, account, itemErrors, ended, steps };
   }
 
   get summary() {
     const time = this.account ? seconds(this.account.seconds) : "";
+    if (this.isWaiting) return "Waiting for a decision";
     if (this.problem) return ["Failed", time && `after ${time}`].filter(Boolean).join(" ");
     if (!this.ended) return "Stopped before the end";
     return ["Done", time && `in ${time}`].filter(Boolean).join(" ");
@@ -92,7 +100,8 @@ export function restoreOutcome(data) {
 
 /** Show a complete outcome, or none if it is null. */
 export function showOutcome(outcome) {
-  showStatus(outcome ? `${outcome.summary}.` : "Not run yet.", outcome?.problem ? "bad" : outcome?.ended ? "good" : "");
+  const kind = outcome?.isWaiting ? "waiting" : outcome?.problem ? "bad" : outcome?.ended ? "good" : "";
+  showStatus(outcome ? `${outcome.summary}.` : "Not run yet.", kind);
   const element = byId("value");
   element.replaceChildren(...(outcome ? outcomeElements(outcome) : []));
   element.classList.remove("growing");
@@ -129,10 +138,16 @@ function outcomeElements(outcome) {
   const unreadable = itemErrors.map((error) =>
     el("li", {}, `Item ${error.index + 1} does not fit: ${error.problems.map(problemText).join("; ")}`, " ", el("code", {}, error.text)));
   return [
-    problem ? problemElement(problem) : null,
+    outcome.isWaiting ? waitingElement(outcome) : problem ? problemElement(problem) : null,
     value !== undefined && (problem || !outcome.ended) ? el("p", { class: "faint" }, "Received until then:") : null,
     value === undefined ? null : valueElement(value),
     unreadable.length ? el("ul", { class: "bad" }, ...unreadable) : null,
     value === undefined ? null : el("details", { class: "as-json" }, el("summary", {}, "As JSON"), code(write(value), "The value as JSON")),
   ].filter(Boolean);
+}
+
+function waitingElement({ problem, decide }) {
+  if (problem.state && decide) return approvalForm(problem, decide);
+  const advice = decide ? "This page does not take decisions." : "Run it again to decide.";
+  return el("p", {}, `The call waits for a decision about a tool. ${advice}`);
 }

@@ -131,16 +131,29 @@ async function submit() {
     showFieldErrors(error);
     return;
   }
-  const outcome = await run(entry.method, body, (problem) => showRefusal(entry, problem));
+  await finish(entry, body, run(entry.method.run, body, (problem) => showRefusal(entry, problem)));
+}
+
+/** Show and save the outcome of a call. If it waits for a decision, the decision continues it. */
+async function finish(entry, body, running) {
+  const outcome = await running;
   if (!outcome) return;
   entry.outcome = outcome;
-  if (entry !== selected) showOutcome(selected.outcome);
+  outcome.decide = (decision) => {
+    if (isRunning()) return;
+    void finish(entry, body, run(entry.method.resume, decision, (problem) => {
+      if (entry === selected) showOutcome(outcome);
+      showRefusal(entry, problem);
+    }));
+  };
+  showOutcome(selected.outcome);
   saveCall({
     service: titleOf(entry.service),
     method: entry.method.name,
     body,
     when: Date.now(),
     summary: outcome.summary,
+    waiting: outcome.isWaiting,
     outcome: outcome.toJson(),
   });
   refreshCalls();

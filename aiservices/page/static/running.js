@@ -17,18 +17,18 @@ export function stop() {
 }
 
 /**
- * Run a method with the JSON text of its arguments and return the outcome. If the service rejects the arguments, call
- * `onRefusal` with the problem and return null.
+ * Post the JSON text of arguments to the URL that runs a method, and return the outcome. If the service rejects the
+ * arguments, call `onRefusal` with the problem and return null.
  */
-export async function run(method, body, onRefusal) {
+export async function run(url, body, onRefusal) {
   const own = new AbortController();
   controller = own;
   const outcome = new Outcome();
   const clock = showStarted();
   try {
-    const response = await post(method.run, body, own.signal);
+    const response = await post(url, body, own.signal);
     if (!response.ok) return handleRefusal(outcome, await problemIn(response), onRefusal);
-    await readEvents(events(response, (lastId) => post(method.run, body, own.signal, lastId)), outcome);
+    await readEvents(events(response, (lastId) => post(url, body, own.signal, lastId)), outcome);
     if (!outcome.ended && !outcome.problem) outcome.problem = { title: "The connection was cut off" };
   } catch (error) {
     if (error.name !== "AbortError") outcome.problem = { title: "The service cannot be reached", detail: error.message };
@@ -36,7 +36,6 @@ export async function run(method, body, onRefusal) {
     clearInterval(clock);
     showFinished();
   }
-  showOutcome(outcome);
   return outcome;
 }
 
@@ -67,7 +66,6 @@ function handleRefusal(outcome, problem, onRefusal) {
     return null;
   }
   outcome.problem = problem;
-  showOutcome(outcome);
   return outcome;
 }
 

@@ -48,7 +48,7 @@ class UdfSettings(TypedDict, total=False):
 
     Attributes:
         columns: The column for each parameter whose column has another name, as in ``{"text": "body"}``.
-        journal: A folder that keeps what is answered, so that a batch that is processed again asks only for
+        journal: A folder that keeps what is answered, so that a batch that is processed again sends only
             what is missing: a path that all machines share, or a URL for fsspec, such as
             "s3://bucket/folder". Spark and Ray repeat batches when a worker is lost.
         limits: The limits of requests to the model, of all workers together.

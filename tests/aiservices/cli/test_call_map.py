@@ -68,7 +68,7 @@ def test_the_answers_are_beside_the_columns(run: CommandRun, desk: str) -> None:
     assert (code, err) == (0, "")
     assert out.splitlines()[:2] == [
         "3 rows: 2 answered, 1 with an error",
-        "asked: 2, known from an earlier run or an equal row: 1",
+        "processed: 2, known from an earlier run or an equal row: 1",
     ]
     assert out.splitlines()[-1] == "output: out.csv"
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
@@ -79,9 +79,9 @@ def test_the_answers_are_beside_the_columns(run: CommandRun, desk: str) -> None:
     ]
     assert rows[1]["error"].startswith("ServiceOutputError: ")
     code, out, _ = run("map", desk, "in.csv", "out.csv", "--key", "id", "--column", "text=body")
-    assert "asked: 1, " in out  # the reply could not be read
+    assert "processed: 1, " in out  # the reply could not be read
     code, out, _ = run("map", desk, "in.csv", "out.csv", "--key=id", "--column=text=body", "--retry-failed")
-    assert "asked: 1, " in out
+    assert "processed: 1, " in out
 
 
 def test_a_dry_run_shows_the_first_request_and_sends_nothing(run: CommandRun, desk: str) -> None:
@@ -148,4 +148,4 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(desk: str, tmp_path: 
     with (tmp_path / "in.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text",), *((f"text {number}",) for number in range(21))])
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, env=environment, text=True, check=True)
-    assert "asked: 1, known from an earlier run or an equal row: 20" in done.stdout
+    assert "processed: 1, known from an earlier run or an equal row: 20" in done.stdout

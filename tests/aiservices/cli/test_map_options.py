@@ -147,7 +147,7 @@ def test_messages_name_options(run: CommandRun, desk: str, arguments: list[str],
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ("pass restart=True to ask for all", "pass --restart to ask for all"),
+        ("pass restart=True to process all", "pass --restart to process all"),
         ('annotate it, or pass nulls="null" to have null', "annotate it, or pass --nulls null to have null"),
         ("more than max_failures=0.5. The reason", "more than --max-failures 0.5. The reason"),
         ("the same error; max_failures=1.0 goes on", "the same error; --max-failures 1.0 goes on"),

@@ -300,14 +300,14 @@ class Serving(NamedTuple):
 @pytest.fixture(scope="session")
 def serving() -> Iterator[Serving]:
     uvicorn = pytest.importorskip("uvicorn")
-    from aiservices.integrations.fastapi import app
+    from aiservices.integrations.fastapi import ApprovalSettings, app
     from aiservices.page import mount
 
     script = Script()
     desk = create(Desk, script, listeners=[lambda event: None])  # it might read the memory id
     made = app(desk, caller_arguments=["user"])
     mount(made, desk, caller_arguments=["user"])
-    mount(made, _buyer(script), path="/buyer")
+    mount(made, _buyer(script), path="/buyer", approvals=ApprovalSettings())
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(made, log_level="critical", ws="none", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)

@@ -27,12 +27,14 @@ from aiservices import (
     MemoryId,
     Result,
     ScriptedChatModel,
+    ToolCall,
     ToolContext,
     create,
     options,
+    tool,
     user_message,
 )
-from aiservices.integrations.fastapi import app, provide
+from aiservices.integrations.fastapi import ApprovalSettings, app, provide
 from aiservices.page import mount
 
 
@@ -416,3 +418,48 @@ def test_the_quotes_of_an_answer_are_shown_in_its_documents() -> None:
     assert re.findall("<mark[^>]*>(.*?)</mark>", shown.text) == ["is 500", "is &lt;7&gt;"]
     assert "<h2>b.txt</h2>" in shown.text
     assert client.get("/_page/quotes/other").status_code == 404
+
+
+def test_a_missing_key_is_named_and_no_request_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    client = page_of(create(Reader, "openai:gpt-5-mini"))
+    (error, (end, account)) = events(client.post("/_page/Reader/good/run", json={"text": "Rome"}))
+    assert (error[0], error[1]["detail"]) == (
+        "error",
+        "openai:gpt-5-mini: no API key; set OPENAI_API_KEY or pass api_key",
+    )
+    assert (end, account["attempts"]) == ("end", 0)
+
+
+def test_a_call_that_waits_for_approval_continues_once_with_its_steps() -> None:
+    call = ChatReply(AiMessage("", (ToolCall("c1", "pay", '{"order": 17}'),)))
+    paid: list[int] = []
+
+    @tool(needs_approval=True)
+    def pay(order: int) -> str:
+        """Pay."""
+        paid.append(order)
+        return "paid"
+
+    class Clerk(Protocol):
+        def work(self, text: str) -> Result[str]: ...
+
+    clerk = create(Clerk, ScriptedChatModel([call, call, "Done."]), tools=[pay])
+    (without, _) = events(page_of(clerk).post("/_page/Clerk/work/run", json={"text": "Pay."}))
+    assert (without[1]["status"], "state" in without[1]) == (409, False)
+    client = page_of(clerk, approvals=ApprovalSettings())
+    (error, _) = events(client.post("/_page/Clerk/work/run", json={"text": "Pay."}))
+    assert (error[1]["status"], error[1]["calls"]) == (
+        409,
+        [{"id": "c1", "name": "pay", "arguments": '{"order": 17}'}],
+    )
+    decision = {"state": error[1]["state"], "approvals": {"c1": True}}
+    answer = client.post("/_page/Clerk/work/resume", json=decision)
+    assert (events(answer)[0], paid) == (("result", {"value": "Done."}), [17])
+    assert [step["name"] for step in steps(answer)] == [
+        "Clerk.work, resumed",
+        "tool pay",
+        "request 2 to scripted (text)",
+    ]
+    (again, _) = events(client.post("/_page/Clerk/work/resume", json=decision))
+    assert (again[1]["type"], paid) == ("urn:aiservices:already-resumed", [17])

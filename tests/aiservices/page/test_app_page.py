@@ -33,7 +33,7 @@ def run(page: Any) -> None:
 
 def done(page: Any) -> str:
     """Wait until the call on the page has ended, and return its status text."""
-    page.locator("#status.good, #status.bad").wait_for()
+    page.locator("#status.good, #status.bad, #status.waiting").wait_for()
     return re.sub(r"(in|after) .*", r"\1 …", page.locator("#status").inner_text())
 
 
@@ -495,13 +495,23 @@ def test_the_tree_shows_usage_cost_times_and_collapsed_messages(page: Any, servi
 
 
 @in_detail
-def test_a_suspended_call_shows_what_it_waits_for(page: Any, serving: Any) -> None:
+def test_a_suspended_call_continues_with_the_decision_of_its_form(page: Any, serving: Any) -> None:
     open_buyer(page, serving)
-    page.get_by_label("items").fill("approval")
-    run(page)
-    assert done(page) == "Failed after …"
-    (waiting,) = page.locator("#call-tree .step.waiting").all()
-    assert waiting.locator("> details > .texts").inner_text() == 'waits for order({"item": "pears"})'
+    for decision in ("Deny", "Approve"):
+        page.get_by_label("items").fill("approval")
+        run(page)
+        assert done(page) == "Waiting for a decision."
+        (waiting,) = page.locator("#call-tree .step.waiting").all()
+        assert waiting.locator("> details > .texts").inner_text() == 'waits for order({"item": "pears"})'
+        assert page.locator("#value legend").inner_text() == 'order({"item": "pears"})'
+        page.get_by_label(decision).check()
+        page.get_by_role("button", name="Continue").click()
+        page.get_by_text("Done in").first.wait_for()
+        assert page.locator("#value > .text").inner_text() == "Buy plums."
+        assert "resumed" in page.locator("#call-tree .step").first.inner_text()
+    page.get_by_role("button", name="Waiting for a decision").first.click()
+    page.get_by_text("Run it again to decide").wait_for()  # what the browser saved cannot continue the call
+    assert page.locator("#value form").count() == 0
 
 
 @in_detail

@@ -498,7 +498,7 @@ def test_other_work_with_the_same_output_is_refused(tmp_path: Path) -> None:
         map_rows(create(Desk, Model(), options=ChatOptions(temperature=0.5)).ticket, table("a"), to=to)
     assert str(caught.value) == (
         f"{to}.journal was written with other settings: options was {{}} and is {{'temperature': 0.5}}. Pass "
-        "restart=True to ask for all rows again, or choose another output"
+        "restart=True to process all rows again, or choose another output"
     )
 
 
@@ -556,7 +556,7 @@ def test_errors_after_which_no_row_can_succeed_end_the_run(error: Exception, tmp
         f"Desk.ticket: the run stopped after 1 row; their answers are in {to}.journal. The reason: no other "
         f"row can succeed. {type(error).__name__}: "
     )
-    assert message.endswith("When it is removed, the same call asks only for the other rows")
+    assert message.endswith("When it is removed, the same call processes only the other rows")
     assert model.asked == ["a", "b"]
     map_rows(desk.ticket, table("a", "b", "c", "d"), to=to)
     assert sorted(model.asked[2:]) == ["b", "c", "d"]
@@ -599,7 +599,7 @@ def test_a_spent_budget_ends_a_run_and_says_how_to_go_on(tmp_path: Path) -> None
         map_rows(desk.ticket, texts, to=to, budget=Budget(requests=10), max_failures=1.0)
     assert str(caught.value).endswith(
         "The reason: BudgetExceededError: the budget of the run is used up: 10 of 10 requests sent; raise "
-        "budget=Budget(requests=…). With a new budget, the same call asks only for the other rows"
+        "budget=Budget(requests=…). With a new budget, the same call processes only the other rows"
     )
     rows = map_rows(desk.ticket, texts)
     with (
