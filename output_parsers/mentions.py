@@ -15,24 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from .lazy_regex import lazy_regex
-from .number_words import (
-    ATTACHED,
-    CODES,
-    EAST_ASIAN_POWERS,
-    SYMBOLS,
-    numerals_in,
-    scale_of,
-    unclear_scale_of,
-)
+from .number_words import ATTACHED, numerals_in, scale_of, unclear_scale_of
 from .prose.numbers import NumberStyle, may_be_ip_address
-from .prose.times import possible_dates, possible_durations, possible_times
-from .prose.units import CALENDAR_UNITS
+from .prose.times import possible_dates, possible_durations, possible_times, unit_after
+from .prose.units import CALENDAR_UNITS, CURRENCY_CODES, CURRENCY_SIGNS, EAST_ASIAN_POWERS
 
 V = TypeVar("V")
 
@@ -67,28 +60,48 @@ def times_in(text: str) -> Iterator[Mention[time]]:
 
 def durations_in(text: str, style: NumberStyle | None = None) -> Iterator[Mention[timedelta]]:
     """Yield each duration in the text, such as ``2 hours 5 minutes``; ``style`` is that of its numbers."""
-    durations = list(possible_durations(text))
-    numbers = sorted(numbers_in(text, style), key=lambda number: number.start) if durations else []
-    for value, start, end in durations:
+    numbers = sorted(numbers_in(text, style), key=attrgetter("start"))
+    rest: list[Mention[Decimal]] = []  # numbers with a unit that are not yet read
+    position = 0
+    for value, amount, start, end in sorted(possible_durations(text), key=itemgetter(2)):
+        first = bisect_right(numbers, start, key=attrgetter("start")) - 1
+        number = numbers[first] if first >= 0 and numbers[first].end > start else None
+        rest += numbers[position : first if number else first + 1]
+        position = bisect_left(numbers, end, key=attrgetter("start"))
         if _CALENDAR_BEFORE.search(text, max(0, start - 24), start):
             continue  # "1 month 5 days" is not 5 days
-        index = bisect_right(numbers, start, key=attrgetter("start")) - 1
-        number = numbers[index] if index >= 0 and numbers[index].end > start else None
-        if number is None or text[start] == "P":
+        if amount is None:
+            before = numbers[first] if first >= 0 else None
+            if before is not None and number is None and not text[before.end : start].strip():
+                yield Mention(frozenset(_times(value, one) for one in before.values), before.start, end)
+                rest = rest[:-1]  # "drei Viertelstunden"
+            else:
+                yield Mention(frozenset({value}), start, end)
+        elif number is None:
             yield Mention(frozenset({value}), start, end)
-            continue
-        sign = -1 if number.values and max(number.values) < 0 else 1
-        digits = _DURATION_NUMBER.match(text, start)
-        amount = None if digits is None else sign * Decimal(digits[0].replace(",", ""))
-        values = frozenset({value * sign})
-        has_words = not any(map(str.isdecimal, text[number.start : number.end]))
-        if has_words if amount is None else amount in number.values:
-            yield Mention(values, number.start, end)
-        elif amount is not None and amount in number.possible:
-            yield Mention(frozenset(), number.start, end, values)
+        elif amount in number.values or -amount in number.values:
+            sign = 1 if amount in number.values else -1
+            yield Mention(frozenset({value * sign}), number.start, end)
+        else:
+            rest.append(number)
+    for number in [*rest, *numbers[position:]]:
+        unit = unit_after(text, number.end)
+        if unit is not None:
+            values, possible = (
+                frozenset(_times(unit[0], one) for one in ones) for ones in (number.values, number.possible)
+            )
+            yield Mention(values, number.start, unit[1], possible - values)
 
 
-_DURATION_NUMBER = lazy_regex(r"[0-9]{1,12}(?:,[0-9]{3}){0,3}(?:\.[0-9]{1,12})?")
+def _times(unit: timedelta, number: Decimal) -> timedelta:
+    """Multiply a duration, exactly to the microsecond."""
+    microseconds = Fraction(number) * (unit // timedelta(microseconds=1))
+    try:
+        return timedelta(microseconds=round(microseconds))
+    except OverflowError:
+        return timedelta.max
+
+
 _CALENDAR_BEFORE = lazy_regex(
     rf"(?<![^\W\d_])(?:{'|'.join(CALENDAR_UNITS).replace(' ', '|')}|mês|lata?|rok|miesiąc\w*|miesięcy|год\w*"
     r"|месяц\w*),?\s(?:(?:and|und|et|y|e|en|i|и)\s)?\Z",
@@ -271,9 +284,9 @@ def _ascii(digits: str) -> str:
 
 # --- What is before and after a number ---
 
-_CURRENCY_BEFORE = lazy_regex(rf"(?:{SYMBOLS}|(?<![^\W_])(?:{CODES})\.?){_SPACES}?\Z")
-_CURRENCY = rf"(?:[€$£¥₹₽]|(?:{CODES})(?![^\W\d_]))"
-_CURRENCY_AFTER = lazy_regex(rf"{_SPACES}?(?:[€$£¥₹₽₩₺₴₪]|(?:{CODES})(?![^\W\d_]))")
+_CURRENCY_BEFORE = lazy_regex(rf"(?:{CURRENCY_SIGNS}|(?<![^\W_])(?:{CURRENCY_CODES})\.?){_SPACES}?\Z")
+_CURRENCY = rf"(?:{CURRENCY_SIGNS}|(?:{CURRENCY_CODES})(?![^\W\d_]))"
+_CURRENCY_AFTER = lazy_regex(rf"{_SPACES}?{_CURRENCY}")
 _CODE_LABEL = lazy_regex(
     r"(?:\b(?:version|release|section|sections|chapter|article|art|clause|paragraph|para|figure|fig|table"
     r"|item|rule|annex"
@@ -599,7 +612,7 @@ def _read_attached(text: str, number: _Number, attached: re.Match[str], *, has_c
     elif (factor := scale_of(letters)) is not None:
         _scale(number, factor, attached.end())
         return _read_scale(text, number, has_currency=has_currency)
-    elif letters not in ATTACHED and not re.fullmatch(CODES, letters):
+    elif letters not in ATTACHED and not re.fullmatch(CURRENCY_CODES, letters):
         return False
     if letters == "s" and number.values and text[number.end - 1] == "0":
         number.doubt()  # the 1990s, or seconds
@@ -724,6 +737,7 @@ _POINT_WORD = lazy_regex(r"\s(?i:point|komma|virgule|coma|virgola|vírgula|przec
 _WITH_POINT_WORD = lazy_regex(r"-?[0-9]+\.[0-9]{1,2}")
 _SEPARATOR = lazy_regex(r"\s?[/\u2044]\s?")
 _SCORES = frozenset(map(Decimal, (5, 10, 20, 100)))
+_NAMES = frozenset({(Decimal(24), Decimal(7)), (Decimal(9), Decimal(11))})  # always, and a date
 
 
 def _joined(text: str, numbers: list[_Number]) -> Iterator[_Number]:
@@ -801,9 +815,12 @@ def _read_fraction(one: _Number, other: _Number, *, is_alone: bool) -> None:
         other.doubt()
         return
     pairs = [(above, below) for above in one.values for below in other.values if below]
+    is_name = any(pair in _NAMES for pair in pairs)
     is_score = bool(other.values & _SCORES)
     one.possible = set(one.values) if is_score else set()
-    one.values = {above / below for above, below in pairs} if is_alone else set()
+    one.values = {above / below for above, below in pairs} if is_alone and not is_name else set()
+    if any(above > below for above, below in pairs):
+        one.doubt()
     one.end, other.values, other.possible = other.end, set(), set()
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from .lazy_regex import lazy_regex
 from .prose import SCALE_WORDS
+from .prose.units import EAST_ASIAN_POWERS, SCALES
 
 _ONES = {
     number: words.split()
@@ -84,8 +85,7 @@ _PIECES = {word: number for word, number in (_WORDS | _PARTS).items() if number 
     }.items()
     for word in words.split()
 }  # fmt: skip
-_PIECE = "|".join(sorted(_PIECES, key=len, reverse=True))
-_COMPOUND = lazy_regex(rf"(?:(?:{_PIECE})(?:und|en|ën)?(?=[^\W\d_]))+(?:{_PIECE})")
+_STARTS = tuple(_PIECES)
 _INNER_JOINTS = ("und", "en", "ën")
 _ARTICLE_BEFORE = lazy_regex(r"\ba[ \u00a0]\Z")
 _JOINTS = frozenset("and y e et und en i и".split())
@@ -194,7 +194,8 @@ def _numeral(text: str, run: list[re.Match[str]]) -> Iterator[Numeral]:
 def _is_number(word: str) -> bool:
     if word in NUMBER_WORDS or word in _PARTS:
         return True
-    return 5 < len(word) < 100 and _COMPOUND.fullmatch(word) is not None and bool(_pieces(word))
+    may_be_compound = 5 < len(word) < 100 and word.startswith(_STARTS) and word.endswith(_STARTS)
+    return may_be_compound and len(_pieces(word)) > 1
 
 
 @lru_cache(maxsize=1000)
@@ -226,34 +227,6 @@ def _segments(word: str) -> list[str] | None:
 
 # --- Scales ---
 
-# Words after a number that multiply it, by their powers of ten. Inflected words have their stems.
-_POWERS = {
-    2: "hundreds? hunderte? honderd cientos cent[oi]s centaines? centinaia centenas сот(?:ен|ня|ни)? "
-    "сотн[яи] sto hundra hundrede? सौ"
-    " مئة مائة מאות ร้อย\\S*",
-    3: "thousands? k tsd thsd thou tausende?n? milliers? mille mila milhar(?:es)? millares duizend tys "
-    "tysi[ąę]c\\w* тыс тысяч\\w*"
-    " тис тисяч\\w* хил хиляд\\w* хиљад\\w* tusen tusinde? tis tisíc\\w* tisuć\\w* tuhat tuhatta ezer mii "
-    "ribu rb nghìn ngàn"
-    " χιλιάδ\\w* χιλ हज़ार हजार ألف آلاف الف هزار אלף אלפים พัน\\S* elfu",
-    4: "หมื่น\\S* myriads?",
-    5: "lakhs? lacs? laki लाख แสน\\S* لاکھ লাখ",
-    6: "millions? mio mill mln mn mns millionen milli[oó]n\\w* millon\\w* millón millones mili[oó]\\w* "
-    "milh(?:ão|ões) milhao milhoes"
-    " miljoen\\w* miljon\\w* milj mili(?:j|o)un\\w* milijon\\w* млн миллион\\w* мільйон\\w* милион\\w* "
-    "εκατομμύρι\\w* εκατ εκ"
-    " milyon juta jt triệu مليون ملايين میلیون מיליון मिलियन ล้าน\\S* milioni miljoona\\w* milijun\\w* "
-    "millió",
-    7: "crores? cr करोड़ کروڑ কোটি",
-    9: "billions? bn bln mrd milliarden? milliards? miliard\\w* milliard\\w* miljard\\w* milijard\\w* "
-    "mil(?:har|miliard)\\w* mld mds? md mia"
-    " bilh(?:ão|ões) milyar млрд миллиард\\w* мільярд\\w* милиард\\w* δισ\\w* tỷ tỉ مليار میلیارد מיליארד "
-    "अरब",
-    12: "trillions? tn trn trln billionen billón billones biljoen\\w* biliones bilion\\w* biliões bilioner "
-    "billioner trilh(?:ão|ões) трлн"
-    " триллион\\w* трильйон\\w* τρισ\\w* trilyun",
-    15: "quadrillions?",
-}
 _COUNTS = {  # words for other numbers
     12: "dozens? dz dutzend\\w* douzaines? docenas? dozzin[ae] d[uú]zias? dozijn\\w* tuzin\\w* дюжин\\w* "
     "dussin dusin tucet\\w* düzine",
@@ -262,15 +235,10 @@ _COUNTS = {  # words for other numbers
 _SCALE = lazy_regex(
     "|".join(
         f"(?P<{kind}{number}>{'|'.join(words.split())})"
-        for kind, table in (("p", _POWERS), ("c", _COUNTS))
+        for kind, table in (("p", SCALES), ("c", _COUNTS))
         for number, words in table.items()
     )
 )
-EAST_ASIAN_POWERS = {
-    scale: power
-    for power, scales in {1: "十拾십", 2: "百佰백", 3: "千仟천", 4: "万萬만", 8: "亿億억", 12: "兆조"}.items()
-    for scale in scales
-}
 _LETTERS = {"M": 6, "MM": 6, "B": 9, "Mn": 6, "T": 12}
 # What may be a scale or a unit; with a currency, it is the scale.
 _UNCLEAR = {"m": 6, "K": 3, "b": 9, "T": 12, "G": 9, "bin": 3, "score": None}
@@ -310,10 +278,3 @@ ATTACHED = frozenset(
     "bps am pm AM PM Uhr"
     " x X ° º ª st nd rd th er ère re ème eme e de ste te ha ac".split()
 )  # fmt: skip
-CODES = (
-    "USD EUR GBP JPY CNY CHF INR CAD AUD NZD SEK NOK DKK PLN CZK HUF RON BGN RUB UAH TRY BRL MXN ARS CLP "
-    "COP ZAR KRW HKD SGD"
-    " THB IDR MYR PHP VND ILS SAR AED EGP NGN KES PKR BDT TWD RMB BTC ETH euros? dollars? Euro Fr Rs Rp kr "
-    "zł zl лв руб грн Ft Kč"
-).replace(" ", "|")
-SYMBOLS = r"(?:US|CA|AU|NZ|HK|R|S|C|A)?\$|[€£¥₹₽₩₺₴₪฿₫₦]"

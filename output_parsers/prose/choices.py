@@ -201,7 +201,9 @@ class ChoiceMatcher(Generic[T]):
 
     def _find_in_sentence(self, text: str) -> Choice[T]:
         text = _IGNORED.sub("", unicodedata.normalize("NFKC", text))
-        text = _ARTICLE_A.sub(" ", text) if self._are_letters else text
+        if self._are_letters:
+            text = _ARTICLE_A.sub(" ", text)
+            _refuse_initial(text)
         folded = _CONFIDENCE.sub("", text.casefold())
         folded = _CONFIDENCE_AFTER.sub("", folded)
         mentions = self._mentions(folded)
@@ -332,6 +334,21 @@ def _is_only_mention(folded: str, first: _Mention[T], mentions: Sequence[_Mentio
     clear = [one for one in mentions if one is first or one.end - one.start > 1 or _stands_alone(folded, one)]
     _refuse_others(first, clear)
     return len(clear) == 1
+
+
+def _refuse_initial(text: str) -> None:
+    """Raise NoMatch if the letter at the beginning is the initial of a person: "A. Lincoln wrote it"."""
+    match = _INITIAL.match(text)
+    if match is None:
+        return
+    is_name = not is_in_known_language(match["name"])
+    if match["more"] or (is_name and find_phrase(match["rest"].casefold(), "persons")):
+        raise NoMatch(f"“{match['letter']}.” may be the initial of a name")
+
+
+_INITIAL = lazy_regex(
+    r"[\s\"'`*_“(]*(?P<letter>[A-Z])\.\s(?P<more>(?:[A-Z]\.\s?)+)?(?P<name>[^\W\d_a-z][\w'’-]+)(?P<rest>[^\n]*)"
+)
 
 
 def _restates(explanation: str, choice: Choice[T]) -> bool:

@@ -41,7 +41,7 @@ from . import (
 )
 from .announcements import after_announcement
 from .harmless import find_objection, separate_runs, takes_back
-from .units import UNITS
+from .units import CURRENCY_CODES, CURRENCY_SIGNS, SCALES, UNITS
 
 
 class NumberStyle(Enum):
@@ -227,12 +227,16 @@ def _is_wrong_unit(unit: str, rules: NumberRules, *, is_decade: bool = False) ->
     unit = unit.casefold()
     if unit in _PERCENT_WORDS:
         return rules.words.isdisjoint(_PERCENT_WORDS) == rules.words.isdisjoint(_SHARE_WORDS)
-    family = next((family for family in UNITS if unit in family), None)
-    if family is None:
+    if not any(unit in family for family in UNITS):
         return unit not in words_in("counted") and unit not in rules.words
-    synonyms = family[unit]
+    return _is_other_unit(unit, rules)
+
+
+def _is_other_unit(unit: str, rules: NumberRules) -> bool:
+    """Return True if the declaration names other units of the same kind."""
+    family = next((family for family in UNITS if unit in family), {})
     named = {family[word] for word in rules.words if word in family}
-    return bool(named) and synonyms not in named
+    return bool(named) and family[unit] not in named
 
 
 def _read_inside(text: str, rules: NumberRules) -> TextReading[Decimal]:
@@ -288,7 +292,7 @@ def _only_number(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
 
 
 def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal]:
-    text = separate_runs(_SPACE_OF_MONEY.sub("", _LABEL_WITHOUT_SPACE.sub(r"\1 ", text.strip())))
+    text = separate_runs(_SPACE_OF_MONEY.sub(r"\1", _LABEL_WITHOUT_SPACE.sub(r"\1 ", text.strip())))
     sentences = _SENTENCE_END.split(text)
     words: list[str] = []
     sentence_of: list[int] = []  # the number of the sentence of each word
@@ -308,7 +312,7 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
         raise TextParseError(f"several numbers in a sentence: {numbers}")
     for position in positions:
         after = words[position + 1 :]
-        if after and bare_word(after[0]) in _SCALES:
+        if after and _power_of(bare_word(after[0])) is not None:
             after = after[1:]
         _refuse_unclear(words[:position], after, rules, value)
     return TextReading(value, join_rules(readings[0].rule, "number in a sentence"))
@@ -325,7 +329,7 @@ def _number_at(words: list[str], position: int, rules: NumberRules) -> TextReadi
     bare = re.sub(r"(?<=[0-9])°[CFK]?\.?\Z", "", bare)
     scale = bare_word(words[position + 1]) if position + 1 < len(words) else ""
     try:
-        return _read_inside(f"{bare} {scale}" if scale in _SCALES else bare, rules)
+        return _read_inside(f"{bare} {scale}" if _power_of(scale) is not None else bare, rules)
     except TextParseError as error:
         if str(error) != "expected a number":
             raise
@@ -458,9 +462,7 @@ _POWER_OF_TEN = lazy_regex(
     r"([+-]?[0-9]+(?:\.[0-9]+)?) ?(?:[×x*·]|\\times) ?10 ?(?:\^|\*\*) ?"
     r"(?:\{([+-]?[0-9]+)\}|\(?([+-]?[0-9]+)\)?)"
 )
-_MONEY = (
-    r"(?:(?:US|CA|AU|R)?[$€£¥₹₽₩₺₴]|USD|EUR|GBP|JPY|CNY|CHF|INR|CAD|AUD|PLN|CZK|SEK|NOK|DKK|zł|kr|Kč|Ft|руб)"
-)
+_MONEY = rf"(?:{CURRENCY_SIGNS}|{CURRENCY_CODES})"
 _MONEY_FIRST = lazy_regex(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
 _MONEY_LAST = lazy_regex(
     rf"(?:(?<=[0-9])|(?<=[0-9][MKk])|(?<=Mio)|(?<=Mio\.)|(?<=Mrd)|(?<=Mrd\.)|(?<=illion))[ \u00a0]?{_MONEY}\Z"
@@ -468,7 +470,7 @@ _MONEY_LAST = lazy_regex(
 
 # Spaces inside of an amount: "1 234,56 €" and "€ 1.234,56".
 _SPACE_OF_MONEY = lazy_regex(
-    rf"(?<=[0-9])[ \u00a0\u202f](?={_MONEY}(?!\w))|(?:(?<=[€$£¥₹])|(?<=\bUSD)|(?<=\bEUR)|(?<=\bGBP)|(?<=\bCHF))[ \u00a0\u202f](?=[0-9])"
+    rf"(?<=[0-9])[ \u00a0\u202f](?={_MONEY}(?!\w))|((?<!\w){_MONEY})[ \u00a0\u202f](?=[0-9])"
     r"|(?<=[0-9])[\u00a0\u202f](?=[0-9]{3}(?![0-9]))"
     rf"|(?<![0-9.,])(?<![0-9] )(?<=[0-9]) (?=[0-9]{{3}},[0-9]{{2}}(?![0-9]))|(?<=[0-9]) (?=[0-9]{{3}}(?:,[0-9]{{2}})? ?{_MONEY}(?!\w))"
 )
@@ -484,7 +486,7 @@ def read_number_token(text: str, rules: NumberRules = _NO_RULES) -> TextReading[
     Raises TextParseError for other text.
     """
     ascii_text, script_rule = _to_ascii(text)
-    bare, currency_rule = _without_currency(ascii_text)
+    bare, currency_rule = _without_currency(ascii_text, rules)
     is_money = currency_rule is not None or not rules.words.isdisjoint(_MONEY_WORDS)
     reading = _read_styled(bare, rules.style) or _read_plain(bare) or _read_grouped(bare)
     if reading is None and currency_rule is not None and _CENTS_AFTER_COMMA.fullmatch(bare):
@@ -539,14 +541,18 @@ def _to_ascii(text: str) -> tuple[str, str | None]:
     return converted, None if converted == before else "characters of another script"
 
 
-def _without_currency(text: str) -> tuple[str, str | None]:
-    bare = _MONEY_LAST.sub("", text)
+def _without_currency(text: str, rules: NumberRules) -> tuple[str, str | None]:
+    last = _MONEY_LAST.search(text)
+    bare = text[: last.start()] if last else text
     first = _MONEY_FIRST.match(bare)
     if first:
         rest = bare[first.end() :]
         if first[1] and rest[0] in "+-":
             raise TextParseError("the number has two signs")
         bare = first[1] + rest
+    for currency in (last, first):
+        if currency and _is_other_unit(currency[0].strip("+- \u00a0").casefold(), rules):
+            raise TextParseError(f"{currency[0].strip()} is not the currency that is expected")
     return bare, None if bare == text else "currency"
 
 
@@ -579,37 +585,19 @@ def _read_power(text: str) -> TextReading[Decimal] | None:
     return TextReading(_to_decimal(f"{match[1]}e{match[2] or match[3]}"), "power of ten")
 
 
-# The powers of ten of letters and words after a number. Letters may be units, too: 5m may be five metres.
-_SCALE_LETTERS = {
-    "k": 3,
-    "m": 6,
-    "b": 9,
-    "bn": 9,
-    "mn": 6,
-    "mio": 6,
-    "mrd": 9,
-    "tsd": 3,
-    "mln": 6,
-    "mld": 9,
-    **dict.fromkeys("万萬만", 4),
-    **dict.fromkeys("亿億억", 8),
-}
-_SCALES = (
-    SCALE_WORDS
-    | {
-        word: power
-        for power, words in {
-            3: "tausend mille mila duizend tusen tysięcy tisíc тысяч тысячи тысяча bin ribu thousands",
-            5: "lakh lakhs",
-            6: "millionen millions millones milhões milioni miljoen miljoner millioner milionów милионов миллионов"
-            " миллиона млн milyon juta",
-            7: "crore crores",
-            9: "milliarden milliards milliardi miljard miljarder milliarder miliardów миллиардов млрд milyar miliar billions",
-        }.items()
-        for word in words.split()
-    }
-    | {letter: power for letter, power in _SCALE_LETTERS.items() if len(letter) > 1}
+# Letters and words after a number that multiply it. Letters may be units, too: 5m may be five metres.
+_SCALE_LETTERS = {"k": 3, "m": 6, "b": 9}
+_SCALE = lazy_regex(
+    "|".join(f"(?P<p{power}>{words.replace(' ', '|')})" for power, words in SCALES.items())
+    + "|(?P<q3>mil|bin)|(?P<q4>[万萬만])|(?P<q8>[亿億억])"
 )
+_MAY_BE_UNITS = frozenset("k tn cr".split())  # also tons and credits
+
+
+def _power_of(word: str) -> int | None:
+    """Return the power of ten of a word in lower case, such as "million" and "mrd"; None for other words."""
+    match = None if word in _MAY_BE_UNITS else _SCALE.fullmatch(word)
+    return SCALE_WORDS.get(word) if match is None else int(str(match.lastgroup)[1:])
 
 
 _SCALED = lazy_regex(r"(.*[0-9])[ \u00a0]?([^\W\d_]+)\.?")
@@ -625,7 +613,7 @@ def _read_scaled(
     word = parts[2].casefold()
     scale = SCALE_WORDS.get(word)
     if scale is None and takes_letters:
-        scale = _SCALE_LETTERS.get(word, _SCALES.get(word))
+        scale = _SCALE_LETTERS.get(word) or _power_of(word)
     if scale is None or (parts[2] == "m" and not is_money):  # 5m may be five metres
         return None
     head = parts[1].rstrip()

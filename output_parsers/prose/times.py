@@ -206,20 +206,32 @@ def possible_times(text: str) -> Iterator[tuple[set[time], int, int]]:
             yield values, match.start(), match.end()
 
 
-def possible_durations(text: str) -> Iterator[tuple[timedelta, int, int]]:
-    """Yield each duration in the text, with its start and end."""
+def possible_durations(text: str) -> Iterator[tuple[timedelta, Fraction | None, int, int]]:
+    """Yield each duration in the text, with its first number, its start and its end.
+
+    ISO durations and those with a word for an amount, such as "half an hour", have no number.
+    """
     if len(text) <= _MAX_WORDS_LENGTH:
         text = _NUMBER_IN_WORDS.sub(_same_length, text)
     for match in _ISO_IN_TEXT.finditer(text):
-        yield _duration_of_match(match), match.start(), match.end()
+        yield _duration_of_match(match), None, match.start(), match.end()
     position = 0
     while parts := _duration_parts(text, position):
         position = parts[-1].end()
         try:
             value = _to_timedelta(_total_seconds(parts, ""))
+            number = _number_of(parts[0])
         except TextParseError:
             continue
-        yield value, parts[0].start(), position
+        yield value, number, parts[0].start(), position
+
+
+def unit_after(text: str, position: int) -> tuple[timedelta, int] | None:
+    """Return the unit of a duration in words after a number that ends at a position, and its end; or None."""
+    match = _UNIT_AFTER.match(text, position)
+    if match is None:
+        return None
+    return _to_timedelta(_SECONDS[str(match.lastgroup)]), match.end()
 
 
 def _same_length(words: re.Match[str]) -> str:
@@ -574,15 +586,54 @@ _CLOCK_PATTERN_OF_DURATION = (
 )
 _CLOCK_DURATION = lazy_regex(_CLOCK_PATTERN_OF_DURATION)
 _CLOCK_IN_TEXT = lazy_regex(rf"(?<![\w+:.,-]){_CLOCK_PATTERN_OF_DURATION}(?![\w:])(?![.,][0-9])")
-_NUMBER = r"[0-9]{1,12}(?:,[0-9]{3}){0,3}(?:\.[0-9]{1,12})?"
+# Words for an amount directly before a unit, as in "half an hour" and "anderthalb Stunden".
+_AMOUNT_WORDS = {
+    Fraction(
+        1, 4
+    ): r"(?:a |one )?quarter(?: of)? an?|quarter|(?:d['’])?(?:un )?quart d['’]|(?:un )?cuarto de|(?:un )?quarto d['’]|(?:um )?quarto de"
+    r"|(?:eine[rn]? )?viertel|четверть|чверть|čtvrt",
+    Fraction(
+        1, 2
+    ): r"(?:one )?half an?|half|(?:eine[rn]? |een )?halbe[nr]?|een hal(?:f|ve)|halve|(?:d['’])?(?:une )?demi|(?:una |un )?medi[ao](?! ?día)|(?:una )?mezz[ao](?! ?giorno)|mezz['’]"
+    r"|(?:uma )?mei[ao](?![ -]?dia)|pół|půl|пол(?!день)|пів(?!день)|(?:en )?halv|yarım|半|반|نصف",
+    Fraction(
+        3, 4
+    ): r"(?:three quarters|three-quarters)(?: of an?)?|dreiviertel|trois quarts d['’]|tres cuartos de|tre quarti d['’]|três quartos de",
+    Fraction(
+        3, 2
+    ): r"anderthalb|eineinhalb|anderhal(?:f|ve)|półtor(?:a|ej)|полтор[аы]|півтор[аи]|halvannen|halvanden"
+    r"|bir buçuk",
+    Fraction(5, 2): r"zweieinhalb|tweeënhal(?:f|ve)|iki buçuk",
+    Fraction(7, 2): r"dreieinhalb|drieënhal(?:f|ve)|üç buçuk",
+    Fraction(9, 2): r"viereinhalb|vierenhal(?:f|ve)|dört buçuk",
+    Fraction(11, 2): r"fünfeinhalb|vijfenhal(?:f|ve)|beş buçuk",
+}
+_AND_A_HALF = (
+    r"(?:\s(?:and a half|und eine?n? halbe?|et demie?|y medi[oa]|e mezz[oa]|e mei[oa]|en een half|i pół|с половиной|och en halv"
+    r"|og en halv)\b)"
+)
+# "a minute" and "a second" often ask for patience.
+_AMOUNT_WORDS[Fraction(1)] = (
+    rf"(?:(?:an?|eine?n?|une?|una|uma?|een)\s|un['’])(?=\w{{1,12}}{_AND_A_HALF}|(?:hour|day|week|stunde|tag|woche|heure|jour|semaine|hora|día|dia"
+    r"|semana|ora|giorno|settimana|uur|dag)\b)"
+)
+_AMOUNTS = "|".join(f"(?P<a{number}>{words})" for number, words in enumerate(_AMOUNT_WORDS.values()))
+_NUMBER = r"[0-9]{1,12}(?:,[0-9]{1,2}(?![0-9])|(?:,[0-9]{3}){0,3}(?:\.[0-9]{1,12})?)"
+# "une demi-heure" and "Viertelstunde" are units of their own.
 _UNIT = "|".join(
     rf"(?P<{letter}>{'|'.join(sorted(words.split(), key=len, reverse=True))}|{letter})"
     for letter, words in TIME_UNITS.items()
 )
 # These may also be months, or points and people.
 _AMBIGUOUS_MINUTES = frozenset("m分분")
-_PART_PATTERN = rf"(?P<number>{_NUMBER})\s?(?:{_UNIT})\.?(?![^\W\d]|[_/²³])"
+_PART_PATTERN = (
+    rf"(?:(?P<number>{_NUMBER})(?P<more>\s?½|{_AND_A_HALF})?(?:\s|-(?=[^\W\d_]{{3}}))?|(?:{_AMOUNTS})[\s-]?(?=[^\W\d_]{{3}}|[\u3040-\ud7af]))"
+    rf"(?:{_UNIT})\.?(?![^\W\d]|[_/²³])(?P<half>{_AND_A_HALF})?"
+)
 _PART = lazy_regex(_PART_PATTERN, re.IGNORECASE)
+_UNIT_AFTER = lazy_regex(
+    rf"[\s-]?(?=[^\W\d_]{{3}}|[\u3040-\ud7af])(?:{_UNIT})(?![^\W\d]|[_/²³])", re.IGNORECASE
+)
 # A sign belongs to the duration only if nothing is right before it.
 _FIRST_PART = lazy_regex(rf"(?<![\w.,/'])(?<!\d:)(?<![\w)][+-]){_PART_PATTERN}", re.IGNORECASE)
 _PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:(?:and|und|et|y|e|en|i|и)\s{1,2})?")
@@ -596,7 +647,7 @@ _SIGN_BEFORE = lazy_regex(r"(?<!\S)[+-]\Z")
 _MAX_PARTS = 7  # one for each unit
 _NUMBER_WORD = f"(?:{'|'.join(sorted(ENGLISH_NUMBER_WORDS))})"
 _NUMBER_IN_WORDS = lazy_regex(
-    rf"\b({_NUMBER_WORD}(?:[\s-](?:and\s)?{_NUMBER_WORD})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
+    rf"\b({_NUMBER_WORD}(?:[\s-](?:and\s)?{_NUMBER_WORD})*)(?=(?:\sand a half)?[\s-](?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,
 )
 _MAX_WORDS_LENGTH = 1000  # characters; a reply with a duration in words is short
@@ -693,7 +744,7 @@ def _duration_parts(text: str, position: int = 0) -> list[re.Match[str]]:
 
 def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
     """Add up the parts of a duration in seconds, or raise TextParseError if the total is ambiguous."""
-    units = [str(part.lastgroup) for part in parts]
+    units = [next(unit for unit in _SECONDS if part[unit]) for part in parts]
     order = [list(_SECONDS).index(unit) for unit in units]
     if order != sorted(set(order)):
         raise TextParseError("each unit of the duration must occur once, in falling order")
@@ -703,8 +754,35 @@ def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
     # In str(timedelta), a sign belongs to the first unit; in prose, it belongs to all units.
     if sign and len(parts) > 1:
         raise TextParseError("the minus sign may belong to the first unit or to all")
-    numbers = (Fraction(read_number_token(f"{sign}{part['number']}").value) for part in parts)
-    return sum((number * _SECONDS[unit] for number, unit in zip(numbers, units, strict=True)), Fraction(0))
+    total = sum(
+        (_amount_of(part) * _SECONDS[unit] for part, unit in zip(parts, units, strict=True)), Fraction(0)
+    )
+    return -total if sign == "-" else total
+
+
+def _amount_of(part: re.Match[str]) -> Fraction:
+    """Return the number of units in a part of a duration, such as 2.5 for "2,5 Stunden"."""
+    number = _number_of(part)
+    if number is None:
+        number = next(amount for index, amount in enumerate(_AMOUNT_WORDS) if part[f"a{index}"])
+    return number + Fraction(1 if part["half"] else 0, 2)
+
+
+def _number_of(part: re.Match[str]) -> Fraction | None:
+    """Return the number before a unit; None for a word such as "half"."""
+    if not part["number"]:
+        return None
+    if _THOUSANDS_OR_DECIMALS.fullmatch(part["number"]) and _FOREIGN_UNIT.search(part[0]):
+        raise TextParseError(f"{part['number']} may have thousands or three decimals")
+    number = Fraction(read_number_token(_DECIMAL_COMMA.sub(".", part["number"])).value)
+    return number + Fraction(1 if part["more"] else 0, 2)
+
+
+_DECIMAL_COMMA = lazy_regex(r",(?=[0-9]{1,2}\Z)")
+_THOUSANDS_OR_DECIMALS = lazy_regex(r"[1-9][0-9]{0,2}[.,][0-9]{3}")
+_FOREIGN_UNIT = lazy_regex(
+    r"(?i)[^\W\d_]{4,}\.?\Z(?<!week)(?<!weeks)(?<!days)(?<!hour)(?<!hours)(?<!minute)(?<!minutes)(?<!second)(?<!seconds)"
+)
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:

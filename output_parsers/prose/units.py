@@ -42,5 +42,45 @@ UNITS = _families(
     "°c celsius; °f fahrenheit; °k kelvin; ° degree degrees grad",
     "byte bytes; kb kilobyte kilobytes; mb megabyte megabytes; gb gigabyte gigabytes; tb terabyte terabytes",
     "w watt watts; kw kilowatt kilowatts; kwh; v volt volts; hz hertz; khz; mhz; ghz; kcal calories kalorien; kj",
-    "usd dollar dollars $; eur euro euros €; gbp; chf franken; jpy yen; cny yuan",
+    "usd dollar dollars us$ $; eur euro euros €; gbp £; chf franken; jpy yen; cny yuan rmb; inr rupees ₹; pln zł zloty",
 )
+# The signs and the codes of currencies, and words for them.
+CURRENCY_SIGNS = r"(?:US|CA|AU|NZ|HK|R|S|C|A)?\$|[€£¥₹₽₩₺₴₪฿₫₦]"
+CURRENCY_CODES = (
+    "USD EUR GBP JPY CNY CHF INR CAD AUD NZD SEK NOK DKK PLN CZK HUF RON BGN RUB UAH TRY BRL MXN ARS CLP COP ZAR KRW HKD"
+    " SGD THB IDR MYR PHP VND ILS SAR AED EGP NGN KES PKR BDT TWD RMB BTC ETH euros? dollars? Euro Fr Rs Rp kr zł zl лв"
+    " руб грн Ft Kč"
+).replace(" ", "|")
+# Words after a number that multiply it, by their powers of ten. Inflected words have their stems.
+SCALES = {
+    2: "hundreds? hunderte? honderd cientos cent[oi]s centaines? centinaia centenas сот(?:ен|ня|ни)? "
+    "сотн[яи] sto hundra hundrede? सौ"
+    " مئة مائة מאות ร้อย\\S*",
+    3: "thousands? k tsd thsd thou tausende?n? milliers? mille mila milhar(?:es)? millares duizend tys "
+    "tysi[ąę]c\\w* тыс тысяч\\w*"
+    " тис тисяч\\w* хил хиляд\\w* хиљад\\w* tusen tusinde? tis tisíc\\w* tisuć\\w* tuhat tuhatta ezer mii "
+    "ribu rb nghìn ngàn"
+    " χιλιάδ\\w* χιλ हज़ार हजार ألف آلاف الف هزار אלף אלפים พัน\\S* elfu",
+    4: "หมื่น\\S* myriads?",
+    5: "lakhs? lacs? laki लाख แสน\\S* لاکھ লাখ",
+    6: "millions? mio mill mln mn mns millionen milli[oó]n\\w* millon\\w* millón millones mili[oó]\\w* "
+    "milh(?:ão|ões) milhao milhoes"
+    " miljoen\\w* miljon\\w* milj mili(?:j|o)un\\w* milijon\\w* млн миллион\\w* мільйон\\w* милион\\w* "
+    "εκατομμύρι\\w* εκατ εκ"
+    " milyon juta jt triệu مليون ملايين میلیون מיליון मिलियन ล้าน\\S* milioni miljoona\\w* milijun\\w* "
+    "millió",
+    7: "crores? cr करोड़ کروڑ কোটি",
+    9: "billions? bn bln mrd milliarden? milliards? miliard\\w* milliard\\w* miljard\\w* milijard\\w* "
+    "mil(?:har|miliard)\\w* mld mds? md mia"
+    " bilh(?:ão|ões) milyar млрд миллиард\\w* мільярд\\w* милиард\\w* δισ\\w* tỷ tỉ مليار میلیارد מיליארד "
+    "अरब",
+    12: "trillions? tn trn trln billionen billón billones biljoen\\w* biliones bilion\\w* biliões bilioner "
+    "billioner trilh(?:ão|ões) трлн"
+    " триллион\\w* трильйон\\w* τρισ\\w* trilyun",
+    15: "quadrillions?",
+}
+EAST_ASIAN_POWERS = {
+    scale: power
+    for power, scales in {1: "十拾십", 2: "百佰백", 3: "千仟천", 4: "万萬만", 8: "亿億억", 12: "兆조"}.items()
+    for scale in scales
+}

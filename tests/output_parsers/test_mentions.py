@@ -78,8 +78,8 @@ def test_dates_times_and_durations() -> None:
     stamps = [value for one in times_in("2024-03-01T10:30:00Z") for value in one.values]
     assert stamps == [time(10, 30, tzinfo=UTC)]
     assert [set(one.values) for one in durations_in(text)] == [
-        {timedelta(days=3)},
         {timedelta(hours=2, minutes=5)},
+        {timedelta(days=3)},
     ]
 
 
@@ -87,11 +87,11 @@ def test_the_number_of_a_duration_is_whole() -> None:
     for text, values, possible in (
         ("-5 days", [timedelta(days=-5)], []),
         ("minus 5 days", [timedelta(days=-5)], []),
-        ("1 500 days", [], [timedelta(days=500)]),
-        ("10 000 days", [], []),
-        ("10^3 days", [], []),
-        ("5 thousand days", [], []),
-        ("1.500 Tage", [], [timedelta(days=1.5)]),
+        ("1 500 days", [], [timedelta(days=500), timedelta(days=1500)]),
+        ("10 000 days", [timedelta(days=10_000)], []),
+        ("10^3 days", [timedelta(days=1000)], []),
+        ("5 thousand days", [timedelta(days=5000)], []),
+        ("1.500 Tage", [], [timedelta(days=1.5), timedelta(days=1500)]),
         ("1,500 days", [timedelta(days=1500)], []),
         ("1 year and 5 days", [], []),
         ("1 Monat 5 Tage", [], []),
@@ -100,9 +100,26 @@ def test_the_number_of_a_duration_is_whole() -> None:
         ("James plans 5 days", [timedelta(days=5)], []),
         ("sometimes 5 days", [timedelta(days=5)], []),
         ("twenty-five days", [timedelta(days=25)], []),
-        ("2 1/2 hours", [], []),
+        ("2 1/2 hours", [timedelta(hours=2.5)], []),
         ("P1DT2H", [timedelta(hours=26)], []),
     ):
         found = list(durations_in(text))
         assert [value for one in found for value in one.values] == values, text
-        assert [value for one in found for value in one.possible] == possible, text
+        assert sorted(value for one in found for value in one.possible) == possible, text
+
+
+def test_parts_of_a_unit_are_durations_in_many_languages() -> None:
+    for text, minutes in (
+        ("half an hour", 30), ("a 5-day trip", 7200), ("2,5 Stunden", 150), ("anderthalb Stunden", 90),
+        ("une demi-heure", 30), ("a quarter of an hour", 15), ("drei Viertelstunden", 45),
+        ("zwei Stunden", 120),
+        ("deux heures", 120), ("two and a half hours", 150), ("полчаса", 30), ("2 Stunden 5 Minuten", 125),
+    ):  # fmt: skip
+        assert [set(one.values) for one in durations_in(text)] == [{timedelta(minutes=minutes)}], text
+
+
+def test_a_name_or_an_improper_fraction_is_not_a_number() -> None:
+    for text in ("open 24/7", "since 9/11"):
+        assert not any(one.values or one.possible for one in numbers_in(text)), text
+    assert [(set(one.values), set(one.possible)) for one in numbers_in("7/4")] == [(set(), {Decimal("1.75")})]
+    assert [set(one.values) for one in numbers_in("3/4")] == [{Decimal("0.75")}]

@@ -530,3 +530,12 @@ def test_decades_headings_and_numbers_of_the_user_are_not_answers(text: str) -> 
 def test_seconds_are_read_where_the_declaration_names_them() -> None:
     assert find_number("60s", NumberRules(words=frozenset({"timeout"}))).value == 60
     assert find_number("45s").value == 45
+
+
+def test_an_amount_in_another_currency_than_the_declaration_names_is_refused() -> None:
+    dollars = NumberRules(words=frozenset({"price", "in", "dollars"}))
+    for text in ("5 USD", "$5", "US$ 5", "5 dollars", "5"):
+        assert find_number(text, dollars).value == 5, text
+    for text in ("5 EUR", "€5", "5 euros", "The price is EUR 5", "5 £"):
+        with pytest.raises(TextParseError):
+            find_number(text, dollars)

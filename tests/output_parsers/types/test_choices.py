@@ -654,3 +654,20 @@ def test_a_few_words_may_be_the_reason_of_a_choice(text: str) -> None:
 def test_a_missing_reason_is_no_reason(text: str) -> None:
     with pytest.raises(OutputParsingError):
         parse(Literal["high", "low"], text)
+
+
+def test_a_letter_that_may_be_an_initial_is_refused() -> None:
+    letters = Literal["A", "B", "C", "D"]
+    for text in (
+        "A. Lincoln wrote it", "A. Lincoln was the author.", "C. S. Lewis", "D. H. Lawrence wrote it",
+        "A. Einstein said so.", "B. Brecht schrieb es.", "A. Camus est né en 1913.", "A. Volta inventò.",
+    ):  # fmt: skip
+        with pytest.raises(OutputParsingError, match="may be the initial of a name"):
+            parse(letters, text)
+    for text in (
+        "B. Paris",
+        "B. Paris is the capital of France.",
+        "B. The author wrote it in May.",
+        "B. Das steht im Text.",
+    ):
+        assert parse(letters, text) == "B", text
