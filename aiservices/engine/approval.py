@@ -54,9 +54,9 @@ class SuspendedCall(NamedTuple):
         messages: The messages of the request.
         tool_messages: The messages since then; the last one has the calls that wait.
         pending: The ids of the calls that must be approved.
-        external: The ids of the calls whose result is wanted.
-        inner: The calls of services used as tools that wait, by the id of the tool call that made each. Then
-            nothing else waits, and the other tools have run.
+        external: The ids of the calls that need an external result.
+        inner: The suspended calls of services used as tools, by the id of the tool call that made each. If
+            there are any, nothing else waits, and the other tools have run.
         finished: The results of these other tools.
         memory_id: The argument that is the memory id.
         rounds: The number of completed rounds of tools.
@@ -66,7 +66,7 @@ class SuspendedCall(NamedTuple):
         user_name: The argument that is the name of the user.
         earlier_messages: Tool messages from before the answer was requested again; ``messages`` contains them
             too.
-        id: A random text that no other state has; "" if an older version wrote the state.
+        id: A random text that identifies the state; "" if an older version wrote the state.
         expires_at: The time in seconds since 1970 after which the state cannot be resumed; None for no limit.
         signed_text: The text of a state whose signature was not checked; "" for other states.
     """
@@ -184,8 +184,8 @@ class ApprovalRequiredError(AiServiceError):
     Attributes:
         calls: The calls that must be approved.
         external_calls: The calls of external tools, whose results are wanted.
-        in_doubt: Those of ``calls`` that a process began which was killed, so that they may have run. True
-            runs such a call again; if it has run, pass its result in ``results`` instead.
+        in_doubt: Those of ``calls`` that were started by a process that was killed, so that they may have
+            run. True runs such a call again; if it has run, pass its result in ``results`` instead.
         state: The call so far. ``resume(method, state, approvals, results={id: value})`` continues it, in
             another process too.
     """

@@ -1,4 +1,4 @@
-"""The texts of a call in which the quotes of its answer must stand, and the citations that providers send."""
+"""The texts of a call that the quotes of its answer must come from, and the citations that providers send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .approval import SOURCES
 if TYPE_CHECKING:
     from .plan import Invocation
 
-PROMPT = "prompt"  # the name of the text of the messages, if nothing else is a source
+PROMPT = "prompt"  # the name of the messages' text, the source if there is no other
 
 
 def with_sources(invocation: Invocation, check: Check) -> Invocation:
@@ -41,7 +41,7 @@ def with_sources(invocation: Invocation, check: Check) -> Invocation:
 
 
 def _visible_texts(document: Document, messages: Sequence[Message]) -> Iterator[tuple[str, int]]:
-    """Yield a document as the messages show it: as a whole, or if it is the messages, each of them."""
+    """Yield a document as the messages show it: as a whole, or message by message if it is the messages."""
     texts = [message.text for message in messages if isinstance(message, UserMessage)]
     if len(texts) < 2 or document.text != _joined(texts):
         yield document.text, 0
@@ -181,7 +181,7 @@ def _block_citations(reply: ChatReply) -> Iterator[tuple[int, int, Quote]]:
 
 
 def _citation_spans(citation: Mapping[str, Json], text: str) -> Iterator[tuple[int, int, Quote]]:
-    """Yield the places of a citation of OpenAI or Gemini in the text; the end of the text if it has none."""
+    """Yield the places of a citation of OpenAI or Gemini in the text; by default the end of the text."""
     details = citation.get("url_citation", citation)
     quote = _quote(details)
     if isinstance(details.get("start_index"), int):

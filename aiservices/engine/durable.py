@@ -84,7 +84,7 @@ from .streams import AttemptStarted, ReplyReceived, ToolFinished, ToolStarted
 from .tool_execution import FINAL_ERRORS, UndoableCall, record_undoable, undo_after
 
 T = TypeVar("T")
-# The first stands for the mark of the instructions, which each process chooses; both as they are in JSON.
+# The first replaces the mark of the instructions, which each process chooses; both are written as in JSON.
 _MARK, _OWN_MARK = json.dumps("\ue000\ue001")[1:-1], json.dumps(INSTRUCTIONS_MARK)[1:-1]
 _MAX_ID = 256  # characters
 _LEFT = "left"
@@ -164,7 +164,7 @@ class Durable(PickledByArguments, BaseInterceptor):
             call = None
             if answer is None:
                 call = open_call(self.journal, loaded, invocation, is_new=is_new)
-        except ExternalResultError:  # decided by a program that does not know the tools: wait for another one
+        except ExternalResultError:  # decided by a program without the tools, so wait for another one
             last = Entry(_decided_keys(one.key for one in loaded.entries)[-1], "")
             yield from self._do(partial(self.journal.append, loaded.call, (last,), status="suspended"))
             raise
@@ -342,7 +342,7 @@ def messages_of_start(start: Mapping[str, object]) -> tuple[Message, ...]:
 
 
 def program_of(plan: CallPlan, toolbox: Toolbox | None) -> JsonObject:
-    """Return what is compared of the program of a call: its models, its schema and its tools."""
+    """Return the parts of a program that are compared for a call: its models, its schema and its tools."""
     parser, tools = plan.output_format.parser, {} if toolbox is None else toolbox.tools
     return {
         "models": [route.model.name for route in plan.routes],
@@ -371,7 +371,7 @@ _MESSAGE_NAMES = {"system": "the system message", "user": "the user message"}
 
 
 def _changes(stored: JsonObject, current: JsonObject) -> Iterable[str]:
-    """Yield the names of what differs between the beginnings of two calls."""
+    """Yield the names of the differences between the beginnings of two calls."""
     before, now = stored.get("messages", []), current["messages"]
     if len(before) != len(now):
         yield "the number of messages"
@@ -415,8 +415,8 @@ def _check_decisions(
 ) -> tuple[str, object]:
     """Return the key and the data of decisions.
 
-    Raises AlreadyResumedError if others were recorded before, or if the call has started over since then. Of
-    a new call, which was deleted from the journal, the state is all that is left.
+    Raises AlreadyResumedError if others were recorded before, or if the call has started over since then.
+    After its call was deleted from the journal, the state alone is enough.
     """
     state = invocation.state
     segment = state.interceptor_data[DURABLE_KEY]["segment"]
@@ -436,7 +436,7 @@ def _check_decisions(
 
 
 class RecordedEntries:
-    """What the journal has of a call or of a call that a tool makes, and what is to be written next.
+    """The entries of a call, or of a call that a tool makes, with those that are written next.
 
     Attributes:
         data: The data of all entries by their keys; shared with the calls inside.
@@ -551,7 +551,7 @@ def _tools_left(call: DurableCall) -> set[str]:
     for key, data in entries.own().items():
         if key.startswith("begun:"):
             results = [entries.data.get(f"{entries.prefix}tool:{key[6:]}")]
-        elif "/begun:" in key:  # the call of a tool that failed has recorded itself what is left
+        elif "/begun:" in key:  # a failed inner call has recorded its remaining tools itself
             outer = _outer_keys(entries.prefix + key)
             results = [entries.data[one] for one in outer if one in entries.data][:1]
         else:
@@ -769,7 +769,7 @@ class DurableCall(RequestRecorder[str]):
             return replayed
         self._is_replaying = False
         method = suspendable_method(prepared.tool)
-        is_service = method is not None and method.call_plan is not None  # what it does is recorded itself
+        is_service = method is not None and method.call_plan is not None  # its own steps are recorded
         if not (prepared.tool.idempotent or is_service):
             self.entries.add(
                 self._key("begun", call.id),

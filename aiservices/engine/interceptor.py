@@ -67,13 +67,13 @@ class InterceptorKind(StrEnum):
     RETRIEVAL = "retrieval", 4
     OUTPUT_GUARD = "output guard", 5
     ANSWER_CHECK = "answer check", 5
-    OTHER = "", 6  # those of users, which may do anything
+    OTHER = "", 6  # interceptors of users, which may do anything
     VOTES = "votes", 7
     RETRY = "retry", 7
 
     @classmethod
     def of(cls, position_name: object) -> InterceptorKind:
-        """Return the kind with a name; OTHER if there is none, because anything may be a position_name."""
+        """Return the kind with a name; OTHER for an unknown name, which is allowed."""
         return _BY_NAME.get(position_name, cls.OTHER) if isinstance(position_name, str) else cls.OTHER
 
     @property
@@ -102,7 +102,7 @@ _BY_NAME: dict[str, InterceptorKind] = {kind.value: kind for kind in Interceptor
 _BEFORE_MEMORY = "memory stores an answer before it was accepted"
 _AS_USER_MESSAGE = "memory stores the problems of an answer as if the user had written them"
 _BEFORE_DURABLE = "it does its work again when a durable call continues"
-# Why an interceptor of the first kind must not be around one of the second.
+# Why an interceptor of the first kind must not enclose one of the second.
 _WRONG_ORDERS = {
     (InterceptorKind.MEMORY, InterceptorKind.INPUT_GUARD): (
         "memory stores what the guards remove, and the model sees it in later calls"

@@ -84,7 +84,7 @@ _SCHEMA_WORDS = (
     "output_config.format.schema",
 )
 
-# By a model name that the options gave (mostly ""), then by the name of the strategy option: reason and time.
+# Reason and time, by the model name in the options (mostly ""), then by the name of the strategy option.
 Unsupported = dict[str, dict[str, tuple[str, float]]]
 _BY_ADDRESS: dict[tuple[str, str], Unsupported] = {}
 _BY_MODEL: WeakKeyDictionary[ChatModel, Unsupported] = WeakKeyDictionary()
@@ -184,7 +184,7 @@ class ModelRoute:
 
     Attributes:
         model: The model.
-        strategies: The ways to request structured output from it.
+        strategies: How structured output can be requested from it, best first.
         rest: Its circuit breaker, or None.
     """
 
@@ -346,7 +346,7 @@ class ModelState:
 
     def choose_format(self) -> OutputFormat:
         """Choose the output format (schema, tool or prompt text) of the next model request."""
-        # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
+        # After a refusal in this call the option stays, even if other calls learn of more refusals.
         if self._refusals:
             reason = self._refusals[-1].reason
         else:
@@ -376,7 +376,7 @@ class ModelState:
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
             self.route.set_unconfirmed((), self.model_name)
-        self.refused_options = {}  # the model remembers them from now on
+        self.refused_options = {}  # the route remembers them from now on
         if self._gave_up_strict_tools:
             self.route.strict_tools_refused = True
         if self.route.rest is not None:

@@ -1,4 +1,4 @@
-"""Operations besides requests and tool calls that telemetry observes: searches, embeddings, memory."""
+"""Operations other than requests and tool calls that telemetry observes: searches, embeddings, memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OperationName: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that a part of the library does for a call, or outside of calls.
+    """A step that a part of the library performs for a call, or outside of calls.
 
     Attributes:
         name: The name in the OpenTelemetry conventions for generative AI.
@@ -35,7 +35,7 @@ class Operation:
 
 
 class Observation(Protocol):
-    """What an observer keeps of one operation until its end.
+    """What an observer records about one operation until its end.
 
     Attributes:
         context: Surrounds the code of the operation. It is entered again when async code continues.

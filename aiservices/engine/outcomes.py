@@ -83,13 +83,13 @@ def error_from_json(data: JsonObject) -> Exception:
             restored = cls(text)
         except TypeError:  # it needs other arguments
             return ReplayedError(name, text)
-        if str(restored) == text:  # that of a KeyError has quotes
+        if str(restored) == text:  # the message of a KeyError has quotes
             return restored
     return ReplayedError(name, text)
 
 
 def failed_request_to_json(error: Exception) -> dict[str, object]:
-    """Return what is recorded of a request without a reply that can be used.
+    """Return what is recorded about a request without a usable reply.
 
     A reply that a check or the reader of a stream refused is recorded as a reply: it is refused again.
     """
@@ -193,7 +193,7 @@ def answer_to_json(answer: Answer, invocation: Invocation) -> dict[str, object]:
         "value": _written_value(answer, invocation),
         "reply": reply_to_json(reply),
         "strategy": answer.strategy,
-        # null stands for the message of the reply
+        # null means the message of the reply
         "messages": [None if one is reply.message else message_to_dict(one) for one in answer.messages],
     }
     if answer.reasons:
@@ -218,7 +218,7 @@ def _tools_of(invocation: Invocation) -> Mapping[str, Tool]:
     return {} if toolbox is None else toolbox.tools
 
 
-_READ = {"read": True}  # a value that the text of the reply gives
+_READ = {"read": True}  # a value that can be read from the text of the reply
 
 
 def _written_value(answer: Answer, invocation: Invocation) -> object:

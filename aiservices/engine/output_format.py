@@ -125,7 +125,7 @@ class OutputFormat(NamedTuple):
 
         Instructions replace their placeholder in the prompt; without a placeholder they follow the last user
         message. Examples follow the system message, with answers in the requested form. ``tools`` are offered
-        beside the tool that gives the answer, with the ``tool_choice`` of the options.
+        together with the tool that gives the answer, with the ``tool_choice`` of the options.
         """
         messages, options = request.messages, request.options
         if options.tool_choice is not None:
@@ -284,8 +284,8 @@ def question_format(
 def _text_reader(parser: OutputParser[object]) -> Callable[[ChatReply], Reading[object]]:
     """Return a function that parses the typed answer in the text of a model's reply.
 
-    If a reply calls tools that were not offered, text beside the calls is read only if it cannot be a mere
-    announcement ("Let me look that up."). That is recorded as a coercion.
+    If a reply calls tools that were not offered, the text around the calls is read only if it cannot be a
+    mere announcement ("Let me look that up."). That is recorded as a coercion.
     """
     reads_json = isinstance(parser, TypeParser) and not parser.node.any_text
     read_text = parser.read if isinstance(parser, TypeParser) else lambda text: Reading(parser.parse(text))

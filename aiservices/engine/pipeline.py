@@ -145,7 +145,7 @@ class Pipeline:
 
 
 def _measure_waiting(state: CallState) -> None:
-    """Measure how long the requests of a call wait for their turn, if the time of the call is limited."""
+    """Measure how long the requests of a call wait for their turn, if the call has a time limit."""
     if state.waiting is None:
         outer = state.enclosing_call
         outer_waiting = None if outer is None else outer.invocation.state.waiting

@@ -19,7 +19,7 @@ K = TypeVar("K")
 
 
 class RecordedReply(FlowChatModel):
-    """Stands in for a model whose reply to a request is known, so that nothing is sent."""
+    """Replaces a model whose reply to a request is recorded, so that nothing is sent."""
 
     def __init__(self, model: ChatModel, reply: ChatReply) -> None:
         self.name = model.name

@@ -47,7 +47,7 @@ T = TypeVar("T")
 Perform: TypeAlias = Callable[[Effect], Outcome]
 AsyncPerform: TypeAlias = Callable[[Effect], Coroutine[object, object, Outcome]]
 _END: object = object()
-# How much of an abandoned stream is read for its usage: characters, and those that a piece counts at least.
+# Limits for reading an abandoned stream for its usage: the characters, and the minimum that a piece counts.
 _MAX_DISCARDED = 64_000
 _MIN_PER_PIECE = 4
 

@@ -38,7 +38,7 @@ from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation
 from .streams import AttemptStarted, ReplyFailed, ReplyReceived
 
-_MAX_REMEDIES = 10  # the maximum number of requests with less, for one reply
+_MAX_REMEDIES = 10  # the maximum number of reduced requests for one reply
 _MAX_CONTINUATIONS = 10  # the maximum number of continuations of a paused reply
 _COMPLETE = (FinishReason.STOP, FinishReason.TOOL_CALLS)
 _POLICY, _POLICY_WITH_USAGE = StreamPolicy(), StreamPolicy(counts_usage=True)
@@ -149,7 +149,7 @@ class RequestLoop:
         offered = None if self._toolbox is None else self._toolbox.offered_to(model.capabilities)
         tooling = None if offered is None else offered.tooling
         self._offers_tools = tooling is not None
-        if request.options.model != model.model_name:  # only the first model has the name of the options
+        if request.options.model != model.model_name:  # it applies only to the first model
             request = replace(request, options=replace(request.options, model=model.model_name))
         prepared = self.output_format.prepare(request, invocation.examples, tooling)
         if state.waiting is not None:

@@ -241,7 +241,7 @@ def _digest(model: ChatModel, request: ChatRequest, namespace: str, *, votes: bo
         destination, headers = inner.destination, http.headers
         parts = (http.path.encode(), http.body)
     else:
-        # a model of another class may have attributes for what selects the answer besides the request
+        # a model of another class may have attributes that affect its answers in addition to the request
         selecting = [str(getattr(inner, name, "")) for name in ("account", "destination", "default_options")]
         destination, headers = "\0".join(selecting), options.extra_headers or {}
         parts = (request_hash(inner.name, str(getattr(inner, "endpoint", "")), request).encode(),)

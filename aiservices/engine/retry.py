@@ -46,7 +46,8 @@ class Retry(BaseInterceptor):
 
     Attributes:
         max_attempts: The maximum number of answers to request, including the first; at most
-            ``Budget.max_attempts``, which also counts failed requests. None sets no limit besides the budget.
+            ``Budget.max_attempts``, which also counts failed requests. None sets no limit other than the
+            budget.
         mode: "whole" to request the whole answer again, "fields" to request only the wrong fields, which are
             then put into the answer. If the problem is not in single fields, the whole answer is requested.
         on_empty: True to ask again after an answer without text, if the method returns text. By default it is

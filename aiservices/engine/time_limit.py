@@ -11,7 +11,7 @@ from ..models.requests import WaitingTime
 if TYPE_CHECKING:
     import asyncio
 
-_SHORTEST_CHECK = 0.02  # seconds between two looks at a deadline that moves
+_SHORTEST_CHECK = 0.02  # seconds between two checks of a deadline that moves
 
 
 class TimeLimit(AbstractAsyncContextManager[None]):
@@ -20,7 +20,7 @@ class TimeLimit(AbstractAsyncContextManager[None]):
     Args:
         deadline: The value of ``time.monotonic()`` at which the ``async with`` block ends with a
             TimeoutError.
-        waiting: Measures the waits; None if there are none.
+        waiting: Measures the waits; None if requests do not wait.
         waited: The seconds of waits that the deadline already includes.
     """
 
@@ -40,7 +40,7 @@ class TimeLimit(AbstractAsyncContextManager[None]):
 
     @property
     def expired(self) -> bool:
-        """True if the time is over, so that the TimeoutError is that of this object."""
+        """True if the time is over, so that this object raised the TimeoutError."""
         return self._timeout.expired()
 
     async def __aenter__(self) -> None:

@@ -520,7 +520,7 @@ def _to_json(result: object) -> str:
             return str(value)
         if isinstance(value, Quote):
             return value.quote
-        if isinstance(value, Cited):  # without its place, which says nothing to a model
+        if isinstance(value, Cited):  # without its memory address, which is useless to a model
             return {"value": value.value, "quote": value.quote}
         try:
             if type(value) is not object:  # a parser writes it as its address in memory
@@ -811,7 +811,7 @@ def undo_after(error: BaseException, invocation: Invocation) -> Flow[tuple[ToolR
         return ()
     if state.recording is not None:
         continues = state.recording.continues_after(error)
-    else:  # a durable call that this run could not open is still that of its journal
+    else:  # a durable call that this run could not open still belongs to its journal
         continues = isinstance(error, AlreadyResumedError) or DURABLE_KEY in state.interceptor_data
     return () if continues else (yield from undo_tools(invocation))
 

@@ -269,8 +269,8 @@ def _with_choice(
 def _final_reply(response: ModelResponse) -> ChatReply | None:
     """Return the model's reply if it contains the answer, or None if it only calls tools.
 
-    Tool calls beside the answer are removed from the reply. They are not run, but the attempt still contains
-    them.
+    Other tool calls next to the answer are removed from the reply. They are not run, but the attempt still
+    contains them.
     """
     reply, tooling = response.reply, response.output_format.tooling
     calls = reply.message.tool_calls
@@ -471,8 +471,8 @@ def _beyond_limit(tool: Tool | None, calls: Sequence[ToolCall], state: CallState
 def _repeated_call(calls: Sequence[ToolCall], limit: int | None, invocation: Invocation) -> ToolRun | None:
     """Return a failed ToolRun if the last call was made ``limit`` times before with the same arguments.
 
-    A call for which the program waited was checked before. Raises ToolLimitError if the model was told so
-    before.
+    A call for which the program waited was checked before. Raises ToolLimitError if the model has already
+    received this message.
     """
     *earlier, call = calls
     if limit is None or invocation.approvals.get(call.id) is not None:

@@ -1,9 +1,9 @@
 """Read CSV files with any delimiter and encoding, which are recognized from the content.
 
-The encoding is that of a byte order mark, else UTF-8 if the whole file is valid, else UTF-16 if every second
-byte is null, else Windows-1252 if the text looks like one in a language of Western Europe. The delimiter is a
+A byte order mark gives the encoding. Without one it is UTF-8 if the whole file is valid, else UTF-16 if every
+second byte is null, else Windows-1252 if the text looks like a Western European language. The delimiter is a
 comma, a semicolon, a tab or a vertical bar, whichever divides all records into as many fields as the header.
-What cannot be recognized is an error that names the setting.
+A file that cannot be recognized raises an error that names the setting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .row import RowsError
 
 _LOGGER = logging.getLogger("aiservices")
 _CHUNK = 1 << 20
-_SAMPLE = 1 << 16  # characters in which the delimiter is looked for
+_SAMPLE = 1 << 16  # characters that are searched for the delimiter
 DELIMITERS = ",;\t|"
 _DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n")  # for Excel
@@ -50,7 +50,7 @@ USUAL = CsvDialect("utf-8-sig", ",")
 
 
 def csv_dialect(path: Path, encoding: str | None = None, delimiter: str | None = None) -> CsvDialect:
-    """Recognize how a CSV file is written; an encoding or a delimiter that is given is used.
+    """Recognize how a CSV file is written, unless the encoding or the delimiter is given.
 
     Raises RowsError if it cannot be recognized.
     """
@@ -123,7 +123,7 @@ def _delimiter(path: Path, sample: str, *, is_cut: bool) -> str:
 
 
 def _field_counts(sample: str, delimiter: str, *, is_cut: bool) -> list[int]:
-    """Return the number of fields of each record; none if the text cannot be read with the delimiter."""
+    """Return the number of fields of each record; an empty list if the delimiter does not fit the text."""
     counts: list[int] = []
     try:
         records = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True)

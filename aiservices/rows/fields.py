@@ -22,9 +22,9 @@ Arrow columns have these types:
     int | float                double
     other unions, Any          JSON text, and so is a record inside itself
 
-The columns of the input keep the types of their source, if it has types. Otherwise the type is the one of the
+The columns of the input keep the types of their source, if it has types. Otherwise the type follows from the
 values: int with float is float if that is exact, and other mixtures are text, with JSON for values that are
-not texts. If a type changes after rows were written, the whole file is changed when it is closed.
+not strings. If a type changes after rows were written, the whole file is changed when it is closed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PREFIX = "answer_"
 
 # --- The columns of an answer ---
 
-# What the values of a column were so far, if its Arrow type depends on it: "long decimal" or "aware time".
+# Facts about the values of a column so far that determine its Arrow type: "long decimal" or "aware time".
 Facts: TypeAlias = set[str]
 INT64 = range(-(2**63), 2**63)
 EXACT_FLOAT = 2**53  # integers up to this are exact as floats
@@ -162,7 +162,7 @@ def _to_duration(data: Json, facts: Facts) -> timedelta:
     return -value if sign else value
 
 
-# The shapes of the kinds of ``Storage`` that have no parts.
+# The shapes of the ``Storage`` kinds without parts.
 _SHAPES = {
     "bool": Shape(lambda _: pyarrow().bool_(), lambda data, _: _expect(bool, data, "true or false")),
     "int": Shape(lambda _: pyarrow().int64(), _to_int),
@@ -189,7 +189,7 @@ _SHAPES = {
     ),
     "duration": Shape(lambda _: pyarrow().duration("us"), _to_duration),
 }
-# What any value of a type may be, for columns whose types are fixed in advance.
+# All facts that a value of a type can have, for columns whose types are fixed in advance.
 ANY_TIMES = frozenset(("aware time",))
 
 
@@ -506,7 +506,7 @@ class Fields:
                 problem = f"column {columns[len(answers)].name}: {wrong}"
                 return [Cells(inputs, [*nothing, *usage], problem)]
             made.append(Cells(inputs, [*answers, *usage], None))
-            if self.usage:  # once, so that the sum is that of the run
+            if self.usage:  # once, so that the sum is correct for the run
                 usage = [0, None if row.cost is None else 0.0, 0, 0.0]
         return made
 

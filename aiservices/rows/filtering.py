@@ -99,7 +99,7 @@ def find_bound(
 
 
 def _rest(confidence: float) -> float:
-    """Return the confidence of the tests after that of all candidates."""
+    """Return the confidence that remains after the test of all candidates."""
     return 1 - (1 - _FIRST) * (1 - confidence)
 
 
@@ -233,11 +233,11 @@ def filter_rows(
         labels: A CSV file for the labels of a person; a function that gets the columns of a row as a dict and
             returns a bool; or a method of a service, for example with a larger model.
         precision: The share of the selected rows that must be right.
-        confidence: The probability that it is, over the choice of the labelled rows.
+        confidence: The probability of this, over the choice of the labelled rows.
         labelled: The number of labelled rows.
         seed: The seed of the random choice.
-        **settings: As for ``map_rows``, without those of its outputs. The journal is that of the file for
-            labels by default.
+        **settings: As for ``map_rows``, without those of its outputs. By default, the journal belongs to the
+            file for labels.
 
     Raises:
         DefinitionError: The method does not return a Decision of a bool, or a setting is wrong.

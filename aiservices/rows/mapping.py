@@ -254,8 +254,8 @@ class RowSettings(TypedDict, total=False):
             list, its name is "value".
         journal: The file that stores finished rows, so that the same call continues after an interruption; by
             default the name of ``to`` with ``.journal``. Without both, nothing is kept.
-        restart: Start from the beginning. The journal of an earlier run is kept with the ending ``.bak``, and
-            what people answered to the same question is taken over.
+        restart: Start from the beginning. The journal of an earlier run is renamed to end in ``.bak``, and
+            people's answers to the same question are kept.
         retry_failed: Whether rows with an error of an earlier run are processed again: None, the default, for
             those whose error may not occur again, such as a lost connection or a reply that could not be
             read; True for all, also those whose content the model refused; False for none.
@@ -279,7 +279,7 @@ class RowSettings(TypedDict, total=False):
             calibration.
         reviewed: A completed review file, whose answers by people replace the model's answers. They are
             stored in the journal, for later runs.
-        cache: Answers requests with the replies that it has stored, those of other runs and calls included.
+        cache: Answers requests with stored replies, also those of other runs and calls.
         engine: ``BatchEngine(…)`` to use the batch service of the provider, ``RayEngine(…)`` or
             ``SparkEngine(…)`` to use worker processes.
     """
@@ -345,9 +345,8 @@ def map_rows(method: Callable[..., object], table: object, /, **settings: Unpack
         for row in map_rows(desk.ticket, tickets):
             print(row.key, row.error or row.value)
 
-    An error of one row is in ``row.error``, and the run goes on. It ends when going on makes no sense: the
-    key is wrong, the budget is used up, or most rows fail. Then the same call processes only the rows that
-    are missing.
+    An error of one row is in ``row.error``, and the run goes on. It ends early if the key is wrong, the
+    budget is used up, or most rows fail. The same call then processes only the missing rows.
 
     Args:
         method: A method of a service that returns a value or a Result; it may be async.
@@ -427,7 +426,7 @@ def job_for(method: object, source: object, settings: RowSettings) -> Job:
 
 
 def _refuse(method: MappedMethod, problems: Iterable[str]) -> None:
-    """Raise DefinitionError with all problems, if there are some."""
+    """Raise DefinitionError with all problems, if there are any."""
     definition_problems = [DefinitionProblem(method.qualname, problem) for problem in problems]
     if definition_problems:
         raise DefinitionError(definition_problems)
@@ -462,7 +461,7 @@ def _opened(method: object, source: Any, settings: RowSettings) -> tuple[Table, 
 
 
 def _with_column_names(method: MappedMethod, table: Table) -> tuple[MappedMethod, Table]:
-    """Return the method and the table with the columns of the table; none are known if it has no rows."""
+    """Return the method and the table with the names of its columns, unless it has no rows."""
     if not table.columns:
         table = _with_columns_of_first_row(table)
     if table.columns:
@@ -487,7 +486,7 @@ def _check_prices(method: MappedMethod, budget: Budget) -> None:
 
 
 def _output_and_journal(settings: RowSettings) -> tuple[Path | None, Path | None]:
-    """Return the paths of the output and of the journal, which is beside the output by default."""
+    """Return the paths of the output and of the journal, which is next to the output by default."""
     to, journal = _path(settings.get("to")), _path(settings.get("journal"))
     if to is not None:
         check_output(to)
@@ -606,7 +605,7 @@ def row_problems(settings: Mapping[str, object]) -> Iterator[str]:
 def _file_problems(
     to: Path | None, journal: Path | None, settings: RowSettings, table: Table
 ) -> Iterator[str]:
-    """Yield a message for each file that would be written although something in it would be lost."""
+    """Yield a message for each file whose content would be lost by writing it."""
     review, reviewed = _path(settings.get("review")), _path(settings.get("reviewed"))
     dataset = table.source if table.kind == "pyarrow" else None
     inputs = (*table.files, *(Path(file) for file in getattr(dataset, "files", ())))

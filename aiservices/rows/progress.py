@@ -1,4 +1,4 @@
-"""Show the progress of a run: as a bar, on one line of a terminal, or as a line each 30 seconds in a log."""
+"""Show the progress of a run as a bar, on one line of a terminal, or as a log line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ProgressBar:
 
 
 class ProgressLine:
-    """Shows the progress on one line of the terminal, or as a line each 30 seconds if there is no terminal.
+    """Shows the progress on one line of the terminal, or as a line every 30 seconds without a terminal.
 
     Args:
         clock: Returns the time in seconds.

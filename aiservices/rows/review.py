@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # few answers are cited
 _INDEX = re.compile(r"\[\d+\]")
 _ROW, _ANSWER, _PROBABILITY, _REVIEWED = "row id", "answer", "probability", "reviewed answer"
 _OWN_NAMES = frozenset({_ROW, _ANSWER, _PROBABILITY, _REVIEWED})
-_ID_PREFIX = "row-"  # so that no program takes an id such as 12e45 for a number
+_ID_PREFIX = "row-"  # so that programs do not read an id such as 12e45 as a number
 _ID = re.compile(r"(?:row-)?([0-9a-f]{32})")
 _MAX_LISTED = 20
 
@@ -174,7 +174,7 @@ class Review:
 def write_for_labels(
     path: Path, method: MappedMethod, columns: Sequence[str], rows: Sequence[Row[object]]
 ) -> None:
-    """Write rows to a review file without their answers, which must not influence the person who labels."""
+    """Write rows to a review file without answers, which must not influence the person who labels them."""
     different: dict[str, Row[object]] = {}  # equal rows need one label
     for row in rows:
         different.setdefault(_row_id(method, row), row)
@@ -196,8 +196,8 @@ def _display_names(columns: Sequence[str]) -> list[str]:
 def _new_file(path: Path) -> Iterator[Callable[[Sequence[str]], object]]:
     """Context manager that writes a CSV file: yields a function that writes a record.
 
-    The file has its name when it is complete, and after an error there is none. Raises RowsError if it cannot
-    be created.
+    The file gets its name when it is complete; after an error it does not exist. Raises RowsError if it
+    cannot be created.
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -216,7 +216,7 @@ def _new_file(path: Path) -> Iterator[Callable[[Sequence[str]], object]]:
 
 
 def _complete(partial: Path, path: Path) -> None:
-    """Give a complete file its name, and a byte order mark from which spreadsheets know that it is UTF-8."""
+    """Give a complete file its name, and a byte order mark that tells spreadsheets that it is UTF-8."""
     data = partial.read_bytes()
     if not data.isascii():
         partial.write_bytes(codecs.BOM_UTF8 + data)
@@ -380,7 +380,7 @@ class _AnswerReader:
         raise ValueError(f"{cell!r} is not {self._wanted}")
 
     def _candidates(self, cell: str) -> Iterator[tuple[Leniency, str]]:
-        """Yield the texts that may stand for a cell; a number that has two meanings is only a text."""
+        """Yield the texts that a cell may mean; a number with two meanings is only text."""
         number = self._number_in(cell)
         is_text_only = number is None and (_DECIMAL.fullmatch(cell) or _GROUPED.fullmatch(cell))
         if not is_text_only:
@@ -397,7 +397,7 @@ class _AnswerReader:
             yield Leniency.SAFE, cell  # "yes" for true, another case, a date with the name of its month
 
     def _number_in(self, cell: str) -> str | None:
-        """Return the number in a cell with a decimal point; None if there is none, or two are possible."""
+        """Return the number in a cell with a decimal point; None unless exactly one is possible."""
         match = _DECIMAL.fullmatch(cell)
         if match is None:
             return cell.removeprefix("+") if cell.lstrip("+-").isdecimal() else None

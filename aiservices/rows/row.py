@@ -712,7 +712,7 @@ class _CellReader:
         return f"annotate it as Annotated[{self._name}, NumberStyle.COMMA], or with NumberStyle.POINT"
 
     def _check_point(self, value: object) -> None:
-        """Raise ValueError for a number whose point may be a decimal point or the one of thousands."""
+        """Raise ValueError for a number whose point may be a decimal point or a thousands separator."""
         if self._is_comma_possible and isinstance(value, str) and _POINT_OR_GROUP.fullmatch(value):
             raise ValueError(
                 f"{value!r} may be {value.replace('.', '')} in a file with semicolons; {self._advice()}"
@@ -732,7 +732,7 @@ class _CellReader:
         return value is None or (self._text_only and value == "" and not self._is_text)
 
     def _json_texts(self, value: object) -> Iterator[str]:
-        """Yield the JSON texts that may stand for a cell."""
+        """Yield the JSON texts that a cell may mean."""
         if isinstance(value, str):
             if self._text_only and not self._is_text and not self._is_styled:
                 yield value  # JSON, such as 12 or [1, 2]
@@ -751,7 +751,7 @@ class _CellReader:
 
 
 def _has_long_number(data: object) -> bool:
-    """Return True for data of a JSON file with numbers that floats do not have as they are written."""
+    """Return True for data of a JSON file with numbers that floats cannot represent exactly."""
     if isinstance(data, (dict, list)):
         return any(map(_has_long_number, data.values() if isinstance(data, dict) else data))
     return isinstance(data, JsonNumber)
@@ -779,7 +779,7 @@ _NUMBERS = frozenset({int, float, Decimal})
 _WITH_COMMA = re.compile(r"\s*[-+]?\d[\d.,' ]*,\d+(?:\.\d+)?\s*")
 _WHOLE = re.compile(r"-?\d+\.0+")
 _POINT_OR_GROUP = re.compile(r"\s*-?[1-9]\d{0,2}\.\d{3}\s*")
-# What programs write for null, in columns that are not text.
+# What programs write for null in columns that are not text.
 _NULL_WORDS = frozenset({"nan", "null", "none", "na", "n/a", "nat", "<na>"})
 _PLAIN_HINTS = frozenset({str, int, float, bool, type(None)})
 
@@ -879,7 +879,7 @@ def _mark_unset(value: Any, unset: Iterable[tuple[Iterable[str | int], Iterable[
         model.__pydantic_fields_set__.difference_update(names)
 
 
-# Errors of the provider or of the way to it; another request may succeed.
+# Errors of the provider or of the connection to it; another request may succeed.
 _TRANSIENT = (InvalidReplyError, ModelConnectionError, ModelServerError, ModelTimeoutError)
 
 
@@ -909,7 +909,7 @@ class EntryReader:
 
     def __init__(self, method: MappedMethod) -> None:
         self._method = method
-        # The possible answers at each JSON path, by the text that the journal has of them.
+        # The possible answers at each JSON path, by their text in the journal.
         self._answers = {
             path: {_label(value): value for _, value in options}
             for path, (options, *_) in answers_of(method.service_method.plan.call).items()

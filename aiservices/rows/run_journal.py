@@ -37,7 +37,7 @@ except ImportError:  # Windows
 FORMAT = 1
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 _MAX_FIRST_LINE = 10_000_000
-# What the answers of people belong to: another model does not change them.
+# The settings that people's answers depend on; they do not depend on the model.
 _QUESTION = ("method", "prompt", "system message", "type", "schema", "parameters")
 _CHECKSUM_LENGTH = 8  # hexadecimal digits, followed by a space
 _PRAGMAS = """
@@ -394,7 +394,7 @@ def _entry_at(file: BinaryIO, offset: int) -> dict[str, object]:
 
 
 class Origin(IntEnum):
-    """Where a row of a run has its answer or its error from."""
+    """Where the answer or the error of a row comes from."""
 
     MISSING = 0  # the run ended before
     REQUEST = 1  # this run has requested it
@@ -404,7 +404,7 @@ class Origin(IntEnum):
 
 
 class RowResult(NamedTuple):
-    """How a row of a run was finished: where its answer is from, the place in the journal, the seconds."""
+    """How a row of a run was finished: the origin of its answer, its journal entry, and the time."""
 
     origin: Origin
     offset: int = 0

@@ -100,8 +100,8 @@ _GENERAL_NAMES = frozenset(
     )
 )
 _MIN_ROWS_FOR_SHARE = 50
-_PROGRESS_SECONDS = 0.1  # at least so long between two reports
-_REPORT_SECONDS = 5.0  # and so long if no row is finished
+_PROGRESS_SECONDS = 0.1  # the minimum number of seconds between two reports
+_REPORT_SECONDS = 5.0  # and the seconds until a report if no row is finished
 
 
 class RunTrace(Protocol):
@@ -266,7 +266,7 @@ class _Window:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it has a place already
+            if turn.done() and not turn.cancelled():  # it already has a place
                 self.release()
             raise
 
@@ -720,7 +720,7 @@ class _RecordedCalls(RequestRecorder[tuple[int, str]]):
         if response is not None:
             model: Any = unwrap_model(effect.model)
             reply: ChatReply = model.reply_from(effect.request, response["status"], response["body"].encode())
-            self._replies[number]["reply_object"] = reply  # kept, so that its id() is not given again
+            self._replies[number]["reply_object"] = reply  # kept, so that its id() is not reused
             self.batch_replies.add(id(reply))
             return reply
         try:
@@ -779,7 +779,7 @@ class Job:
         to: The output file; None if there is none.
         journal: The file of the journal; None for one that is deleted with this object.
         restart: True to discard the answers of earlier runs.
-        review: Writes the rows that a person should look at; None if there is no file for them.
+        review: Writes the rows that a person should look at; None without such a file.
         reviewed: The answers that people gave, by the ids of rows.
         engine: Sends the requests in another way; None to send each at once.
         limits: The limits of requests to the models; None for none.
@@ -829,7 +829,7 @@ class Job:
         if self.journal is not None:
             return self.journal
         if self._temporary_journal is None:
-            # engines write other files beside the journal
+            # engines write other files next to the journal
             has_folder = self.engine is not None
             self._temporary_journal = (
                 temporary_folder(self) / "journal" if has_folder else temporary_file(self)
@@ -996,7 +996,8 @@ class Job:
     def _write(self, is_abandoned: Event) -> None:
         """Write all rows to the output file, and rows with uncertain answers to the review file.
 
-        Both files have the order of the table. Neither is changed if the run is abandoned meanwhile.
+        Both files have the order of the table. Neither is changed if the run is abandoned before they are
+        complete.
         """
         with ExitStack() as stack:
             output = None

@@ -401,7 +401,7 @@ def _is_arrow_column(source: Any) -> bool:
 def _frame_of(series: Any, names: Sequence[str] | None, column: str | None) -> object:
     """Return a dataframe with a Series, or an array of pyarrow, as its only column."""
     own = getattr(series, "name", None)
-    own = own if isinstance(own, str) and own else column  # that of a table without a header is a number
+    own = own if isinstance(own, str) and own else column  # in a table without a header it is a number
     name = names[0] if names is not None and len(names) == 1 else own
     if name is None:
         raise _wrong("table", _SEVERAL_PARAMETERS)
@@ -808,7 +808,7 @@ def _files(source: str | PathLike[str], delimiter: str | None, encoding: str | N
         raise _wrong(str(source), message)
     file_format = formats[0]
     headers = _checked_headers(file_format, paths)
-    # a column that has different types in different files has the type that its values need
+    # a column with different types in different files gets a type that fits all its values
     types = {
         name: tp
         for name, tp in headers[0].types.items()
@@ -902,7 +902,7 @@ def _paths(source: str | PathLike[str]) -> list[Path]:
         if path.is_file():
             paths = [path]
         elif is_folder:
-            # other programs put marker files such as _SUCCESS beside the data
+            # other programs put marker files such as _SUCCESS next to the data
             paths = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._")
         elif any(character in text for character in "*?["):
             paths = sorted(p for p in map(Path, glob(text, recursive=True)) if p.is_file())

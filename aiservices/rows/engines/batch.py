@@ -52,7 +52,7 @@ _LOGGER = logging.getLogger(__name__)
 State = Literal["written", "submitting", "submitted"]
 _OUTPUT_TOKENS = 500  # the assumed length of a reply before the first one arrives
 _MAX_FAILURES = 10  # the maximum number of failed attempts to submit a batch
-_LISTED_SECONDS = 600.0  # after which a batch is surely in the provider's list
+_LISTED_SECONDS = 600.0  # after which a batch must be in the provider's list
 _MAX_FIND_WAIT = 10.0
 
 
@@ -64,16 +64,17 @@ class BatchEngine:
         map_rows(desk.ticket, "tickets.csv", to="answers.parquet", engine=BatchEngine())
 
     It works with models whose provider has a batch service, such as ``openai:`` and ``anthropic:``. The run
-    can be stopped at any time: the same call goes on later, also in another process, and pays for nothing
-    twice. What asks again, such as an answer that cannot be read, is in the next batch.
+    can be stopped at any time: the same call continues later, also in another process, and pays for nothing
+    twice. Further requests for a row, such as a retry after an invalid answer, are in the next batch.
 
     Attributes:
-        poll: Seconds between two questions whether the batches are finished.
+        poll: Seconds between two checks of whether the batches are finished.
         direct_after: Seconds after which the remaining rows are sent directly, at the normal price.
         max_waves: The maximum number of submissions; the remaining rows are sent directly.
         max_requests: The largest number of requests in a batch; by default what the provider allows.
         discount: The price of a batch, relative to the price of direct requests.
-        tools: Allow methods with tools. The tools run again whenever a call goes on, so they must only read.
+        tools: Allow methods with tools. The tools run again whenever a call continues, so they must only
+            read.
     """
 
     poll: float = 30.0
@@ -462,7 +463,7 @@ class BatchRun:
                 record.failures += 1
                 if record.failures == _MAX_FAILURES:
                     raise
-                await self._find(record)  # it may be there although the answer did not arrive
+                await self._find(record)  # the provider may have it although its response was lost
 
     def _is_time_over(self) -> bool:
         """Return True after the time limit of the run, and stop the run then."""

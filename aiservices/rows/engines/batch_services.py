@@ -436,7 +436,7 @@ class GeminiBatches(BatchService):
         await self._delete(self._path_of(batch_id))
 
 
-# The HTTP status of a code of google.rpc.Status; the codes of HTTP stand for themselves.
+# The HTTP status of each code of google.rpc.Status; HTTP codes are used as they are.
 _HTTP_STATUSES: Mapping[object, int] = {
     3: 400,
     4: 504,
@@ -455,14 +455,14 @@ def _seconds(time: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-# By the class of a model: the client for the batch service of its provider.
+# The client for the provider's batch service, by the class of the model.
 _SERVICES: Mapping[type[HttpChatModel], type[BatchService]] = {
     OpenAiChatModel: OpenAiBatches,
     OpenAiResponsesModel: OpenAiBatches,
     AnthropicChatModel: AnthropicBatches,
     GeminiChatModel: GeminiBatches,
 }
-# Models of these classes that are elsewhere, without a batch service.
+# Models of these classes whose servers have no batch service.
 _WITHOUT_SERVICE = ("azure:", "azure-responses:", "google-vertex:", "vertex:")
 BATCH_PROVIDERS = ("openai", "openai-responses", "anthropic", "gemini")  # for messages
 

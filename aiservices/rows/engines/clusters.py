@@ -57,7 +57,7 @@ class SparkEngine:
             Java 17 or newer.
         workers: The number of workers; by default one for each core of Spark.
         parts: The folder for what workers have answered: a path that all machines share, or a URL for fsspec,
-            such as "s3://bucket/folder". On one machine, it is beside the journal by default.
+            such as "s3://bucket/folder". On one machine, it is next to the journal by default.
         chunk_rows: The number of rows that a worker gets at once. Each chunk is a job of Spark.
     """
 
@@ -215,7 +215,7 @@ class RayEngine:
 
     Workers are useful if the processor is what limits a run: one process handles thousands of requests per
     second if replies are small. ``max_concurrency`` of ``map_rows`` applies to each worker; ``limits`` and
-    ``budget`` are those of all together. Ray is started on this machine if it is not running.
+    ``budget`` apply to all together. Ray is started on this machine if it is not running.
 
     Attributes:
         workers: The number of worker processes; by default one for each processor of the cluster.
@@ -224,7 +224,7 @@ class RayEngine:
             machines, as ``ray job submit`` does.
         cpus: The processors that Ray reserves for each worker.
         parts: The folder for what workers have answered: a path that all machines share, or a URL for fsspec,
-            such as "s3://bucket/folder". On one machine, it is beside the journal by default.
+            such as "s3://bucket/folder". On one machine, it is next to the journal by default.
         chunk_rows: The number of rows that a worker gets at once.
     """
 

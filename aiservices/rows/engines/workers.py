@@ -237,7 +237,7 @@ _workers_lock = threading.Lock()
 def answer_chunk(spec: bytes, chunk: bytes) -> bytes:
     """Process a pickled chunk of rows, and return a pickled list of the rows' outcomes.
 
-    Errors are returned instead of raised, because the engine would repeat a failed chunk in vain.
+    Errors are returned instead of raised, because the engine would only repeat a failed chunk.
     """
     try:
         return pickle.dumps(worker_for(spec).answer(pickle.loads(chunk)))
@@ -563,7 +563,7 @@ class PartFolder(NamedTuple):
         if not chunk and self.is_local and Path(self.path).is_dir():
             try:
                 Path(self.path).rmdir()
-            except OSError:  # somebody else has put a file there
+            except OSError:  # another program has put a file there
                 pass
 
     def check(self) -> None:
