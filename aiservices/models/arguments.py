@@ -58,7 +58,7 @@ def check_settings(location: str, *settings: tuple[str, object, bool, str]) -> N
 
 
 def check_counts(location: str, minimum: int, **counts: float | None) -> None:
-    """Raise DefinitionError for numbers below the minimum, or not whole; None stands for no limit."""
+    """Raise DefinitionError for numbers that are not whole or below the minimum; None means no limit."""
     advice = f"it must be at least {minimum}"
     check_settings(
         location,
@@ -76,7 +76,8 @@ def checks_arguments(target: F) -> F:
 
     An argument whose type is not the annotated one raises DefinitionError. Annotations that cannot be
     resolved at runtime accept everything. An unknown keyword raises a TypeError with a suggestion.
-    The own checks of a class come before those of types that are not simple, because they say more.
+    A class checks its arguments itself before types that are not simple are checked, because its messages say
+    more.
     """
     return _with_checks(target, has_types=True)
 
@@ -210,7 +211,7 @@ def _is_accepted(parameter: _Parameter, value: object) -> bool:
 
 
 def _swapped(parameters: tuple[_Parameter, ...], args: tuple[object, ...]) -> str:
-    """Return the names of two neighbours that would be right the other way round; "" if there are none."""
+    """Return the names of two neighbouring arguments that were swapped; "" if none were."""
     for position in range(min(len(args), len(parameters)) - 1):
         first, second = parameters[position : position + 2]
         if first.name in ("self", "cls", "_cls"):
@@ -223,7 +224,7 @@ def _swapped(parameters: tuple[_Parameter, ...], args: tuple[object, ...]) -> st
 
 
 def _described(name: str, value: object) -> str:
-    """Describe a wrong value; one that may be a secret or long only by its type."""
+    """Describe a wrong value; only by its type if it may be secret or long."""
     is_short = value is None or isinstance(value, (bool, int, float))
     if is_short or (isinstance(value, str) and len(value) <= 60 and "key" not in name):
         return f"is {value!r}"
@@ -379,7 +380,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_bool(value: object) -> bool:
-    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")  # also that of numpy
+    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")  # numpy's, too
 
 
 _SIMPLE: dict[str, _Rule] = {

@@ -53,11 +53,11 @@ class Capabilities:
             it cannot.
         decisions: The limits of a decision endpoint, which only answers questions with fixed answers; None
             for models that write text.
-        continues_replies: If the last message is an AiMessage, the model goes on after its text. Options of
-            a Decision that begin with the same token are then distinguished by further requests.
+        continues_replies: If the last message is an AiMessage, the model continues its text. Options of a
+            Decision that begin with the same token are then distinguished by further requests.
         image_output: The model can answer with images.
         max_concurrency: The number of requests that the model answers at the same time; a service sends no
-            more, and waiting for a place is not time of the call. None if it sets no limit.
+            more, and waiting for a place does not count as time of the call. None if it sets no limit.
     """
 
     json_schema: bool = False

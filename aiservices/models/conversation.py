@@ -22,7 +22,7 @@ from .media import Media
 from .messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-_SHORT = 16  # characters; a shorter id has no room for a part of the id that it replaces
+_SHORT = 16  # characters; a shorter id cannot contain a part of the id that it replaces
 _NO_RESULT = "(no result: the call was not finished)"
 _NO_BEGINNING = "(The beginning of the conversation is left out.)"
 
@@ -127,8 +127,8 @@ def is_empty(message: AiMessage) -> bool:
 def with_unique_ids(answer: AiMessage, used_ids: set[str]) -> AiMessage:
     """Return an answer whose tool calls have ids that are not in ``used_ids``, and add them there.
 
-    Some servers send no ids, or the same ids in every reply. The provider state of a changed answer does not
-    fit it any more.
+    Some servers send no ids, or the same ids in every reply. The provider state of a changed answer no longer
+    fits it.
     """
     calls = []
     for call in answer.tool_calls:
@@ -262,7 +262,7 @@ def prepare(messages: Sequence[Message], rules: ConversationRules, provider: str
 def _in_order(
     messages: Sequence[Message], rules: ConversationRules, *, has_begun: bool = False
 ) -> list[Message]:
-    """Return messages with system messages only where the API accepts them, and the user's where it must be.
+    """Return messages in an order that the API accepts for system and user messages.
 
     With ``has_begun``, they continue a conversation.
     """
@@ -277,7 +277,7 @@ def _in_order(
 
 
 def _with_user_texts(messages: Sequence[Message], rules: ConversationRules) -> list[Message]:
-    """Return messages in which the user sends the texts of system messages that the API does not take."""
+    """Return messages in which unsupported system messages are sent as user messages."""
     return [
         UserMessage(message.text)
         if isinstance(message, SystemMessage) and not _takes_system(messages, index, rules)
@@ -287,7 +287,7 @@ def _with_user_texts(messages: Sequence[Message], rules: ConversationRules) -> l
 
 
 def _with_users_merged(messages: list[Message]) -> list[Message]:
-    """Return messages without two messages of users in a row."""
+    """Return messages in which consecutive user messages are merged."""
     merged: list[Message] = []
     for message in messages:
         last = merged[-1] if merged else None
@@ -392,7 +392,7 @@ class ConversationWriter:
         rules: What the API requires of the messages.
         provider: The API with its address; its messages may have provider state.
         encode: Returns the role of a message and the JSON values that it becomes.
-        variant: Tells encoders of the same API apart that write a message in different ways.
+        variant: Distinguishes encoders of the same API that write messages differently.
         content: The member with the values of a message, if the messages of an API are lists of blocks; the
             values of neighbours with the same role are then joined. Without it, the values are the messages.
     """
@@ -450,7 +450,7 @@ class ConversationWriter:
         return _has_paired_calls(messages, self._rules, used_ids)
 
     def encode(self, message: Message) -> tuple[str, str, bytes]:
-        """Return a key, the role and the joined JSON values of a message, which keeps all but large ones."""
+        """Return a key, the role and the joined JSON values of a message, which caches all but large ones."""
         cached: tuple[str, str, bytes] | None = getattr(message, "encoded", None)
         if cached is not None and cached[0] == self._key:
             return cached
@@ -461,9 +461,9 @@ class ConversationWriter:
         return entry
 
     def _split(self, messages: Sequence[Message]) -> tuple[_Beginning, Sequence[Message]]:
-        """Return the beginning that is known, and the prepared messages after it.
+        """Return the cached beginning, and the prepared messages after it.
 
-        It is ``_NOTHING`` for a conversation that is not to be kept.
+        The beginning is ``_NOTHING`` for a conversation that is not cached.
         """
         is_long = len(messages) >= _LONG
         beginning = (is_long and self._beginning(messages)) or _Beginning((), set(), b"", None)
@@ -473,14 +473,14 @@ class ConversationWriter:
         return _NOTHING, prepare(messages, self._rules, self._provider)
 
     def _keep(self, beginning: _Beginning) -> None:
-        """Keep the beginning of a conversation for the next request, unless calls may wait for results."""
+        """Cache the beginning of a conversation for the next request, unless calls may wait for results."""
         if len(beginning.written) < _MAX_CACHED_SIZE and not isinstance(beginning.messages[-1], AiMessage):
             for oldest in list(self._beginnings)[: 1 - _MAX_BEGINNINGS]:
                 self._beginnings.pop(oldest, None)
             self._beginnings[id(beginning.messages[-1])] = beginning
 
     def _beginning(self, messages: Sequence[Message]) -> _Beginning | None:
-        """Return and forget the longest known beginning of a conversation, which an answer continues."""
+        """Remove and return the longest cached beginning of a conversation."""
         for index in range(len(messages) - 1, max(len(messages) - _LONG, 0), -1):
             if type(messages[index]) is AiMessage and id(messages[index - 1]) in self._beginnings:
                 beginning = self._beginnings.pop(id(messages[index - 1]), None)

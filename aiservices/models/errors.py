@@ -84,7 +84,7 @@ class AiServiceError(Exception):
 
     @property
     def usage(self) -> Usage | None:
-        """The token counts of a failed call and of its inner calls; None if none is known."""
+        """The token counts of a failed call and of its inner calls; None if all are unknown."""
         return total_usage(usage_of(self.attempts), self.inner_calls)
 
 
@@ -142,8 +142,8 @@ class Strategy(StrEnum):
     TEXT = "text"
 
 
-# The white space around them is matched from its start only, or a long run without a break would be read for
-# each of its characters.
+# White space around them is matched only from its start; otherwise a long run would be scanned once for each
+# of its characters.
 _LINE_BREAKS = re.compile(r"(?<!\s)\s*[\t\n\v\f\r\x85\u2028\u2029]\s*")
 # Escape sequences of terminals, and characters that change the direction of text.
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -231,7 +231,7 @@ class InnerCall:
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of the call and of all calls inside it; None if none is known."""
+        """The tokens of the call and of all calls inside it; None if all are unknown."""
         return total_usage(self.own_usage, self.inner_calls)
 
     @property
@@ -354,10 +354,10 @@ class ToolLimitError(ToolError):
 
 
 class ReplayedError(Exception):
-    """Stands for an error of a tool or of a request that an earlier run of a durable call recorded.
+    """Represents an error of a tool or a request that an earlier run of a durable call recorded.
 
-    Errors of models, and those of Python that have only a message, are restored themselves. The text of the
-    error is that of the original one.
+    Errors of models, and Python's errors that have only a message, are restored as they were. The text is the
+    original one.
 
     Attributes:
         type_name: The name of the class of the original error.
@@ -372,7 +372,7 @@ class ReplayedError(Exception):
 
 
 class RetrievalError(AiServiceError):
-    """Raised when a step of a retrieval fails: a retriever, a router, a rewriter of queries or a re-ranker.
+    """Raised when a step of a retrieval fails: a retriever, a router, a query rewriter or a re-ranker.
 
     The exception of the step is the ``__cause__``.
 

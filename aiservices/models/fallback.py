@@ -42,9 +42,9 @@ class CircuitBreaker:
     it neither succeeds nor fails within that time, the next request is admitted. It is safe for threads and
     event loops.
 
-    A well-kept library for this is purgatory. It is not used, because it wraps a call and raises an error
-    while the circuit is open; here the next model is chosen before a request, so no attempt is spent. It also
-    has separate breakers for blocking and async calls. pybreaker has no asyncio.
+    The library purgatory is not used, because it wraps a call and raises an error while the circuit is open.
+    Here the next model is chosen before a request, so no attempt is spent. It also has separate breakers for
+    blocking and async calls. pybreaker does not support asyncio.
     """
 
     def __init__(self, name: str, after: int, seconds: float) -> None:
@@ -258,7 +258,7 @@ def _common_limits(values: Sequence[DecisionLimits | None]) -> DecisionLimits | 
 
 
 def smallest(values: Sequence[int | None]) -> int | None:
-    """Return the smallest of several limits; None if there is none."""
+    """Return the smallest of several limits; None if all are None."""
     return min([one for one in values if one is not None], default=None)
 
 

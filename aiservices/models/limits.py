@@ -2,8 +2,8 @@
 
 A ``Limiter`` adapts to a server. It raises the number of requests in flight until the server refuses one. If
 fewer requests in flight are accepted, their number was the reason. Otherwise it is a limit per time: the
-limiter measures how many requests were accepted in which time, pauses included, sends at that rate, and tries
-a higher one now and then, rarely after refusals.
+limiter measures how many requests were accepted in which time, pauses included, sends at that rate, and
+occasionally tries a higher one, rarely after refusals.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Evenly:
 
 
 class _Capacity:
-    """What a server accepts, as far as its answers show: requests in flight, and requests per time.
+    """An estimate of what a server accepts: the requests in flight, and the requests per time.
 
     Attributes:
         pace: Spaces the requests at the rate that the server accepted; None before it limits a rate.
@@ -199,7 +199,7 @@ class _Capacity:
         )
         self._reduced_at = now
         if retry_after is not None and retry_after < _FIRST_PAUSE:
-            retry_after = None  # "at once" would be a loop of requests
+            retry_after = None  # a wait of 0 would be a loop of requests
         if not is_rate and in_flight > 1:
             self._cap = self._accepted_cap = float(in_flight - 1)
             self._cap_was_refused = True

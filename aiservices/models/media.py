@@ -297,7 +297,7 @@ _HEADER_BYTES = {"application/pdf": 1024}  # readers of PDF accept other bytes b
 
 
 def _content_problem(data: bytes, media_type: str, *, is_declared: bool) -> str | None:
-    """Return why data cannot be a file of a type: "empty", or what it is.
+    """Return why data cannot be a file of a type: "empty", or the type that it has.
 
     A type that the program has declared is only checked for its kind, such as image.
     """

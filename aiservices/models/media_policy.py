@@ -14,8 +14,8 @@ from .media import Media
 class MediaPolicy:
     """Which images, sounds and files callers may pass to a service.
 
-    Without arguments, only content is allowed, and no URLs: a provider would fetch those from wherever they
-    lead, for example from its own network.
+    Without arguments, only content is allowed, and no URLs, because a provider would fetch any URL, even in
+    its own network.
 
     Args:
         hosts: The hosts of allowed URLs, such as ``"images.example.com"`` or ``"*.example.com"``, which is

@@ -134,7 +134,7 @@ class AiMessage(EncodedOnce):
         reasoning: The text of the model's reasoning, if the provider returns it.
         state: What the provider needs back in later requests, such as encrypted reasoning; None if nothing.
             Messages with different states are equal.
-        contents: The images, audio and files that the model made, in the same way as in a ``UserMessage``.
+        contents: The images, audio and files that the model made, as in a ``UserMessage``.
         other: Members of a stored message that this version does not know; they are stored again.
     """
 
@@ -175,8 +175,8 @@ class AiMessage(EncodedOnce):
     def parts_for(self, provider: str) -> tuple[Any, ...] | None:
         """Return the message in a provider's own format if that provider wrote it, else None.
 
-        None is also returned if another provider sent the message, or if its text or its tool calls were
-        edited since, because providers refuse parts that do not fit the message.
+        It is also None if the text or the tool calls were edited, because providers refuse parts that do not
+        fit the message.
         """
         state = self.state
         if state is None or state.provider != provider or state.checksum != _checksum(self):
@@ -198,7 +198,7 @@ class ToolMessage(EncodedOnce):
         name: The name of the tool.
         text: The result, or a message about an error.
         failed: True if the tool failed, so that the text is about an error.
-        contents: Images, audio and files of the result, in the same way as in a ``UserMessage``.
+        contents: Images, audio and files of the result, as in a ``UserMessage``.
         other: Members of a stored message that this version does not know; they are stored again.
     """
 
@@ -331,8 +331,8 @@ class ChatReply:
         server_tool_runs: The tools that the provider ran, such as a web search.
         citations: The sources that the model cites, as JSON objects in the format of the provider.
         logprobs: The tokens of the text with their log probabilities, if the request asked for them.
-        probabilities: The probabilities that a decision endpoint gave, by the JSON path of the answer; None
-            if it is none.
+        probabilities: The probabilities from a decision endpoint, by the JSON path of the answer; None for
+            other models.
         cached: True if the reply comes from a response cache and not from the model.
         replayed: True if an earlier run of the durable call has received it.
     """

@@ -1,7 +1,7 @@
 """Presets: services with OpenAI's chat completions API, each with its URL, its key and what it supports.
 
-An entry of ``PRESETS`` is all that the package knows of a service. ``PROVIDERS`` says the same of the other
-providers as far as it is listed or recorded.
+An entry of ``PRESETS`` contains all that the package knows about a service. ``PROVIDERS`` describes the other
+providers, for lists and telemetry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .conversation import ConversationRules
 _SCHEMA_AND_TOOLS = Capabilities(json_schema=True, json_mode=True, tools=True, logprobs=20)
 _TOOLS = Capabilities(json_mode=True, tools=True, logprobs=20)
 CHAT_RULES = ConversationRules(answers_with_state=False, result_media=False, joins_answers=True)
-# Servers that fill in the chat template of a model: most templates require that roles alternate.
+# For servers that use the chat template of a model: most templates require that roles alternate.
 _TEMPLATE_RULES = replace(CHAT_RULES, system="one", merges_users=True, starts_with_user=True)
 
 

@@ -43,7 +43,7 @@ def refusal_text(error: ModelError, texts: Iterable[str]) -> str:
 def refused_parameter(error: ModelError) -> str | None:
     """Return the parameter that a field of the error names, such as ``reasoning.effort``, in lower case.
 
-    None if there is no such field.
+    None without such a field.
     """
     return next((name.lower() for name in _parameters(_parsed(error)) if name), None)
 

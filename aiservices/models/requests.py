@@ -82,7 +82,7 @@ class DecisionFormat:
 
     Attributes:
         questions: The questions about the messages of the request.
-        task: The question of the prompt, which is not part of the last message; "" if there is none.
+        task: The question of the prompt, which is not part of the last message; "" without one.
     """
 
     questions: tuple[Question, ...]
@@ -424,12 +424,13 @@ class ChatRequest:
             reply without log probabilities.
         parser: The parser that will read the answer, if it is known. A fake model in a test uses it to write
             an answer that the parser accepts.
-        qualname: The service method, as ``"Service.method"``, for fake models; "" if there is none.
-        sources: The texts in which the quotes of the answer must stand, for fake models; None if it has none.
+        qualname: The service method, as ``"Service.method"``, for fake models; "" without one.
+        sources: The texts that the quotes of the answer must come from, for fake models; None if it has no
+            quotes.
         refused_options: The options that the model has refused in this call, each with the values that it
             accepts instead, if any. A model leaves them out, and remembers them if that succeeds.
-        repeats: An id that a request shares with the ones that repeat it because no reply has arrived, for
-            models that send an idempotency key; "" for other models.
+        repeats: An id that a request shares with its repetitions after a lost reply, for models that send an
+            idempotency key; "" for other models.
         waiting: Measures how long the request waits for its turn, which is not time of the call and moves the
             deadline; None if nothing limits the time.
     """

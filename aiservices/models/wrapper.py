@@ -26,8 +26,8 @@ from .messages import ChatReply, ReplyDelta, whole_reply_deltas
 from .requests import ChatRequest
 
 _NO_CONTEXT = nullcontext()
-# What a FallbackChatModel tells of its members. A wrapper that passed it on would be left out, because a
-# service sends requests to the members themselves.
+# A FallbackChatModel's attributes about its members. A wrapper that passed them on would be bypassed, because
+# a service sends requests to the members themselves.
 _OF_MEMBERS = ("members", "rests", "unsure", "failing_at_once")
 
 
@@ -135,7 +135,7 @@ def _listening(listener: Callable[[Mapping[str, str]], None]) -> Iterator[None]:
 
 
 class Wait(NamedTuple):
-    """A step of a request flow that waits for something else than a reply.
+    """A step of a request flow that waits for something other than a reply.
 
     Attributes:
         block: Waits in blocking calls. Its result is the outcome of the step.
@@ -300,10 +300,9 @@ class DelegatingChatModel(FlowChatModel, ClosedByWith):
 
 
 class WrappingChatModel(DelegatingChatModel):
-    """Base class of chat models that pass requests on to one other model, and can stand in its place.
+    """Base class of chat models that pass requests on to one other model, which they can replace.
 
-    What it does not define itself, such as ``name``, ``endpoint`` or ``default_options``, is that of the
-    other model.
+    Attributes that it does not define, such as ``name`` and ``endpoint``, are those of the other model.
     """
 
     def __init__(self, model: ChatModel) -> None:

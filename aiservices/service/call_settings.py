@@ -29,9 +29,9 @@ class CallSettings(NamedTuple):
     Attributes:
         interceptors: The interceptors, the first one outermost.
         budget: The limits of each call.
-        retry: The retries; None if there are none.
+        retry: The retries; None for no retries.
         listeners: Functions that receive the events of the calls.
-        cache: The response cache, which is around all interceptors.
+        cache: The response cache, which encloses all interceptors.
         votes: The interceptor that takes several samples.
         reading: The interceptor that reads a document in parts.
     """
@@ -163,7 +163,7 @@ def merged_interceptors(
 
 
 def _first_inside(interceptors: Sequence[Interceptor], kind: InterceptorKind) -> int:
-    """Return the index of the first interceptor that usually is inside of those of a kind."""
+    """Return the index of the first interceptor that is usually inside interceptors of this kind."""
     for index, one in enumerate(interceptors):
         other = attributes_of(one).kind
         if other is not InterceptorKind.OTHER and other.rank > kind.rank:

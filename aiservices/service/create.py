@@ -77,7 +77,7 @@ def create(
 
 
 class ServicePlan(NamedTuple):
-    """What ``create`` has found out about an interface and its settings.
+    """The plans and the problems of an interface and its settings, as ``create`` finds them.
 
     Attributes:
         settings: The settings, with their templates.

@@ -98,7 +98,7 @@ def resume(
             return type of its tool.
         TypeError: A decision is not True, False or Denied.
         AlreadyResumedError: The state was resumed before. Only a service with a ChatMemory and a remote
-            service know it. Otherwise the same state runs the approved tools again.
+            service detect this. Otherwise the same state runs the approved tools again.
     """
     remote = getattr(method, REMOTE_RESUME, None)
     if remote is not None:
@@ -461,7 +461,7 @@ def async_names(interceptors: Iterable[Interceptor], listeners: Iterable[Listene
 
 
 def async_parts_of(plan: CallPlan, pipeline: Pipeline) -> list[str]:
-    """Return the names of what only async calls can await: tool providers, interceptors, listeners."""
+    """Return the names of the tool providers, interceptors and listeners that only async calls can await."""
     toolbox = plan.toolbox
     tools, providers = ((), ()) if toolbox is None else (toolbox.declared, toolbox.providers)
     names = [f"{type(one).__name__}.tools" for one in providers if is_async(one.tools)]
@@ -624,7 +624,7 @@ class Preview(NamedTuple):
         options: The options of the request.
         strategy: How structured output is requested.
         reasons: Why the strategy was chosen.
-        schema: The JSON Schema that is sent to the provider; None if there is none.
+        schema: The JSON Schema that is sent to the provider; None if none is sent.
         strict: True if the provider enforces the schema.
         tools: The tools that the model may call, including the one by which it gives its answer.
         tool_choice: Whether the model must call a tool: "auto", "required", "none" or the name of a tool.
@@ -698,7 +698,7 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
     ``method`` may also be ``reply`` of a ReActAgent, or ``invoke`` of the model that ``structured`` returns.
     No API key is needed.
 
-    Raises TypeError if ``method`` is none of these, or if the arguments do not fit it.
+    Raises TypeError for any other ``method``, and for arguments that do not fit it.
     """
     return preview_request(method, *args, **kwargs).preview
 
@@ -709,7 +709,7 @@ def preview_request(method: Callable[P, object], /, *args: P.args, **kwargs: P.k
     if make_invocation is not None:
         invocation: Invocation = make_invocation(*args, **kwargs)
     else:
-        invocation = plan_of(method).invocation(args, kwargs, Budget())  # any budget, as nothing is sent
+        invocation = plan_of(method).invocation(args, kwargs, Budget())  # any budget, because nothing is sent
         if invocation.late_messages is not None:
             from ..engine.background_loop import run_in_background
 

@@ -1,4 +1,4 @@
-"""Plan a call of a model: the models to ask, the ways to ask for a type of answer, and the tools.
+"""Plan a call of a model: the models to ask, the strategies for the type of the answer, and the tools.
 
 ``create``, ``structured`` and agents all plan their calls with ``plan_call``, which finds all problems.
 """
@@ -113,7 +113,7 @@ class Settings(NamedTuple):
         if not wrong_types:
             names = ("tool_limits", "tool_errors", "check", "cite", "split", "merge")
             changes |= {name: call_settings.get(name) for name in names}
-            # those of a method are inside of those of its service
+            # a method's interceptors are inside those of its service
             added = call_settings.get("tool_interceptors", ())
             changes["tool_interceptors"] = (*self.tool_interceptors, *added)
         changed = {name: value for name, value in changes.items() if value is not None}
@@ -145,7 +145,7 @@ def find_strategy(
     problems: list[DefinitionProblem],
     aliases: Mapping[str, Strategy] = {},
 ) -> Strategy | None:
-    """Return the strategy of a name; ``aliases`` are more names than those of the strategies."""
+    """Return the strategy of a name; ``aliases`` are additional names."""
     try:
         return None if strategy is None else aliases.get(strategy) or Strategy(strategy)
     except (ValueError, TypeError):  # TypeError: the value has no hash
@@ -164,8 +164,8 @@ class CallDefinition:
         signature: The parameters, and the type and shape of the answer.
         model: The model; None if it is not known, which is a problem already.
         settings: The settings of the service and the method.
-        strategy: The only strategy for this type. That of the settings is only for structured types.
-        make_parser: Returns the parser for the type of the answer; None for that of the settings.
+        strategy: The only strategy for this type. The strategy of the settings is only for structured types.
+        make_parser: Returns the parser for the type of the answer; None to use the settings' parser.
         task: The question of the prompt without the data, for decision endpoints.
         is_agent: True to ask for a structured answer by a tool first. The results of tools are not compared
             with the type of the answer, because each reply of an agent may have another one.
@@ -296,7 +296,7 @@ class _NoValueParser:
 
 
 class _ReplyParser(_NoValueParser):
-    """Stands for types whose values are taken from the reply without parsing its text, such as images.
+    """The parser for types whose values are taken from the reply without parsing its text, such as images.
 
     Attributes:
         output_format: The format of the requests.
@@ -378,7 +378,7 @@ def _parser_of(settings: Settings, output_type: Any) -> OutputParser[object]:
     return schema_parser({**schema, **described}, name=name)
 
 
-# --- The models, and the ways to ask them ---
+# --- The models and their strategies ---
 
 
 def _make_routes(call: CallDefinition, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
@@ -462,7 +462,7 @@ def _strategies(call: CallDefinition, parser: OutputParser[object], model: ChatM
 def _make_toolbox(
     call: CallDefinition, routes: Iterable[ModelRoute], problems: list[DefinitionProblem]
 ) -> Toolbox | None:
-    """Return the tools of a call; None if there are none or they cannot be used."""
+    """Return the tools of a call; None without tools, or if they cannot be used."""
     settings, is_async = call.settings, call.returns.is_async
     toolbox = plan_toolbox(
         settings.tools,
@@ -493,7 +493,7 @@ def answer_tool_problems(
     *,
     is_agent: bool = False,
 ) -> list[DefinitionProblem]:
-    """Return an error for each tool that conflicts with the way in which the model answers."""
+    """Return an error for each tool that conflicts with how the model answers."""
     is_list = returns.shape is ReturnShape.ITEMS
     answer_type = list[returns.output_type] if is_list else returns.output_type  # type: ignore[name-defined]
     output_tools = {name for route in routes for name in route.strategies.output_tool_names()}

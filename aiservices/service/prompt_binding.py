@@ -77,9 +77,9 @@ class PromptPlan(NamedTuple):
         role_names: The names of parameters whose role only one parameter can have, by role.
         context_names: The names of the ToolContext parameters.
         user: The template of the user message; None if an argument is the message.
-        system: The system message: a template or a function of the arguments; None if there is none.
+        system: The system message: a template or a function of the arguments; None without one.
         message_parameter: The name of the parameter that is the user message; None if there is a template.
-        it_parameter: The name of the parameter for which ``{{it}}`` stands; None if there are several.
+        it_parameter: The name of the parameter that ``{{it}}`` means; None if there are several.
         shows_memory_id: True if the prompt or the system message contains the memory id.
         examples: Few-shot examples.
         names: The names of all parameters if each can be passed by position or by name, else None.
@@ -107,7 +107,7 @@ class PromptPlan(NamedTuple):
     def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
         """Return a dict from parameter names to the arguments of a call, filling in default values.
 
-        Raises TypeError if they do not fit the signature, or if one is None that must not be.
+        Raises TypeError if they do not fit the signature, or if a required one is None.
         """
         arguments = self._bound(args, kwargs)
         for name in self.never_none:
@@ -188,7 +188,7 @@ class PromptPlan(NamedTuple):
 
     async def amessages(self, arguments: Mapping[str, Any], invocation: Invocation) -> tuple[Message, ...]:
         """Return the chat messages of a service call whose system message an async function makes."""
-        make: Any = self.system  # an async function here
+        make: Any = self.system  # an async function in this case
         text = await make({**arguments, _INVOCATION: invocation})
         return self._replace(system=lambda _: text).messages(arguments)
 
@@ -423,7 +423,7 @@ def _names_of_usual(signature: inspect.Signature) -> tuple[str, ...] | None:
 
 
 def _names_with(parameters: Sequence[Parameter], *roles: Role | None) -> list[str]:
-    """Return the names of the parameters that have one of the roles; None stands for data."""
+    """Return the names of the parameters that have one of the roles; None means data."""
     return [parameter.name for parameter in parameters if parameter.role in roles]
 
 

@@ -1,4 +1,4 @@
-"""Continue the durable calls that other processes left, and answer what suspended calls wait for."""
+"""Continue the durable calls of processes that were killed, and decide what suspended calls wait for."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def recover(
 
     Calls on which a process works are left out, and so are calls of other services, agents and models.
     Suspended calls wait until they are resumed, and failed ones until the program makes the same call again.
-    What is async runs in an event loop of its own; in an async program use ``arecover``.
+    Async calls run in a new event loop; in an async program use ``arecover``.
 
     Args:
         journal: The journal.
@@ -134,9 +134,9 @@ async def _aread(value: Any) -> object:
 def _left_calls(
     journal: Journal, services: Iterable[object], *, is_async: bool
 ) -> Iterator[tuple[Recoverable, StoredCall, Mapping[str, object] | JournalError]]:
-    """Yield what is running and can be continued, each with its call and what is stored of its beginning.
+    """Yield the calls that are running and can be continued, each with its program and its stored beginning.
 
-    That is an error if it cannot be read.
+    If the beginning cannot be read, the error is yielded instead.
     """
     recoverable: dict[str, list[Recoverable]] = {}
     for service in services:
@@ -146,7 +146,7 @@ def _left_calls(
     for call in journal.list("running"):
         candidates = recoverable.get(call.method, [])
         loaded = journal.load(call.id) if candidates else None
-        if loaded is None or loaded.call.status != "running":  # another process has continued it meanwhile
+        if loaded is None or loaded.call.status != "running":  # another process has continued it
             continue
         try:
             start = entries_of(loaded)["start"]
@@ -174,7 +174,7 @@ def _recoverables(service: object, *, is_async: bool) -> Iterator[Recoverable]:
 
 
 def _choose(candidates: Sequence[Recoverable], start: Mapping[str, object]) -> Recoverable | None:
-    """Choose what made a call: with the same program, or else with the same schema."""
+    """Choose the program that made a call: the same one, or else one with the same schema."""
     programs = [program_of(one.plan, one.plan.toolbox) for one in candidates]
     of_type = [
         (one, program)
@@ -242,7 +242,7 @@ def decide(
     *,
     results: Mapping[str, object] = _NOTHING,
 ) -> None:
-    """Answer what a suspended call waits for, without continuing it; ``recover`` or the same call does that.
+    """Decide what a suspended call waits for, without continuing it; ``recover`` or the same call does that.
 
     If a result does not fit its tool, they raise an ExternalResultError, and the call waits for another one.
 
@@ -264,7 +264,7 @@ def decide(
     decisions = decisions_for(suspension_of(loaded).state, approvals, results, loaded.call.method)
     segment = sum(entry.key.startswith("decided:") for entry in loaded.entries)
     entry = Entry(f"decided:{segment}", json.dumps(decisions_to_json(decisions)))
-    fence = loaded.call.fence  # fails if somebody else has answered, and the call continues
+    fence = loaded.call.fence  # fails if the call was already decided, and continues
     if not journal.store.append(call_id, fence, [entry], status="running", leased_for=0.0):
         raise JournalError(
             f"the call {call_id!r} was continued meanwhile, so it does not wait for a decision"

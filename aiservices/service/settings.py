@@ -61,7 +61,7 @@ class ServiceSettings(TypedDict, total=False):
             the Invocation, and returns None for no system message. Methods with a system message of
             their own do not use it.
         user_message: A template for methods that have neither a prompt nor a parameter that is the user
-            message. ``{{it}}`` stands for the only argument.
+            message. ``{{it}}`` is the only argument.
         parsers: Factories that make parsers for types before the built-in ones.
         tools: Functions, objects with ``@tool`` methods, or tool providers, which the model may call.
         tool_limits: The limits of tool use in one call.
@@ -76,7 +76,7 @@ class ServiceSettings(TypedDict, total=False):
         limits: The limits of requests to the models: per minute, by tokens and at the same time. All services
             with the same address and key share them.
         media: Which images, sounds and files callers may pass, in arguments and histories; None for all.
-        cache: Answers equal requests with the replies that it has stored.
+        cache: Answers repeated requests with stored replies.
         retry: Asks the model again when an answer cannot be read; None raises the error at once.
         calibration: Corrections of probabilities that ``calibrate`` of ``aiservices.testing`` has fitted: the
             path of their file, or a Calibration.
@@ -87,7 +87,7 @@ class ServiceSettings(TypedDict, total=False):
         check: What is verified of Cited values: "value" (the default) for the quote and the value in it,
             "quote" for the quote alone, or "off". What is not found is a problem of the answer.
         cite: What the model writes for the quote of a Cited value: "quotes" (the default) for its words, or
-            "lines" for numbers of lines, which are then before the sentences of the documents.
+            "lines" for line numbers, which then precede the sentences in the documents.
         localns: Names for string annotations that are not found in the module of the interface.
     """
 
@@ -214,7 +214,7 @@ def _hints_of(settings: object) -> dict[str, str]:
 
 
 class _ShownDefault(str):
-    """A default that only is to be read."""
+    """A default that is only displayed."""
 
     __slots__ = ()
 
@@ -222,7 +222,7 @@ class _ShownDefault(str):
         return str(self)
 
 
-# What is left out of a call is not always None, which turns some of these off.
+# The defaults of settings that None would turn off.
 _DEFAULTS: dict[str, object] = {
     "retry": _ShownDefault("Retry()"),
     "tool_limits": _ShownDefault("ToolLimits()"),
@@ -453,14 +453,14 @@ def options(
 ) -> Callable[[Decorated], Decorated]:
     """Decorator that sets request options, such as the temperature, for a service method or interface.
 
-    Several ``@options`` of one method are merged; where they set the same option, the upper one applies. An
-    option of a method takes precedence over the same option of the interface, and that one over the argument
-    of ``create``.
+    Several ``@options`` of one method are merged; the upper one wins for the same option. An option of a
+    method takes precedence over the same option of the interface, and that one over the argument of
+    ``create``.
 
     Interceptors are merged: one of the method takes the place of those of the interface and of ``create``
     with the same ``position_name``, such as "input guard", and is added otherwise. Added ones get their place
     in the usual order, from the outside: input guards, moderation, memory, retrieval, checks of the answer.
-    Those without a ``position_name`` are inside of all others, in their order. ``create`` checks the order.
+    Those without a ``position_name`` are inside all others, in their order. ``create`` checks the order.
 
     Args:
         model: The model to ask: a ChatModel or a string such as ``"openai:NAME"``.
@@ -477,7 +477,8 @@ def options(
         split: How a document that is too long for one request is read in parts.
         merge: How the answers about parts are merged: a rule for each field, or one rule for a list or a
             value. See ``aiservices.documents``.
-        cite: What the model writes for the quote of a Cited value: its words ("quotes"), or numbers of lines.
+        cite: What the model writes for the quote of a Cited value: its words ("quotes"), or line numbers
+            ("lines").
         temperature: The randomness of the answer, from 0 to 2.
         top_p: The probability mass from which tokens are sampled, from 0 to 1.
         max_tokens: The largest number of tokens that the model may generate.

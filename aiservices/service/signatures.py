@@ -148,7 +148,7 @@ def _default_problems(
 ) -> Iterator[DefinitionProblem]:
     """Yield an error for each str, number or bool default that does not fit its parameter's type.
 
-    Other defaults, such as None, may stand for "no value".
+    Other defaults, such as None, may mean "no value".
     """
     for parameter in parameters:
         default = signature.parameters[parameter.name].default
@@ -187,7 +187,7 @@ def _return_type(
 ) -> ReturnType | None:
     if hints is None:
         return None
-    # if all definitions are overloads, the method is a function of typing that stands for them
+    # if all definitions are overloads, typing replaces the method with a function of its own
     if get_overloads(function) or function.__name__ == "_overload_dummy":
         message = "it has several overloads; write one method whose parameters have union types"
         problems.append(DefinitionProblem(qualname, message))

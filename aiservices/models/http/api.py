@@ -57,7 +57,7 @@ class CallSettings:
 
 RequestWriter: TypeAlias = Callable[[Sequence[Message]], HttpRequest]
 
-# By the name of a model: the options that it refused, with the values that it accepts instead, if any.
+# The options that each model refused, with the values that it accepts instead, if any.
 RefusedOptions: TypeAlias = dict[str, dict[str, tuple[str, ...]]]
 _REFUSED_OPTIONS: dict[str, RefusedOptions] = {}
 
@@ -65,7 +65,7 @@ _REFUSED_OPTIONS: dict[str, RefusedOptions] = {}
 def refused_options_at(server: str) -> RefusedOptions:
     """Return the options that models of a server have refused; all clients of the process share them.
 
-    Only those count without which a request has succeeded. ``server`` is the API with its address.
+    An option counts only if a request without it has succeeded. ``server`` is the API with its address.
     """
     return _REFUSED_OPTIONS.setdefault(server, {})
 
@@ -264,7 +264,7 @@ def accepted_options(
     notes = []
     for name, values in refused.items():
         value = getattr(options, name, None)
-        if value is None or value in values or name == "max_tokens":  # the limit has another name then
+        if value is None or value in values or name == "max_tokens":  # the limit may have another name
             continue
         if values:
             changes[name] = _nearest_effort(value, values)

@@ -76,7 +76,7 @@ class AsyncStreamedResponse:
         """
         transfer, self._transfer = self._transfer, None
         if transfer is None or not self._client._loop.is_running():
-            return  # nothing can be awaited any more; the connections are closed with the client
+            return  # nothing can be awaited; the connections are closed with the client
         try:
             # a stream is left at its last event, before the empty chunk that ends the body
             transfer.deadline = time.monotonic() + DRAIN_SECONDS
@@ -101,7 +101,7 @@ class AsyncHttpClient(CurlClient):
         super().__init__(base_url, credentials)
         self._sign = credentials.async_sign or _in_thread(credentials.sign)
         self._loop = asyncio.get_running_loop()
-        # the event loop that is the default on Windows does not watch sockets for others
+        # the default event loop on Windows cannot watch sockets
         self._needs_thread = type(self._loop).add_reader is asyncio.AbstractEventLoop.add_reader
         self._is_closing = self._is_closed = False
         self._open()
@@ -238,7 +238,7 @@ class AsyncHttpClient(CurlClient):
         for _ in range(len(self._kept)):
             if not self._has_closed_connection():
                 break
-            # libcurl may choose it, and notices only after it has sent the headers that it was closed
+            # libcurl may choose a closed connection, and notices only after it has sent the headers
             transfer.curl.setopt(pycurl.READFUNCTION, _PAUSE)
             waiter = self._start(transfer)
             is_reused = not transfer.info(pycurl.NUM_CONNECTS)
@@ -493,7 +493,7 @@ class _LoopSockets:
             if begun & pycurl.POLL_OUT:
                 self._loop.add_writer(descriptor, self._act, descriptor, pycurl.CSELECT_OUT)
         except OSError:
-            return  # libcurl has closed it without saying so
+            return  # libcurl has closed it without a callback
         if action:
             self._actions[descriptor] = action
 
@@ -540,7 +540,7 @@ class _ThreadSockets:
                 reading.append(self._wakened.fileno())
                 try:
                     readable, writable, failed = select.select(reading, writing, writing)
-                except (OSError, ValueError):  # a socket was closed meanwhile
+                except (OSError, ValueError):  # a socket has been closed
                     time.sleep(0.001)
                     continue
                 if readable and readable[-1] == reading[-1]:

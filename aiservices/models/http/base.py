@@ -37,7 +37,7 @@ from ..errors import AuthenticationError, DefinitionError, DefinitionProblem
 # these limits are those of OpenAI's own SDK
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 600.0
-IDLE_SECONDS = 15  # routers drop connections that are idle for minutes without telling either end
+IDLE_SECONDS = 15  # routers silently drop connections that are idle for minutes
 MAX_CONNECTIONS = 1000
 MAX_REDIRECTS = 5
 MAX_REPLY_BYTES = 64 * 2**20  # unpacked; a server, or a proxy on the way, must not fill the memory
@@ -51,7 +51,7 @@ _REDIRECTS = (307, 308)  # the other redirects require a GET request, which does
 _PORTS = {"http": 80, "https": 443}
 _URL_CHARACTERS = "/%:@!$&'()*+,;=~?"  # "%" is safe because the parts may be percent-encoded already
 _DEFLATE, _GZIP = zlib.MAX_WBITS, zlib.MAX_WBITS + 16  # numbers of zlib
-# Bytes that are decompressed at once: at the end of each member of a gzip file, zlib copies the rest of them.
+# The number of bytes to decompress at a time: zlib copies the rest of them at the end of each gzip member.
 _SLICE = 4096
 _FORMATS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _DEFLATE}
 _UNSUPPORTED_CODINGS = ("br", "zstd", "compress", "x-compress")
@@ -231,7 +231,7 @@ class Headers(Mapping[str, str]):
         lines: The lines of the response. The values of repeated headers are joined by commas.
 
     Attributes:
-        codings: The content codings of the body, such as "gzip"; "" if there are none.
+        codings: The content codings of the body, such as "gzip"; "" for none.
     """
 
     def __init__(self, lines: Iterable[bytes]) -> None:
@@ -508,7 +508,7 @@ class BaseHttpClient:
 
 
 class Attempts:
-    """What follows the error statuses of one request: redirects, and other credentials after a 401."""
+    """The reactions to error statuses of one request: redirects, and other credentials after a 401."""
 
     _redirects = 0
     _signature: Mapping[str, str] = _NO_HEADERS

@@ -57,7 +57,7 @@ FAILURES: Final = (
     TransportError,
     ContentCodingError,
 )
-# bytes of a stream; libcurl ignores a length that no number can hold if there is no limit
+# bytes of a stream; without a limit, libcurl ignores a length that is too large for its integers
 _ENDLESS = 2**63 - 1
 # depending on the version, "SSL certificate problem: X" or "SSL certificate OpenSSL verify result: X (18)"
 _VERIFY_RESULT = re.compile(r"(?:problem|verify result): (.*?)(?: \(\d+\))?$")
@@ -300,8 +300,8 @@ T = TypeVar("T", bound=Transfer)
 class Multi(Generic[T]):
     """Transfers that run at the same time, whose sockets and timer their user watches.
 
-    The callbacks of libcurl only record what is to be watched, with functions that are written in C; see
-    ``Transfer`` for the reason.
+    The callbacks of libcurl only record what must be watched, with functions written in C; see ``Transfer``
+    for the reason.
 
     Args:
         connections: The number of idle connections to keep.
@@ -346,7 +346,7 @@ class Multi(Generic[T]):
                 self._end(curl, (code, message))
 
     def sockets(self) -> list[tuple[int, int]]:
-        """Return the sockets that are to be watched differently now, each with what for: 0, POLL_IN, …"""
+        """Return the sockets whose watched events have changed, each with the new events: 0, POLL_IN, …"""
         start, end = self._start, next(self._offsets)
         if end > len(self._changes) // 2:
             self._restart()
@@ -484,7 +484,7 @@ def _readable(descriptor: int) -> tuple[int, int] | None:
 def header_lines(headers: Mapping[str, str]) -> list[bytes]:
     """Convert HTTP headers to the list of lines that libcurl expects."""
     lines = [
-        # libcurl removes a header without a value, unless a semicolon stands for the colon
+        # libcurl removes a header without a value, unless it has a semicolon instead of the colon
         (f"{name}: {value}" if value else f"{name};").encode("latin-1")
         for name, value in headers.items()
     ]
@@ -559,7 +559,7 @@ def _cause(code: int, message: str, transfer: Transfer) -> Exception:
         untrusted = ssl.SSLCertVerificationError(message)
         reason = _VERIFY_RESULT.search(message)
         host = urlsplit(transfer.url).hostname
-        # a certificate that is valid itself is one of another host
+        # the certificate is valid, but for another host
         untrusted.verify_message = reason[1] if reason else f"certificate is not valid for '{host}'."
         return untrusted
     if "wrong version number" in message:

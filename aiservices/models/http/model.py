@@ -124,8 +124,8 @@ class HttpClients:
     Args:
         model_name: The name of the model in error messages.
         base_url: The URL below which all requests go.
-        credentials: Returns the credentials when a client is created. It raises AuthenticationError if there
-            are none, so a model can be created without a key.
+        credentials: Returns the credentials when a client is created. It raises AuthenticationError without
+            credentials, so a model can be created without a key.
 
     Attributes:
         model_name: The name of the model.
@@ -170,7 +170,7 @@ class HttpClients:
             check(self.model_name, self.address)
         client = self._sync_client
         if client is None:
-            # without the lock, because a process that is forked meanwhile would wait for it forever
+            # without the lock, because a process that is forked here would wait for it forever
             new_client = self._make_sync()
             with self._lock:
                 client = self._sync_client = self._sync_client or new_client
@@ -560,7 +560,7 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
 
 
 def model_label(model: HttpChatModel, name: str | None = None) -> str:
-    """Return a model's name, or that which a request gives it, with its URL, for error messages and logs."""
+    """Return a model's name, or the one in a request, with its URL, for error messages and logs."""
     return f"{model._provider}:{name or model._model} at {model.endpoint}"
 
 
@@ -646,7 +646,7 @@ class _Call(Generic[R]):
     def _choose_reader(self, start: bytes) -> bytes:
         """Replace the parser if the server sends a whole reply instead of a stream of events.
 
-        ``start`` are the first bytes of the response. Returns those to parse, none if they are too few.
+        ``start`` are the first bytes of the response. Returns the bytes to parse, or b"" if they are too few.
         """
         is_bom = codecs.BOM_UTF8.startswith(start)
         text = b"" if is_bom else start.removeprefix(codecs.BOM_UTF8).lstrip()

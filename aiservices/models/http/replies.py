@@ -76,7 +76,7 @@ def parse_object(
 def parse_invalid_unicode(raw: bytes, source: str) -> object:
     """Parse JSON with a byte order mark, invalid UTF-8, half surrogate pairs or raw control characters.
 
-    What is not valid Unicode becomes replacement characters.
+    Invalid Unicode becomes replacement characters.
     """
     try:
         data = json.loads(raw.decode("utf-8-sig", errors="replace"), strict=False)
@@ -489,7 +489,7 @@ class ReportedError(Exception):
         self.payload = payload
 
 
-# What reading a reply raises if it reports an error or does not have the shape that the reader expects.
+# The exceptions for a reply that reports an error or has an unexpected shape.
 REPLY_ERRORS = (ReportedError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -497,7 +497,7 @@ class ErrorDetails(NamedTuple):
     """The parsed content of an HTTP error response, with the same fields for all providers.
 
     Attributes:
-        message: The provider's text; "" if there is none.
+        message: The provider's text; "" if it sent none.
         status: The HTTP status in the body of the error, if there is one. It is used for errors that arrive
             with a success status, as in streams.
         code_status: The HTTP status that belongs to the code of the error, such as 429 for

@@ -90,7 +90,7 @@ def finish_reasons(**words: str) -> dict[str, FinishReason]:
 def read_finish_reason(
     word: object, reasons: Mapping[str, FinishReason], message: AiMessage | None = None
 ) -> FinishReason:
-    """Return the finish reason for a provider's word: OTHER if it is unknown, STOP if there is none.
+    """Return the finish reason for a provider's word: OTHER for an unknown word, STOP without a word.
 
     ``reasons`` are the words of the API, in lower case. With ``message``, a complete message with tool calls
     ends with TOOL_CALLS: not all APIs have a word for that.

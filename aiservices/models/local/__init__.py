@@ -95,7 +95,7 @@ class LocalChatModel(PickledByArguments):
         threads: int | None = None,
         system_message: str = "You are a helpful assistant.",
     ) -> None:
-        require_extra("xllamacpp", "local", "the embedded model")  # before weights are downloaded in vain
+        require_extra("xllamacpp", "local", "the embedded model")  # before weights are downloaded for nothing
         try:
             label, path = resolve_weights(weights)
         except LookupError as error:
@@ -118,7 +118,7 @@ class LocalChatModel(PickledByArguments):
     def named(cls, name: str) -> LocalChatModel:
         """Return the embedded llama.cpp model with the weights of the given name, such as "smollm2".
 
-        "" stands for the default weights.
+        "" means the default weights.
         """
         return cls(name)
 
@@ -143,7 +143,7 @@ class LocalChatModel(PickledByArguments):
 
     @property
     def destination(self) -> str:
-        """What the answers depend on besides the request, for the response cache."""
+        """What the answers depend on in addition to the request, for the response cache."""
         return repr((self._settings, self._options, self._system_message))
 
     def complete(self, request: ChatRequest) -> ChatReply:

@@ -43,7 +43,7 @@ from ..requests import (
 # A JSON object before it is encoded or after it was decoded.
 JsonObject: TypeAlias = Mapping[str, Json]
 
-# The marks at the beginning of a reply. They are words because a small model that must choose between two
+# The marks at the beginning of a reply. They are words, because a small model that must choose between two
 # kinds of JSON nearly always chooses the same one. Measured with 0.5 B parameters: JSON gave all calls or
 # none, words gave 20 right choices of 26.
 CALL_MARK = "Call: "
@@ -138,7 +138,7 @@ def _with_system_message(
     text = "\n\n".join(part for part in parts if part)
     if system is not None:
         return [{**message, "content": text} if message is system else message for message in chat_messages]
-    # Without a system message, a chat template adds its own; the one of SmolLM2 makes the answers worse.
+    # Without a system message, a chat template adds its own, and SmolLM2's makes the answers worse.
     return [{"role": "system", "content": text}, *chat_messages] if text else chat_messages
 
 
@@ -461,7 +461,7 @@ class ToolCallReader:
         return "" if self._calls or self._is_answer else self._unread
 
     def _next_delta(self) -> ToolCallDelta | None:
-        """Return the next part of a tool call, or None if there is none yet."""
+        """Return the next part of a tool call, or None if more text is needed."""
         if self._name is not None:
             return self._next_arguments()
         opening = _CALL_OPENING.match(self._unread)

@@ -265,7 +265,7 @@ def _check_clients(model_name: str, client: object, async_client: object) -> Non
         raise DefinitionError([DefinitionProblem(model_name, message) for message in problems])
 
 
-# What the SDK reads itself, as far as it selects the account or the deployment.
+# The settings that the SDK reads itself and that select the account or the deployment.
 _SDK_VARIABLES = (
     "OPENAI_API_KEY",
     "OPENAI_ORG_ID",

@@ -345,7 +345,7 @@ def _is_commentary(item: JsonObject) -> bool:
 
 
 def _parts(item: JsonObject) -> Sequence[JsonObject]:
-    return item["content"] or ()  # null if there are none
+    return item["content"] or ()  # may be null
 
 
 def _answer_parts(output: Sequence[JsonObject]) -> Iterator[JsonObject]:
@@ -473,15 +473,15 @@ class ResponseStreamReader(EventStreamReader):
         return self._places.get(index, index)
 
     def _has_delta(self, data: JsonObject) -> bool:
-        """Return True if other events have brought the text or the arguments that an event repeats."""
+        """Return True if earlier events contained the text or the arguments that an event repeats."""
         place = self._place(data)
-        if data.get("output_index") in self._commentary:  # its deltas are reasoning, and not kept
+        if data.get("output_index") in self._commentary:  # its deltas are reasoning, and not stored
             return True
         has_begun_with_all = place in self._calls and self._calls[place].arguments != ""
         return has_begun_with_all or place in self._pieces or place in self._ended
 
     def _place_of(self, index: int, item: JsonObject, *, is_new: bool) -> int:
-        """Return where an item is kept. Some servers give all items of a response the same index."""
+        """Return the key of an item in ``_items``; some servers give all items the same index."""
         place = self._places.get(index, index)
         earlier = self._items.get(place)
         may_differ = is_new or place in self._ended

@@ -145,7 +145,7 @@ class BedrockChatModel(BlockChatModel):
     Args:
         model: The id of the model or of an inference profile.
         region: The region; by default AWS_REGION or AWS_DEFAULT_REGION, or "us-east-1".
-        base_url: The URL of the server; by default AWS_ENDPOINT_URL_BEDROCK_RUNTIME, or that of the region.
+        base_url: The URL of the server; by default AWS_ENDPOINT_URL_BEDROCK_RUNTIME, or the region's server.
         api_key: A Bedrock API key, or a function that returns it for each request, which may be
             asynchronous; by default AWS_BEARER_TOKEN_BEDROCK.
         keys: Returns the credentials for signing; by default those of the environment, or those that botocore
@@ -396,7 +396,7 @@ class ConverseDialect(BlockDialect):
 
     def _user(self, message: UserMessage) -> list[JsonObject]:
         blocks = super()._user(message)
-        if not any("text" in block for block in blocks):  # the API requires a text beside documents
+        if not any("text" in block for block in blocks):  # the API requires text with documents
             blocks.append({"text": "See the attached document."})
         return blocks
 
@@ -434,7 +434,7 @@ class _RequestParts:
     Attributes:
         max_tokens: The limit of the reply.
         sampling: ``temperature`` and ``top_p``, as sent.
-        model_fields: The members that only models of one company know.
+        model_fields: The members that only one company's models support.
         tools: The member toolConfig.
         cache_point: The block behind which the provider caches the request; None for no cache.
         instructions: Text added to the system prompt when the API cannot enforce the choice.

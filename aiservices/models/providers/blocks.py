@@ -219,11 +219,11 @@ class BlockStreamReader(EventStreamReader):
         self._places: dict[int, int] = {}  # where a block is in _blocks, if another one had its index before
 
     def _place(self, index: int) -> int:
-        """Return where the block is kept that has this index now."""
+        """Return the key in ``_blocks`` of the block that has this index now."""
         return self._places.get(index, index)
 
     def _new_place(self, index: int) -> int:
-        """Return where a block is kept that begins. Some servers give all blocks the same index."""
+        """Return the key in ``_blocks`` for a new block. Some servers give all blocks the same index."""
         place = self._places[index] = max(self._blocks) + 1 if index in self._blocks else index
         return place
 

@@ -67,7 +67,7 @@ _EXAMPLES: dict[DecisionProvider, str] = {
     "google-decisions": "gemini-decision-1",
     "systemone": "jev-1.13.0",
 }
-# Options that a decision endpoint has no use for, because it writes no text.
+# Options without effect on a decision endpoint, because it writes no text.
 _UNUSED_OPTIONS = (
     "temperature",
     "top_p",
@@ -104,7 +104,7 @@ class DecisionChatModel(FlowChatModel, HttpChatModel):
         model: The name of the model.
         provider: The API: "openai-decisions", "google-decisions" or "systemone".
         base_url: The URL of the server; by default OPENAI_BASE_URL, GEMINI_BASE_URL or TYPESAFE_BASE_URL, or
-            that of the provider.
+            the provider's server.
         api_key: The key, or a function that returns it for each request. By default OPENAI_API_KEY;
             GEMINI_API_KEY or GOOGLE_API_KEY; TYPESAFE_API_KEY, PERPLEXITY_API_KEY, OPENROUTER_API_KEY or
             FIREWORKS_API_KEY. Other System One servers need no key.
