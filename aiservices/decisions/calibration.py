@@ -15,7 +15,7 @@ from output_parsers.result.reading import JsonObject
 from ..models.errors import DefinitionError, DefinitionProblem
 
 FORMAT = 1
-_SMALLEST = 1e-6  # no probability is 0 or 1: examples cannot prove that
+_SMALLEST = 1e-6  # no probability is 0 or 1, which examples cannot prove
 Kind: TypeAlias = Literal["none", "platt", "temperature", "isotonic"]
 
 

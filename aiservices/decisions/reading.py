@@ -32,10 +32,10 @@ class ProbableReading(NamedTuple):
         certainty: The lowest probability of an answer in the value, with its JSON path; None if no
             probability is known.
         notes: Why there are no probabilities.
-        source: Where the probabilities come from; "" if there are none.
+        source: Where the probabilities come from; "" without probabilities.
         decisions: The decisions in the value that have probabilities.
         doubt: An answer whose probability is below its threshold: the probability, the JSON path and the
-            threshold. None if there is none.
+            threshold. None if all are certain enough.
     """
 
     reading: Reading[object]
@@ -175,7 +175,7 @@ class _Answer(NamedTuple):
 
 
 def _by_decision(answers: Mapping[str, _Answer]) -> dict[str, list[_Answer]]:
-    """Return the answers by the path of their decision, which is that of the list for its members."""
+    """Return the answers by the path of their decision; the members of a list have the list's path."""
     groups: dict[str, list[_Answer]] = {}
     for path, answer in answers.items():
         groups.setdefault(answer.written.list_path or path, []).append(answer)
@@ -185,7 +185,7 @@ def _by_decision(answers: Mapping[str, _Answer]) -> dict[str, list[_Answer]]:
 def _complete(
     decision: Decision[object], answers: Sequence[_Answer], threshold: float | None
 ) -> float | None:
-    """Give a decision the probabilities of its answers, and return the probability that accepts it."""
+    """Give a decision the probabilities of its answers, and return its threshold."""
     promised = [answer.promised for answer in answers]
     if threshold is None and None not in promised:
         # For a list: the promises of all members hold at the highest of their thresholds.

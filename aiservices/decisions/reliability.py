@@ -24,10 +24,10 @@ _SEED = 20261122
 _ISOTONIC_FROM = 1000  # with fewer labels its steps are mostly noise
 _MAX_STEPS = 100
 _BINS = 15
-_BIN_SIZE, _MAX_BINS = 20, 10  # of reliability tables: with fewer examples in a bin its interval says nothing
+_BIN_SIZE, _MAX_BINS = 20, 10  # of reliability tables; an interval of a bin with fewer examples is too wide
 _DRAWS = 200  # the number of random draws of labels, for the calibration error of perfect probabilities
-# The thresholds that are tried, from the strictest on. They are fixed, so that the bound holds for the one
-# that is chosen.
+# The thresholds that are tried, strictest first. They are fixed, so that the bound holds for the one that is
+# chosen.
 GRID = tuple(position / 100 for position in range(99, 49, -1))
 _TABLE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # the thresholds that tables show
 
@@ -388,10 +388,10 @@ def threshold_table(samples: Sequence[Labelled], confidence: float) -> list[Thre
 def find_threshold(samples: Sequence[Labelled], error: float, confidence: float) -> Threshold | None:
     """Return the lowest threshold that keeps the error rate below a limit with a confidence, or None.
 
-    The thresholds of a fixed grid are tested from the strictest on, up to the first that fails (fixed
-    sequence testing). So the promise holds for the threshold that is returned, although it was chosen with
-    the same examples. A threshold with too few accepted answers to show the limit even without an error is
-    skipped, which does not depend on the labels.
+    The thresholds of a fixed grid are tested, strictest first, up to the first that fails (fixed sequence
+    testing). So the promise holds for the threshold that is returned, although it was chosen with the same
+    examples. A threshold with too few accepted answers to show the limit even without an error is skipped,
+    which does not depend on the labels.
     """
     needed = labels_needed(error, confidence)
     best: Threshold | None = None
@@ -418,8 +418,8 @@ class Reliability(NamedTuple):
     """How well the probabilities of decisions agree with the expected answers.
 
     Attributes:
-        options: The possible answers. With two, the probability of the second one is compared, otherwise that
-            of the most likely one.
+        options: The possible answers. With two, the probability of the second one is compared, otherwise the
+            probability of the most likely one.
         samples: The probabilities of the possible answers for each case, with the expected answer.
         confidence: The level of the intervals and bounds, for example 0.95.
     """

@@ -23,8 +23,8 @@ def continue_shared_tokens(
     """Request further tokens until the token probabilities distinguish as many answers as possible.
 
     If the model could have written ``b``, and ``billing`` and ``bug`` are possible answers, a request asks
-    for the probabilities of the tokens after ``b``. Each question is a request for one token, whose prompt is
-    in the cache of the model. They do not count against ``Budget.max_attempts``.
+    for the probabilities of the tokens after ``b``. Each request asks for one token, and its prompt is in the
+    model's cache. They do not count against ``Budget.max_attempts``.
     """
     route, parser = state.route, output_format.parser
     if (

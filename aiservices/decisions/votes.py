@@ -30,8 +30,8 @@ from .reading import complete_reading
 class Votes(BaseInterceptor):
     """Interceptor that asks a model several times to estimate the probabilities of a Decision.
 
-    The probability of an answer is the share of the samples with it, smoothed so that none is 0. The samples
-    after the first are requested at the same time; they do not count against ``Budget.max_attempts``.
+    The probability of an answer is the share of the samples with it, smoothed so that no share is 0. The
+    samples after the first are requested at the same time; they do not count against ``Budget.max_attempts``.
     ``create(votes=5)`` adds it outside of the retries.
     """
 

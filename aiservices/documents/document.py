@@ -1,4 +1,4 @@
-"""Documents: texts with names and, if they have any, with pages and the places of characters."""
+"""Documents: texts with names and, optionally, with pages and the positions of characters."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Document:
 
     Args:
         text: The text. Indices into it are Python string indices.
-        name: The name, such as that of the file.
+        name: The name, such as the file name.
         pages: The pages in their order, if the document has any.
 
     Attributes:
         text: The text.
-        name: The name; "" if there is none.
-        pages: The pages; empty if there are none.
+        name: The name; "" for none.
+        pages: The pages; empty for a document without pages.
     """
 
     __slots__ = ("name", "pages", "text")
@@ -68,12 +68,12 @@ class Document:
     ) -> Document:
         """Read a document from a file: text, Markdown, HTML, PDF or DOCX.
 
-        Of HTML and DOCX, the text has the headings and lists as in Markdown. PDF and DOCX need the extra
+        The text of HTML and DOCX has headings and lists as in Markdown. PDF and DOCX need the extra
         ``documents``.
 
         Args:
             path: The path of the file.
-            name: The name of the document, by default that of the file.
+            name: The name of the document, by default the file name.
             encoding: The encoding of a text or an HTML page; by default it is recognized.
             password: The password of a PDF.
             scanned: What to do if some pages of a PDF are images without text: "error", or "skip" for a
@@ -92,7 +92,7 @@ class Document:
         return 0
 
     def page_at(self, index: int) -> int | None:
-        """Return the number of the page with a character, counted from 1; None if there are no pages.
+        """Return the number of the page with a character, counted from 1; None without pages.
 
         Characters between two pages belong to the first of them. Raises IndexError outside of the text.
         """
@@ -187,7 +187,7 @@ class Document:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Return the names with numbers for those that occur again: "a.pdf", "a.pdf (2)"."""
+    """Return the names, with numbers added to repeated ones: "a.pdf", "a.pdf (2)"."""
     unique: dict[str, None] = {}
     for name in names:
         numbered, number = name, 1

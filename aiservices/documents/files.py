@@ -1,6 +1,6 @@
 """Read the texts of files: text, Markdown, HTML, PDF and DOCX.
 
-The format is recognized from the content of the file, not from its name, except that of HTML.
+The format is recognized from the content of the file. Only HTML is recognized from its name.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _other_format(data: bytes, name: str, suffix: str) -> str:
     return f"{name} {problem}; save it as DOCX, PDF or text"
 
 
-# Other formats, by their first bytes, and by the ends of names: text is not read as one of them.
+# Other formats, by their first bytes and by their file extensions. Such files are not read as text.
 _SIGNATURES = {
     b"\xd0\xcf\x11\xe0": "of old versions of Office",
     b"{\\rtf": "RTF",
@@ -96,7 +96,7 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def _declared_encoding(data: bytes) -> str | None:
-    """Return the encoding that an HTML page declares; None if a byte order mark or nothing does."""
+    """Return the encoding that an HTML page declares; None if it has a byte order mark or no declaration."""
     declared = _CHARSET.search(data[:4096])
     if declared is None or marked_encoding(data) is not None:
         return None
@@ -134,7 +134,7 @@ _HIDDEN = frozenset(
     "audio canvas datalist del head iframe math meter noframes noscript object progress script select style"
     " svg template textarea title video".split()
 )
-# Between these, there is no space in the text, but they are not inside of a word: "5<img>00" is not 500.
+# There is no space in the text between these elements, but they separate words: "5<img>00" is not 500.
 _APART_IN_LINE = frozenset(
     "audio button canvas iframe img input math object select svg textarea video".split()
 )
@@ -169,7 +169,7 @@ class _HtmlText(HTMLParser):
         self._hidden: list[str] = []
         self._lists: list[int | None] = []  # the next number of each list that is open, None without numbers
         self._breaks = 0  # the line ends before the next text
-        self._is_new = True  # nothing is written in the list item or the cell
+        self._is_new = True  # the list item or the cell is still empty
         self._pre = 0
         self._cells = 0
         self._raised = 0
@@ -198,7 +198,7 @@ class _HtmlText(HTMLParser):
         self._start(tag, dict(attrs))
 
     def _start(self, tag: str, attributes: dict[str, str | None]) -> None:
-        """Write what an element begins with."""
+        """Write the beginning of an element."""
         match tag:
             case "br":
                 self._write("\n")
@@ -271,7 +271,7 @@ class _HtmlText(HTMLParser):
         self._breaks, self._is_new = 0, False
 
     def _break(self, lines: int) -> None:
-        """End the line, except that of a list mark or of an empty cell; two leave an empty line."""
+        """End the line, unless it is a list mark or an empty cell; two breaks leave an empty line."""
         if not self._is_new:
             self._breaks = max(self._breaks, lines)
 
@@ -298,7 +298,7 @@ def _read_docx(data: bytes, name: str) -> str:
     try:
         readable = io.BytesIO(_with_all_text(data))
         return html_text(mammoth.convert_to_html(readable, convert_image=ignored).value)
-    except Exception as error:  # of the archive, of its XML, or of what mammoth expects in it
+    except Exception as error:  # errors of the archive, of its XML, or of mammoth
         raise DocumentError(f"{name} is a damaged DOCX: {error}") from error
 
 
@@ -313,7 +313,7 @@ _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 
 
 def _with_all_text(data: bytes) -> bytes:
-    """Return a DOCX of which mammoth reads what Word shows: fields, line ends, formulas, no hidden text."""
+    """Return a DOCX from which mammoth reads what Word shows: fields, line ends, formulas, no hidden text."""
     changed = io.BytesIO()
     with ZipFile(io.BytesIO(data)) as file, ZipFile(changed, "w") as copy:
         styles = file.read("word/styles.xml") if "word/styles.xml" in file.namelist() else b""
@@ -455,7 +455,7 @@ def _pages_text(numbers: list[int]) -> str:
 
 
 def _letters(raw: ModuleType, page: Any) -> Iterator[_Letter]:
-    """Yield the characters of a page: those that pdfium reads, and an empty line between paragraphs."""
+    """Yield the characters of a page that pdfium reads, with an empty line between paragraphs."""
     place = _placing(page)
     with closing(page.get_textpage()) as text_page:
         rectangle = raw.FS_RECTF()
@@ -572,7 +572,7 @@ def _placing(page: Any) -> Callable[[float, float, float, float], _Edges]:
 
 
 def _is_scanned(raw: ModuleType, page: Any, letters: list[_Letter]) -> bool:
-    """Return True if a page shows more than its text says: an image or drawn letters, and hardly text."""
+    """Return True if a page consists of an image or drawn letters, with hardly any text."""
     count = sum(not letter.text.isspace() for letter in letters)
     if count >= _FEW:
         return False

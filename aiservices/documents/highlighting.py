@@ -1,4 +1,4 @@
-"""Show where the values of an answer stand in its documents, as one HTML page."""
+"""Show where the values of an answer occur in its documents, as one HTML page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def highlight(
 ) -> str:
     """Return an HTML page with the text of a document, in which the quotes of the values are marked.
 
-    Beside the text is a table of the values, with links to their quotes. The page has no scripts and loads
+    A table next to the text lists the values, with links to their quotes. The page has no scripts and loads
     nothing.
 
     Args:
@@ -73,7 +73,7 @@ class Highlighted(NamedTuple):
     """An answer with the documents that it cites.
 
     Attributes:
-        label: What is before the fields of the answer in the table, if there are several answers.
+        label: The text before the fields of the answer in the table, if there are several answers.
         documents: The documents.
         value: The answer, or its Result.
         files: The files of documents whose pages are shown, by the names of documents.
@@ -86,7 +86,7 @@ class Highlighted(NamedTuple):
 
 
 def highlight_all(answers: Iterable[Highlighted], title: str) -> str:
-    """Return an HTML page like that of ``highlight`` for several answers."""
+    """Return an HTML page like ``highlight``, for several answers."""
     sections, highlighted = list[str](), set[int]()
     citations: list[_Citation] = []
     hues: dict[str, int] = {}
@@ -144,7 +144,7 @@ def _with_value(quote: Quote, text: str) -> Cited[str]:
 
 def _is_in(cited: Cited[object], document: Document, documents: Sequence[Document]) -> bool:
     if cited.start is None or document.text[cited.start : cited.end] != cited.quote:
-        return False  # of another text, or another version of it
+        return False  # the quote is from another text, or from another version of it
     if len(documents) == 1:
         return True
     # documents with the same name are numbered: "a.pdf", "a.pdf (2)"

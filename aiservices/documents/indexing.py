@@ -19,10 +19,10 @@ _BATCH = 1_000  # contents that are added at the same time
 
 
 class Index(Protocol):
-    """What is kept up to date: a retriever such as ``EmbeddingRetriever`` or ``KeywordRetriever``."""
+    """A retriever that is kept up to date, such as ``EmbeddingRetriever`` or ``KeywordRetriever``."""
 
     def add(self, contents: Sequence[Content | str]) -> None:
-        """Add contents, in the place of those with the same ids and of all parts of their documents."""
+        """Add contents, replacing those with the same ids and all other parts of their documents."""
         ...
 
     def remove(self, ids: Sequence[str] = ()) -> None:
@@ -34,7 +34,7 @@ class IndexProgress(NamedTuple):
     """How far the update of an index is.
 
     Attributes:
-        done: The files that were looked at.
+        done: The number of files processed so far.
         total: The files in the folder.
         changes: The files that were added or changed so far.
         file: The file that was read last.
@@ -50,14 +50,14 @@ class IndexProgress(NamedTuple):
 
 
 class IndexChanges(NamedTuple):
-    """What the update of an index has changed, as paths relative to the folder.
+    """The changes of an update of an index, as paths relative to the folder.
 
     Attributes:
         added: New files.
-        changed: Files with another content than before.
-        removed: Files that do not exist any more, or have no text any more.
+        changed: Files whose content has changed.
+        removed: Files that no longer exist, or no longer have text.
         failed: The errors of files that cannot be read. They are not in the index.
-        unchanged: How many files are as before.
+        unchanged: The number of unchanged files.
     """
 
     added: tuple[str, ...]
@@ -78,13 +78,13 @@ class IndexChanges(NamedTuple):
 
 
 class _File(NamedTuple):
-    """What the record of an index knows of a file.
+    """The record of a file in an index.
 
     Attributes:
         size: Its size in bytes.
         changed_at: When it was changed, in nanoseconds.
         digest: The hash of its content.
-        parts: How many contents it has in the index.
+        parts: The number of its contents in the index.
     """
 
     size: int
@@ -104,21 +104,21 @@ def update_index(
     save: Callable[[], object] | None = None,
     progress: Callable[[IndexProgress], object] | None = None,
 ) -> IndexChanges:
-    """Add the files of a folder to a retriever, and remove those that do not exist any more.
+    """Add the files of a folder to a retriever, and remove those that no longer exist.
 
     Files are read as ``Document.open`` does, and split into contents. Only new and changed files are read: a
-    record says which files are in the index. After an update that was interrupted, the next one adds again
-    what was added since the last record. The ids are ``{path}-{number}``; the metadata have the path as
-    ``source``, the first character as ``start`` and, for PDFs, the ``page``.
+    record says which files are in the index. After an interrupted update, the next one repeats what was added
+    since the last record. The ids are ``{path}-{number}``; the metadata have the path as ``source``, the
+    first character as ``start`` and, for PDFs, the ``page``.
 
     Args:
         folder: The folder.
-        index: The retriever, whose contents must be those of the record.
+        index: The retriever, whose contents must match the record.
         record: The path of the record, a JSON file.
         pattern: Which files, as for ``Path.glob``. Hidden files and folders are left out.
         max_characters: The largest length of a content.
-        save: Is called before the record is written, for example to write an ``EmbeddingStore`` to a file.
-        progress: Is called after each file.
+        save: Called before the record is written, for example to write an ``EmbeddingStore`` to a file.
+        progress: Called after each file.
     """
     folder, record = Path(folder), Path(record)
     if not folder.is_dir():
@@ -180,7 +180,7 @@ def _files(folder: Path, pattern: str, record: Path) -> Iterator[tuple[str, Path
 def _read(
     path: Path, name: str, old: _File | None, max_characters: int
 ) -> tuple[_File, list[Content] | None]:
-    """Return what the record says of a file, and its contents; None if they are in the index already."""
+    """Return the record of a file, and its contents; None if they are already in the index."""
     status = path.stat()
     if old is not None and (old.size, old.changed_at) == (status.st_size, status.st_mtime_ns):
         return old, None
@@ -203,7 +203,7 @@ def _contents(document: Document, max_characters: int) -> list[Content]:
 
 
 def _remove_old(index: Index, old_files: dict[str, _File], files: dict[str, _File]) -> None:
-    """Remove the contents of files that are gone, and those that a changed file had more than now."""
+    """Remove the contents of deleted files, and the surplus contents of changed files."""
     ids = []
     for name, old in old_files.items():
         first = files[name].parts + 1 if name in files else 1

@@ -36,7 +36,7 @@ class Conflict(NamedTuple):
         path: The field, such as "amount" or "duties.due" for a field of the items of a list; "" for the
             whole answer.
         values: The values, in the order of the document. Those that are Cited have their quotes.
-        chosen: The value that the rule of the field has chosen; None if there was none.
+        chosen: The value that the rule of the field has chosen; None if it chose none.
     """
 
     path: str
@@ -48,7 +48,7 @@ class MergeConflictError(AiServiceError, ValueError):
     """Raised when the parts of a document have different values for a field that must have one.
 
     Attributes:
-        conflicts: What is different.
+        conflicts: The conflicts.
     """
 
     def __init__(self, qualname: str, conflicts: Sequence[Conflict]) -> None:
@@ -108,7 +108,7 @@ class By(NamedTuple):
     fields: tuple[str, ...]
 
     def key(self, item: object) -> tuple[object, ...]:
-        """Return what two items have in common that are the same."""
+        """Return a key that is equal for items that are the same."""
         fields = fields_of(_bare(item)) or {}
         return tuple(_key(fields.get(name)) for name in self.fields)
 
@@ -116,7 +116,7 @@ class By(NamedTuple):
 def by(*fields: str) -> By:
     """Rule for a list of records: items that are equal in these ``fields`` are merged by field.
 
-    Items in which all of these fields are None are kept as they are.
+    Items in which all of these fields are None stay unchanged.
     """
     return By(fields)
 
@@ -128,7 +128,7 @@ Rules: TypeAlias = Mapping[str, "Rule | By"]
 
 
 class Shape(NamedTuple):
-    """What the merge needs to know of a type.
+    """How values of a type are merged.
 
     Attributes:
         kind: A record is merged by field, a list by item, a map by key, and any other type as one value.
@@ -171,11 +171,11 @@ def _is_cited(cls: type) -> bool:
     return issubclass(cls, Cited)
 
 
-_PART = "_is_part"  # an attribute of the classes of answers about parts
+_PART = "_is_part"  # marks the classes of answers about parts
 
 
 def part_type(tp: object, enclosing: tuple[type, ...] = ()) -> object:
-    """Return the type of an answer about a part, in which what the part does not say is missing."""
+    """Return the type of an answer about a part, whose fields are optional."""
     shape = shape_of(tp, enclosing)
     if shape.spec is None:
         return tp if shape.kind in ("list", "map") else Union[tp, None]  # noqa: UP007  # known at run time only
@@ -200,7 +200,7 @@ def _part_field(field: FieldSpec, enclosing: tuple[type, ...]) -> object:
 
 
 def rule_problems(tp: object, rules: Rules) -> Iterator[str]:
-    """Yield what is wrong with the rules for a type."""
+    """Yield the problems of the rules for a type."""
     shapes = dict(_paths(tp, "", ()))
     for path, rule in rules.items():
         shape = shapes.get(path) or _shape_of_key(path, shapes)
@@ -218,7 +218,7 @@ def rule_problems(tp: object, rules: Rules) -> Iterator[str]:
 
 
 def _shape_of_key(path: str, shapes: Mapping[str, Shape]) -> Shape | None:
-    """Return the shape of a key of a dict; None if the path is not one. A rule chooses among its values."""
+    """Return the shape of the values of a dict's key; None if the path does not lead to one."""
     maps = [_child(name, "") for name, shape in shapes.items() if shape.kind == "map"]
     return Shape("value", Any) if any(map(path.startswith, maps)) else None
 
@@ -273,7 +273,7 @@ def fields_of(value: object) -> Mapping[str, object] | None:
 
 
 def _key(value: object) -> object:
-    """Return what is equal for equal values; texts that differ in case or white space are equal."""
+    """Return a key that is equal for equal values; texts may differ in case and white space."""
     value = _bare(value)
     if isinstance(value, str):
         return " ".join(normalize("NFC", value).split()).casefold()
@@ -324,7 +324,7 @@ class Merger:
 
     Attributes:
         conflicts: The fields in which parts differ.
-        undecided: Those of them for which no value could be chosen.
+        undecided: The conflicts for which no value could be chosen.
         problems: Fields without a value, and values that do not fit together.
     """
 
@@ -478,7 +478,7 @@ class _Item(NamedTuple):
     Attributes:
         item: The item, with its part.
         quotes: The places of its quotes.
-        parts: The parts in which it was found; an item is the same as at most one item of each part.
+        parts: The parts in which it was found, each at most once.
     """
 
     item: PartValue

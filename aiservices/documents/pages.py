@@ -1,4 +1,4 @@
-"""The pages of documents, and the places of their characters."""
+"""The pages of documents, and the positions of their characters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Box(NamedTuple):
 
     Attributes:
         page: The number of the page, counted from 1.
-        left: The distance of the left edge from that of the page.
-        top: The distance of the upper edge from that of the page.
+        left: The distance of the left edge from the page's left edge.
+        top: The distance of the upper edge from the page's upper edge.
         right: The distance of the right edge from the left edge of the page.
         bottom: The distance of the lower edge from the upper edge of the page.
     """

@@ -25,7 +25,7 @@ _MOST = 8  # parts that are read at the same time, if the model does not limit i
 
 
 class SplitReading(BaseInterceptor):
-    """Reads a document in parts: each part is a request of its own, and the answers are merged.
+    """Reads a document in parts: each part has its own request, and the answers are merged.
 
     Args:
         split: How the document is split.
@@ -61,13 +61,13 @@ class SplitReading(BaseInterceptor):
         return self._merged(invocation, parts, answers)
 
     def _named(self, documents: Iterable[Document | str]) -> list[Document]:
-        """Return the documents of a list with different names, which quotes of their parts have."""
+        """Return the documents of a list with unique names, which the quotes of their parts use."""
         originals = [_document(one) for one in documents]
         names = unique_names(one.name or f"{self._parameter}[{index}]" for index, one in enumerate(originals))
         return [Document(one.text, name, one.pages) for one, name in zip(originals, names, strict=True)]
 
     def _concurrency(self, invocation: Invocation) -> int:
-        """Return how many parts are read at the same time: no more than the budget has requests left."""
+        """Return how many parts are read at the same time, at most the requests left in the budget."""
         limit = self._split.max_concurrency
         if limit is None:
             limit = min(invocation.plan.model.capabilities.max_concurrency or _MOST, _MOST)
@@ -82,7 +82,7 @@ class SplitReading(BaseInterceptor):
         earlier: Sequence[Answer],
         first: DocumentPart,
     ) -> Flow[Answer]:
-        """Ask about one part of a document; the request counts as a call inside of this one."""
+        """Ask about one part of a document; the request counts as an inner call."""
         outer = invocation.state
         state = CallState(outer.budget, enclosing=(*outer.enclosing, EnclosingCall(invocation, None)))
         state.waiting = outer.waiting
@@ -131,7 +131,7 @@ class SplitReading(BaseInterceptor):
         )
 
     def _earlier_items(self, earlier: Sequence[Answer]) -> list[str]:
-        """Return lines with the values of the carried fields that earlier parts have."""
+        """Return lines with the values of the carried fields in earlier answers."""
         lines = []
         for name in self._split.carry:
             values: dict[str, None] = {}

@@ -24,17 +24,17 @@ def count_tokens(text: str) -> int:
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a method reads a document that is too long for one request: in parts, whose answers are merged.
+    """How a method reads a document that is too long for one request, in parts whose answers are merged.
 
     Parts end before a heading or a page, between paragraphs, between sentences or between words, in this
     order of preference.
 
     Args:
         tokens: The largest size of a part.
-        overlap: The number of tokens of the part before that a part repeats, so that facts at the border are
+        overlap: The number of tokens that two consecutive parts share, so that facts at the border are
             complete in one of them.
-        carry: The fields whose values the prompts of later parts show, as what was found so far. Then the
-            parts are read one after the other, and not at the same time.
+        carry: The fields whose values so far are shown in the prompts of later parts. The parts are then read
+            one after the other.
         max_concurrency: The maximum number of parts that are read at the same time; by default as many as the
             model allows, and 8 at most.
         count_tokens: Returns the number of tokens of a text, by default an estimate.
@@ -151,13 +151,13 @@ class DocumentPart(Document):
         return self.whole.boxes(self.offset + start, self.offset + end)
 
     def overlaps(self, other: DocumentPart) -> bool:
-        """Return True if two parts have some text of the document in common."""
+        """Return True if two parts share some text of the document."""
         first, second = sorted((self, other), key=lambda part: part.offset)
         return self.whole is other.whole and second.offset < first.offset + len(first.text)
 
     @property
     def heading(self) -> str:
-        """The last heading before the part, or with which it begins; "" if there is none."""
+        """The heading with which the part begins, or the last one before it; "" without headings."""
         first_line = self.offset + len(self.text) - len(self.text.lstrip())
         end = self.whole.text.find("\n", first_line)
         before = self.whole.text[max(self.offset - _FURTHEST_HEADING, 0) : end if end >= 0 else None]

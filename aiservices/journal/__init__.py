@@ -1,4 +1,4 @@
-"""The journal of durable calls: what a call has done, in a database, so that any process can continue it."""
+"""The journal of durable calls: their recorded steps, with which any process can continue them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = [
 
 @checks_arguments
 class Journal(PickledByArguments):
-    """What durable calls have done, so that any process can continue them. Used by ``Durable``.
+    """Records the steps of durable calls, so that any process can continue them. Used by ``Durable``.
 
     A call belongs to one process at a time: that process has a lease, which it renews while it works. If the
     process is killed, another one on the same machine can take the call at once, and those on other machines
@@ -86,11 +86,11 @@ class Journal(PickledByArguments):
         self._process = os.getpid()
 
     def load(self, call: str) -> Loaded | None:
-        """Return a call with its entries; None if there is no such call."""
+        """Return a call with its entries; None for an unknown id."""
         return self.store.load(call)
 
     def list(self, *statuses: Status) -> Sequence[StoredCall]:
-        """Return the calls with one of these statuses, or all calls, those that were begun first.
+        """Return the calls with one of these statuses, or all calls, oldest first.
 
         Raises ValueError for an unknown status.
         """
@@ -100,14 +100,13 @@ class Journal(PickledByArguments):
         return self.store.list(statuses or STATUSES)
 
     def delete(self, call: str) -> None:
-        """Delete a call with all that it has recorded. Its id then stands for a new call."""
+        """Delete a call with all its records. Its id can then be used for a new call."""
         self.store.delete(call)
 
     def cancel(self, call: str) -> None:
-        """End a call: what it still records is refused, and it cannot be continued.
+        """End a call, which then cannot record anything or be continued.
 
-        A tool that runs at the moment is not stopped. Raises JournalError if there is no such call, or if it
-        is completed.
+        A tool that is running is not stopped. Raises JournalError for an unknown or a completed call.
         """
         loaded = self.store.load(call)
         if loaded is None or loaded.call.status == "completed":
@@ -125,7 +124,7 @@ class Journal(PickledByArguments):
         Raises CallInProgressError if another process or thread owns it.
         """
         owner = f"{process_name()}#{next(_numbers)}"
-        # its first fence, so that an owner of a deleted call cannot write if the call is begun again
+        # its first fence, so that an owner of a deleted call cannot write to a new one with its id
         fence = time.time_ns() & _MASK
         new = StoredCall(*new[:6], owner, self.lease_seconds, fence)
         loaded = self.store.lease(new, start, statuses, _is_free)
@@ -191,7 +190,7 @@ class Journal(PickledByArguments):
             self._leases.pop((call.id, call.fence), None)
 
     def _renew(self) -> bool:
-        """Renew the leases that were taken some time ago; return False if there are none at all."""
+        """Renew the older leases; return False if this process has no leases."""
         now = time.monotonic()
         with self._lock:
             if not self._leases:
@@ -227,7 +226,7 @@ _MASK = (1 << 30) - 1
 
 
 def _is_free(call: StoredCall) -> bool:
-    """Return True if a call has no owner, or one that no longer works on it."""
+    """Return True if a call has no owner, or its owner no longer works on it."""
     return not call.owner or call.leased_for < 0 or is_dead(call.owner)
 
 

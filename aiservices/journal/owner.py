@@ -1,4 +1,4 @@
-"""The names of the processes that own durable calls, and whether such a process still exists."""
+"""The names of the processes that own durable calls, and checks of whether such a process still exists."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _machine() -> str:
     return f"{name.replace('/', '_')}/{BOOT}/{namespace}"
 
 
-BOOT = _boot()  # changes when the machine starts; "" where the system does not tell it
+BOOT = _boot()  # changes when the machine starts; "" if the system does not report it
 _MACHINE = _machine()
 _PROCESS = uuid4().hex[:8]
 
 
 def process_name() -> str:
-    """Return the name of this process, which no other one on any machine has."""
+    """Return the name of this process, which is unique among all machines."""
     return _name_of(os.getpid())  # which changes after a fork
 
 
@@ -54,7 +54,7 @@ def _started(process: int) -> str:
 
 
 def is_of_other_boot(owner: str) -> bool:
-    """Return True if an owner ran before the machine was started the last time, or on another machine."""
+    """Return True if an owner ran before the last start of this machine, or on another machine."""
     parts = owner.split("/")
     return len(parts) > 1 and parts[1] != BOOT
 

@@ -14,8 +14,8 @@ from .store import START, Entry, Loaded, Status, StoredCall, TakesLease, latest,
 _PREFIX = "aiservices:durable:"
 _INDEX = f"{_PREFIX}calls"  # the ids of all calls, by the time of their beginning
 # A call is a list, so that it is one key: its first element is the call, and the others are its entries. The
-# scripts get the fence that the call must have, or "" for none, and what becomes of the call and its entries.
-# In the server, the lease is a time of its clock.
+# scripts get the fence that the call must have, or "" for any, and the changes of the call and its entries.
+# The server stores the lease as a time of its clock.
 _NOW = """
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.rep('0', 6 - #time[2]) .. time[2]

@@ -45,14 +45,14 @@ class SqlAlchemyJournalStore:
             tables.create_all(self._engine)
 
     def _clock(self) -> Any:
-        """Return an SQL expression of the seconds of the clock of the database, or else of this machine."""
+        """Return an SQL expression for the database's clock in seconds, or the time of this machine."""
         text = _CLOCKS.get(self._engine.dialect.name)
         if text is None:
             return self._sql.bindparam(None, callable_=time.time, type_=self._sql.Float(53))
         return self._sql.literal_column(text, self._sql.Float(53))
 
     def load(self, call: str, /) -> Loaded | None:
-        # with a lock, so that the entries are those of the same moment as the call
+        # with a lock, so that the call and its entries are consistent
         with self._errors("read"), self._engine.begin() as connection:
             return self._load(connection, call)
 
@@ -68,7 +68,7 @@ class SqlAlchemyJournalStore:
                         self._add(connection, new.id, [first])
                         return Loaded(new, [first])
                     return self._take(connection, loaded, new, statuses, takes)
-            except self._sql.exc.IntegrityError:  # another process has created it meanwhile
+            except self._sql.exc.IntegrityError:  # another process has created it
                 with self._engine.begin() as connection:
                     loaded = self._load(connection, new.id)
                     if loaded is None:
@@ -152,7 +152,7 @@ class SqlAlchemyJournalStore:
         return row
 
     def _add(self, connection: Connection, call: str, entries: Sequence[Entry]) -> None:
-        """Add entries in place of those with the same keys. The row of the call is locked."""
+        """Add entries, replacing those with the same keys. The row of the call is locked."""
         table = self._entries
         for entry in entries:
             same = (table.c.call == call) & (table.c.key == entry.key)

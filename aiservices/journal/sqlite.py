@@ -49,15 +49,15 @@ _TAKE = """
 UPDATE durable_call SET owner = ?, leased_until = ?, fence = fence + 1, status = 'running', updated_at = ?
 WHERE id = ?
 """
-# a status, lease or answer that is NULL stays as it is
+# a status, lease or answer of NULL leaves the old one
 _UPDATE = """
 UPDATE durable_call SET status = coalesce(:status, status), leased_until = coalesce(:until, leased_until),
     owner = CASE WHEN :until = 0 THEN '' ELSE owner END, updated_at = :now,
     answer = coalesce(:answer, answer), fence = fence + (:fence IS NULL)
 WHERE id = :call AND (:fence IS NULL OR fence = :fence)
 """
-# All processes are on one machine. Nobody sets the monotonic clock, but it starts over with the machine, so
-# it is used where one can tell that the machine was started meanwhile.
+# All processes are on one machine. Its monotonic clock cannot be set, but it starts over with the machine, so
+# it is used only if a restart of the machine can be detected.
 _now = time.monotonic if BOOT else time.time
 
 
@@ -82,7 +82,7 @@ class SqliteJournalStore:
 
     def load(self, call: str, /) -> Loaded | None:
         with self._errors("read"), self._file.reading() as connection:
-            connection.execute("BEGIN")  # so that both are of the same moment
+            connection.execute("BEGIN")  # so that both are consistent
             try:
                 return self._load(connection, call)
             finally:
@@ -95,7 +95,7 @@ class SqliteJournalStore:
             while not self._file.execute(_CREATE, row).rowcount:
                 with self._file.writing() as connection:
                     loaded = self._load(connection, new.id)
-                    if loaded is None:  # it was deleted meanwhile
+                    if loaded is None:  # it was deleted
                         continue
                     if loaded.call.status not in statuses or not takes(loaded.call):
                         return loaded
@@ -174,6 +174,6 @@ class SqliteJournalStore:
 
 
 def _stored(row: Sequence[Any]) -> StoredCall:
-    """Return the call of a row. Owners from before the machine was started are gone."""
+    """Return the call of a row. Owners from before the start of the machine no longer exist."""
     left = -1.0 if BOOT and is_of_other_boot(row[6]) else row[7] - _now()
     return StoredCall._make((*row[:7], left, *row[8:10]))

@@ -1,4 +1,4 @@
-"""The interface of stores for journals of durable calls, what they store, and the errors of such calls."""
+"""The interface of stores for journals of durable calls, their data, and the errors of such calls."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ..models.errors import DefinitionError, JournalError
 
-FORMAT = 1  # of what is stored
+FORMAT = 1  # of the stored data
 Status: TypeAlias = Literal["running", "suspended", "completed", "failed", "cancelled"]
 STATUSES: tuple[Status, ...] = ("running", "suspended", "completed", "failed", "cancelled")
-# A call with one of these can be continued without anything else.
+# A call with one of these statuses can be continued without a decision.
 CONTINUABLE: tuple[Status, ...] = ("running", "failed")
 START, ANSWER = "start", "answer"  # the keys of the entries that each completed call has
 
@@ -51,9 +51,9 @@ class StoredCall(NamedTuple):
         user: The name of the user; "" if the method has no ``UserName``.
         created_at: When it was begun, in seconds since 1970.
         updated_at: When something was last recorded.
-        owner: The process that works on it; "" if there is none.
-        leased_for: The seconds for which other processes leave it to its owner, by the clock of the store;
-            negative once they have passed.
+        owner: The process that works on it; "" for none.
+        leased_for: The seconds until other processes may continue it, by the clock of the store; negative
+            once they have passed.
         fence: A number that each new owner increments. An owner with an old number cannot write.
         format: The version of the format of its entries.
     """
@@ -92,7 +92,7 @@ class Loaded(NamedTuple):
 
 
 def latest(rows: Iterable[Sequence[Any]]) -> list[Entry]:
-    """Return the entries that are valid, from all that were ever added, in the order of their addition."""
+    """Return the valid entries of all that were ever added, in the order of their addition."""
     entries: dict[str, Entry] = {}
     for row in rows:
         entry = Entry(*row)
@@ -116,7 +116,7 @@ def with_lease(new: StoredCall, call: StoredCall) -> StoredCall:
 class JournalStore(Protocol):
     """The interface of stores for journals. The methods must be safe to call from several threads.
 
-    Leases are measured by the clock of the store, because those of machines differ, and may be set.
+    Leases are measured by the clock of the store, because the clocks of machines differ and may be changed.
 
     Attributes:
         blocks: True if an access may take long, so that an event loop must not wait for it.
@@ -125,16 +125,16 @@ class JournalStore(Protocol):
     blocks: bool
 
     def load(self, call: str, /) -> Loaded | None:
-        """Return a call with its entries; None if there is no such call."""
+        """Return a call with its entries; None for an unknown id."""
         ...
 
     def lease(self, new: StoredCall, start: str, statuses: Collection[str], takes: TakesLease, /) -> Loaded:
         """Make an owner the only one that may work on a call, and return the call, in one transaction.
 
-        If there is no call with the id of ``new``, it is created with the data ``start`` of its first entry,
-        whose key is "start", and returned as it is passed. Otherwise, if its status is in ``statuses`` and
-        ``takes(call)`` is True, it gets the owner and ``leased_for`` of ``new``, and its fence is
-        incremented. Otherwise it is returned unchanged.
+        A call with a new id is created from ``new``, with a first entry that has the key "start" and the data
+        ``start``. An existing call whose status is in ``statuses`` and for which ``takes(call)`` is True gets
+        the owner and ``leased_for`` of ``new``, and its fence is incremented. Any other call is returned
+        unchanged.
         """
         ...
 
@@ -150,13 +150,13 @@ class JournalStore(Protocol):
     ) -> bool:
         """Store entries and the status of a call in one transaction; return False if the fence has changed.
 
-        With the fence None, the fence is not checked but incremented, so that the present owner loses the
-        call. ``leased_for`` 0.0 also removes the owner. None leaves the status and the lease as they are.
+        With None, the fence is incremented instead of checked, so that the present owner loses the call.
+        ``leased_for`` 0.0 also removes the owner. None leaves the status and the lease as they are.
         """
         ...
 
     def list(self, statuses: Collection[str], /) -> Sequence[StoredCall]:
-        """Return the calls with one of these statuses, those that were begun first."""
+        """Return the calls with one of these statuses, oldest first."""
         ...
 
     def delete(self, call: str, /) -> None:

@@ -160,7 +160,7 @@ class Ticket:
 
 
 # The tickets of the calls that contain the current code. A generator may be closed in another context
-# than the one where it started, and its ticket then stays in this variable. That is why a ticket counts only
+# than the one where it started, and its ticket then stays in this variable. Therefore a ticket counts only
 # while it is the first of its queue.
 _OWN_TICKETS: ContextVar[tuple[Ticket, ...]] = ContextVar("aiservices_memory_held_tickets", default=())
 _LOCKS_OF_STORES: WeakKeyDictionary[object, ConversationLocks] = WeakKeyDictionary()
@@ -177,9 +177,9 @@ def locks_of(store: object) -> ConversationLocks:
 
 
 _DEFAULT_WINDOW = MessageWindow(40)
-_DEFAULT_CONVERSATION = "default"  # the id for methods without a MemoryId, if there is no namespace
+_DEFAULT_CONVERSATION = "default"  # the id for methods without a MemoryId and without a namespace
 _STATE_KEY = "memory.asked"  # part of stored states, so it must not change
-_FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02  # seconds between two looks at the queue
+_FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02  # seconds between two checks of the queue
 WhenBusy = Literal["wait", "refuse"]
 
 
@@ -225,7 +225,7 @@ class ChatMemory(BaseInterceptor):
     or one store. With the same ``namespace`` they share them.
 
     An exchange is stored as a whole when its answer was accepted: the user message, the tool calls with their
-    results, and the answer. An empty answer is not stored, nor the question before it. A call that fails or
+    results, and the answer. An empty answer is not stored, and neither is its question. A call that fails or
     is cancelled, and a stream that is not read to its end, store nothing. Place ChatMemory before
     interceptors that reject answers or add retrieved text to the message, and after interceptors that change
     what the user wrote, for example by masking names.
@@ -339,7 +339,7 @@ class ChatMemory(BaseInterceptor):
     def _stored_id(self, memory_id: object, service: str | None) -> str:
         """Return the id under which a conversation of a service or agent is stored.
 
-        Raises ValueError if several services use this memory and none is named.
+        Raises ValueError without a name if several services use this memory.
         """
         if service is None and self._namespace is None:
             if len(self._owners) != 1:
@@ -356,7 +356,7 @@ class ChatMemory(BaseInterceptor):
         namespace = service if self._namespace is None else self._namespace
         if not namespace:
             return _DEFAULT_CONVERSATION if memory_id is None else memory_id
-        # so that no agent named "A/b" has the conversation of the user b of the service A
+        # so that an agent named "A/b" does not get the conversation of the user b of the service A
         prefix = namespace.replace("%", "%25").replace("/", "%2F")
         return prefix if memory_id is None else f"{prefix}/{memory_id}"
 
@@ -491,7 +491,7 @@ class ChatMemory(BaseInterceptor):
         state_id = invocation.state.suspended_id
         record = SystemMessage(f"resumed: {invocation.plan.qualname}")
         try:
-            # a conversation of its own, so that every store writes it atomically
+            # in a separate conversation, so that every store writes it atomically
             self.store.append(f"{RESUMED_PREFIX}{state_id}", [record], expected=0)
         except MemoryConflictError as error:
             raise AlreadyResumedError(invocation.plan.qualname, state_id) from error
@@ -539,7 +539,7 @@ class ChatMemory(BaseInterceptor):
 
 
 def _log_left_out(qualname: str, past: Sequence[Exchange], sent: Sequence[Exchange]) -> None:
-    """Log what a window leaves out of a request; as a warning if not even the last exchange fits."""
+    """Log what a window leaves out of a request, as a warning if even the last exchange does not fit."""
     if past and (not sent or sent[-1] != past[-1]):
         left_out = "its tool calls are left out" if sent else "nothing of the conversation is sent"
         message = "%s: the window has no room for the last exchange, %s messages; %s"

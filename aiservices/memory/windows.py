@@ -177,9 +177,9 @@ class Window(Protocol):
     case: the system message and the new user message. ``view`` is a generator like an interceptor, so a
     window can send requests to a model.
 
-    A window that always selects the newest exchanges may have an attribute ``messages_to_load``: how many
-    of the newest messages are usually enough. ``past`` then starts with the exchanges among these. If
-    the window selects all of them, older ones are loaded and ``view`` is called again. Without the attribute,
+    A window that always selects the newest exchanges may have an attribute ``messages_to_load``, the number
+    of newest messages that usually suffices. ``past`` then starts with the exchanges among these. If the
+    window selects all of them, older ones are loaded and ``view`` is called again. Without the attribute,
     ``past`` is the whole conversation.
     """
 
@@ -220,7 +220,7 @@ class MessageWindow:
     @property
     def messages_to_load(self) -> int:
         """The number of newest messages that are loaded first; usually enough for the window."""
-        return self.max_messages + _LARGE_EXCHANGE  # so that a whole exchange is there that does not fit
+        return self.max_messages + _LARGE_EXCHANGE  # so that one exchange more is loaded than fits
 
     def select(self, past: tuple[Exchange, ...], current: tuple[Message, ...], /) -> tuple[Exchange, ...]:
         """Select the newest exchanges that have at most ``max_messages``, counting the new messages."""

@@ -181,7 +181,7 @@ class Route:
 
     Attributes:
         name: The name of the source of information, such as "orders".
-        description: What can be found there. The model chooses by it.
+        description: What it contains, so that the model can choose.
         retriever: The retriever.
     """
 
@@ -354,7 +354,7 @@ class Injection:
     Attributes:
         template: A Jinja template with the variables ``user_message``, ``information`` (the texts of the
             contents, each below its id) and ``contents`` (the list of Content objects).
-        metadata: The names of metadata that ``information`` shows beside the id of a content.
+        metadata: The names of metadata that ``information`` shows with the id of a content.
     """
 
     template: str = _TEMPLATE
@@ -481,10 +481,10 @@ class RetrievalAugmentor(BaseInterceptor):
     without the contents. A call that is resumed after an approval keeps the contents that it retrieved
     before.
 
-    A step that fails raises RetrievalError; ``on_error="skip"`` goes on without it.
+    A step that fails raises RetrievalError; ``on_error="skip"`` continues without it.
 
-    Raises DefinitionError if there is no retriever and no ``route``, if there are both, or if a retriever has
-    no method ``retrieve``.
+    Raises DefinitionError unless there are either retrievers or a ``route``, and if a retriever has no method
+    ``retrieve``.
 
     Attributes:
         transform: Converts the query to one or more queries. By default it stays unchanged.
@@ -606,7 +606,7 @@ class RetrievalAugmentor(BaseInterceptor):
         if fused is None:
             try:
                 fused = yield from _DEFAULT_FUSION(query, rankings)
-            except ValueError as error:  # an id has two meanings, which no other step can mend
+            except ValueError as error:  # an id with two meanings is an error that no later step can correct
                 raise RetrievalError(str(error), step="fuse") from error
         return check_contents(fused, function_name(self.fuse))
 
@@ -716,7 +716,7 @@ class Excerpts(str):
 
     Attributes:
         contents: The contents, best first.
-        metadata: The names of the metadata that the model sees besides the ids.
+        metadata: The names of the metadata that the model sees in addition to the ids.
     """
 
     contents: tuple[Content, ...]
@@ -746,7 +746,7 @@ def retriever_tool(
         retriever: The retriever.
         name: The name of the tool for the model.
         description: Tells the model what the tool does.
-        metadata: The names of metadata that the model sees beside the id of a content, such as a page.
+        metadata: The names of metadata that the model sees with the id of a content, such as a page.
     """
 
     check_retrievers("retriever_tool", [retriever])

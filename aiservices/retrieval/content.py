@@ -89,7 +89,7 @@ class Query:
 
     @staticmethod
     def from_invocation(invocation: Invocation) -> Query | None:
-        """Return what a service call asks as a search query, or None if there is no user message.
+        """Return a search query for what a service call asks; None without a user message.
 
         This is the last user message without the words of its template, which are not part of the question.
         """
@@ -217,7 +217,7 @@ def split(
 
 
 def last_user_position(messages: Sequence[Message]) -> int | None:
-    """Return the index of the last user message in a list of messages, or None if there is none."""
+    """Return the index of the last user message in a list of messages, or None."""
     positions = [index for index, message in enumerate(messages) if isinstance(message, UserMessage)]
     return positions[-1] if positions else None
 

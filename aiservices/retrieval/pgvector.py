@@ -135,7 +135,7 @@ class PgVectorStore:
         return sorted(contents, key=lambda content: -(content.score or 0.0))[:max_results]
 
     def _length(self, cursor: Any) -> int | None:
-        """Return the length of the stored vectors; None if there are none."""
+        """Return the length of the stored vectors; None if the table is empty."""
         stored = cursor.execute(self._query("SELECT vector_dims(embedding) FROM {} LIMIT 1")).fetchone()
         return None if stored is None else int(stored[0])
 

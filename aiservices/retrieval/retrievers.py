@@ -75,7 +75,7 @@ def check_vectors(
     """Return vectors as a matrix with one row for each of ``count`` texts, or raise ValueError.
 
     ``source`` is the name of the function that has returned or taken them. ``stored_length`` is the length of
-    the vectors in its store; None if there are none.
+    the vectors in its store; None if the store is empty.
     """
     numpy = import_extra("numpy", "retrieval", source)
     try:
@@ -387,7 +387,7 @@ def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
 
 
 def _select(vectors: _Vectors, flags: Sequence[bool]) -> _Vectors | None:
-    """Return the passages and vectors whose flag is True, or None if there are none."""
+    """Return the passages and vectors whose flag is True, or None if no flag is."""
     if all(flags):
         return vectors
     contents = tuple(content for content, flag in zip(vectors.contents, flags, strict=True) if flag)
@@ -458,7 +458,7 @@ class ChromaStore:
                 self._collection.delete(ids=batch)
 
     def _length(self) -> int | None:
-        """The length of the stored vectors, which Chroma never changes; None if there are none."""
+        """The length of the stored vectors, which Chroma never changes; None if the collection is empty."""
         if self._known_length is None:
             vectors = self._collection.get(limit=1, include=["embeddings"])["embeddings"]
             self._known_length = len(vectors[0]) if len(vectors) else None

@@ -36,7 +36,7 @@ from ..text_encoding import marked_encoding
 
 # --- Requests and replies as JSON ---
 
-# Cassettes and the seeds of fake answers are made from this JSON.
+# Cassettes and the seeds of fake answers depend on this JSON.
 
 REMOVED = "(removed)"
 _NOT_RECORDED = ("timeout", "extra_headers")  # they differ from run to run, or contain credentials
@@ -162,7 +162,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 
 
 def _decoded(data: str) -> str | None:
-    """Return the text of base64, such as the content of a file; None if it is not one or not text."""
+    """Return the text that base64 encodes, such as the content of a file; None for anything else."""
     if len(data) % 4 or _BASE64.fullmatch(data) is None:
         return None
     content = base64.b64decode(data)
@@ -193,7 +193,7 @@ class CassetteMode(StrEnum):
 
     Attributes:
         NONE: Record nothing. A request that was not recorded is an error.
-        ONCE: Record everything if there is no file yet, else nothing.
+        ONCE: Record everything if the file does not exist, else nothing.
         NEW: Replay what was recorded and record the rest.
         ALL: Record everything and replace the file.
     """
@@ -223,9 +223,9 @@ class CassetteChatModel(DelegatingChatModel):
         redact: Applied to each text before it is stored or compared. It can remove other secrets and text
             that differs from run to run.
 
-    Raises CassetteError for a file that is not a cassette and for a request that is neither in the file nor
-    may be recorded; the message shows the difference from the most similar recorded request. Raises
-    DefinitionError if the mode needs a model and there is none.
+    Raises CassetteError for a file that is not a cassette and for a request that is not in the file and may
+    not be recorded; the message shows the difference from the most similar recorded request. Raises
+    DefinitionError without a model if the mode needs one.
     """
 
     def __init__(
@@ -444,7 +444,7 @@ class CassetteFile:
         return len(self._not_replayed)
 
     def replay(self, request: Mapping[str, object]) -> Exchange | None:
-        """Return the next recorded reply or error for a model request; None if there is none.
+        """Return the next recorded reply or error for a model request; None if it must be recorded.
 
         Raises CassetteError if the request was not recorded and must not be recorded now.
         """

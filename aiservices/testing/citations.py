@@ -1,4 +1,4 @@
-"""Make the cited values of a fake answer: values of the right type that stand in the texts of the call."""
+"""Make the cited values of a fake answer: values of the right type that occur in the texts of the call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from output_parsers.types.node import Node
 
 from .values import Choices
 
-_ATTEMPTS = 40  # values of a text that are tried for each part
+_ATTEMPTS = 40  # the number of values of a text that are tried for each part
 
 
 class _Collected:
@@ -34,7 +34,7 @@ class _Collected:
 
 
 def with_quotes(parser: TypeParser[object], text: str, sources: Sources, choices: Choices) -> str:
-    """Return an answer in which each cited value is one that stands in the texts of the call, with its quote.
+    """Return an answer in which each cited value occurs in the texts of the call, with its quote.
 
     Raises LookupError if no text has a value of the type.
     """
@@ -52,7 +52,7 @@ def with_quotes(parser: TypeParser[object], text: str, sources: Sources, choices
 
 
 def nothing_of(parser: TypeParser[object]) -> str:
-    """Return the answer of a type that says nothing: null, or a record or a list without values."""
+    """Return the answer of a type without information: null, or a record or a list without values."""
     for text in ("null", "{}", "[]"):
         try:
             return parser.write(parser.parse(text))
@@ -80,7 +80,7 @@ def _shortened(data: Json) -> Json:
 
 
 def stands_in(parser: TypeParser[object], text: str, sources: Sources) -> bool:
-    """Return True if the quotes of an answer stand in the texts of the call."""
+    """Return True if the quotes of an answer occur in the texts of the call."""
     try:
         with cited_from(sources):
             parser.parse(text)
@@ -111,7 +111,7 @@ def _citations(
 
 
 def _answers(data: Json, text: str, choices: Choices) -> Iterator[tuple[str, Json]]:
-    """Yield JSON like the given JSON whose parts stand in a text, each with the quote."""
+    """Yield JSON like the given JSON whose parts occur in a text, each with the quote."""
     mentioned = [*_mentions(text)]
     for _ in range(_ATTEMPTS):
         if isinstance(data, (dict, list)):

@@ -98,7 +98,7 @@ def evaluate(
 
     Raises DefinitionError if there are no cases, if two scorers have the same name, or if ``method``, a case
     or a scorer has the wrong type. Raises RuntimeError if something is async and an event loop is already
-    running; use ``aevaluate`` there.
+    running; use ``aevaluate`` in that case.
 
         report = evaluate(desk.ticket, [Case({"letter": "Help!"}, "high")], [exact()])
     """
@@ -268,7 +268,7 @@ class _Evaluation:
 
 
 def _argument_problem(method: Callable[..., object], arguments: object) -> str:
-    """Return a message about an argument of a case that the method does not have; "" if there is none."""
+    """Return a message about an argument of a case that the method does not have; "" if all arguments fit."""
     if not isinstance(arguments, Mapping):
         return f"its arguments are {type(arguments).__name__}; write a dict by the names of the parameters"
     try:

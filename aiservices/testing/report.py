@@ -283,8 +283,8 @@ class Comparison(NamedTuple):
 
     Attributes:
         differences: The difference of each scorer that both have.
-        not_compared: What only one of them has, or what has changed: cases, with their arguments, and
-            scorers.
+        not_compared: The cases (with their arguments) and scorers that only one of them has or that have
+            changed.
     """
 
     differences: tuple[Difference, ...]
@@ -443,9 +443,9 @@ def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Return the Student t interval of a mean, or None if there are fewer than two values.
 
-    Student, "The probable error of a mean", Biometrika 6 (1908), 1-25. It assumes that the mean of so many
-    cases is approximately normally distributed. ``confidence`` is the probability that the interval contains
-    the true mean.
+    Student, "The probable error of a mean", Biometrika 6 (1908), 1-25. It assumes that the mean is
+    approximately normally distributed. ``confidence`` is the probability that the interval contains the true
+    mean.
     """
     if len(values) < 2:
         return None
@@ -666,7 +666,7 @@ class PlotRow(NamedTuple):
         label: The shortened name of the scorer.
         y: The vertical position.
         x: The position of the value.
-        low: The position of the lower bound; None if there is no interval.
+        low: The position of the lower bound; None without an interval.
         high: The position of the upper bound.
         description: The value and its interval in words.
         ticks: The position and the label of each mark of the scale.

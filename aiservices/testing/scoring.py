@@ -79,7 +79,7 @@ class Scorer(Generic[T_contra]):
         select_arguments: Returns the keyword arguments of ``function`` for an answer. Raises TypeError if the
             case lacks a value that ``function`` needs.
         is_rate: True if the scores are bools, False if they are numbers; None if unknown in advance.
-        lower_is_better: True for an error or a loss, of which ``Report.compare`` calls higher scores worse.
+        lower_is_better: True for an error or a loss, where ``Report.compare`` treats higher scores as worse.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Scorer(Generic[T_contra]):
 def exact(name: str = "exact") -> Scorer[Any]:
     """Return a scorer that checks if an answer equals the expected value, including its type.
 
-    1 equals neither True nor 1.0. ``name`` is the name of the scorer in reports.
+    1 does not equal True or 1.0. ``name`` is the name of the scorer in reports.
     """
     return Scorer(
         name, lambda value, expected: strict_equal(value, expected), _value_and_expected, is_rate=True

@@ -91,7 +91,7 @@ class ValueAndText(NamedTuple):
 def value_for(parser: TypeParser[T], choices: Choices) -> T:
     """Generate a value that a parser accepts.
 
-    Raises LookupError if none is found.
+    Raises LookupError if no value is found.
     """
     return cast(T, value_and_text_for(parser, choices).value)
 

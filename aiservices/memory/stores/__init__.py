@@ -113,7 +113,7 @@ def store_error(
     Args:
         store: The store.
         action: What it did, such as "read".
-        conversation: The id of the conversation; "" if there is none.
+        conversation: The id of the conversation; "" for none.
         error: The exception.
         retryable: True if the same call may succeed later. None decides by the type of the exception.
     """
@@ -143,7 +143,7 @@ def store_errors(
     Args:
         store: The store.
         action: What it does, such as "read".
-        conversation: The id of the conversation; "" if there is none.
+        conversation: The id of the conversation; "" for none.
         kind: The base class of the errors of the library.
         is_temporary: Returns True for an error after which the same call may succeed later.
     """
@@ -182,7 +182,7 @@ class InMemoryChatMemoryStore:
     Args:
         max_conversations: The largest number of conversations. When there are more, the one that was not used
             for the longest time is deleted. Set it well above the number of concurrent calls: a call whose
-            conversation was deleted meanwhile raises MemoryConflictError.
+            conversation was deleted during it raises MemoryConflictError.
         expires_after: Seconds after its last use when a conversation is deleted. Records of resumed calls
             are deleted then, too.
     """

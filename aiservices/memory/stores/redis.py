@@ -20,8 +20,8 @@ from . import (
 )
 
 # The first element of the list is the version and, after a colon, the position of the newest system message
-# (0 if there is none). So one key holds the whole conversation: a Redis cluster stores it on one node, and it
-# expires as a whole. Lists of older versions have no position and are loaded as a whole.
+# (0 for none). So one key holds the whole conversation: a Redis cluster stores it on one node, and it expires
+# as a whole. Lists of older versions have no position and are loaded as a whole.
 _WRITE = """
 local length = redis.call('LLEN', KEYS[1])
 local version, system = '0', '0'
