@@ -1,4 +1,4 @@
-"""What to write instead of a name that does not exist here, such as one of another library."""
+"""Suggestions for names that do not exist here, such as names from other libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ agents call_log documents guardrails integrations.fastapi integrations.mcp integ
 journal memory moderation page prices retrieval rows skills synthesis testing
 """.split()
 _STRUCTURED = "structured(model, Type).invoke(text), from aiservices import structured"
-# What the names of other libraries are here.
+# The counterparts of names from other libraries.
 _NAMES: dict[str, str] = {
     **dict.fromkeys(("Agent", "AIAgent", "Assistant", "AgentExecutor", "create_react_agent"), "ReActAgent"),
     **dict.fromkeys(("AiServices", "AIServices", "AiService", "build", "builder", "Service"), "create"),

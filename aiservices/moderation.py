@@ -213,8 +213,8 @@ class ModerationCheck:
 
         Its outcome is True if nothing is flagged.
 
-        It never raises, because it runs beside a request to the model: ``verdict`` reports why the content
-        may not pass.
+        It never raises, because it runs at the same time as a request to the model: ``verdict`` reports why
+        the content may not pass.
         """
         # the contents have media only if the moderator takes them
         moderate: Any = self._moderator.moderate
@@ -320,7 +320,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
     """Moderate content during the first model request, and raise an error if the content is rejected.
 
     If the check blocks the reply, the flow still emits the event that records the request in the call state.
-    Then it is closed before it goes on.
+    Then it is closed before it continues.
     """
     blocked_by: AiServiceError | None = None
 
@@ -378,7 +378,9 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
         event = replace(event, error=blocked_by)
     if isinstance(event, (ReplyReceived, ReplyFailed, ModerationRan)):
         yield Emit(event, streamed=False)
-    if not isinstance(event, ModerationRan):  # the event of a nested check comes before that of the reply
+    if not isinstance(
+        event, ModerationRan
+    ):  # the event of a nested check comes before the event of the reply
         raise _FlowClosed
 
 
@@ -432,8 +434,7 @@ class OpenAiModerator:
     def moderate(self, contents: Sequence[str | Media], /) -> list[ModerationResult]:
         """Return a moderation result for each string and each image.
 
-        The API gives one result for an image with all text beside it, so each image is sent in its own
-        request.
+        The API gives one result for an image and all text with it, so each image is sent in its own request.
         """
         texts = [content for content in contents if isinstance(content, str)]
         results = iter(self._send(texts) if texts else [])

@@ -61,7 +61,7 @@ class Skill:
         folder: The folder with the files of the skill.
         license: The licence, or the name of its file.
         compatibility: What the skill needs, in words.
-        allowed_tools: The tools that the skill recommends. They get no permissions by this.
+        allowed_tools: The tools that the skill recommends. This does not give them any permissions.
         metadata: Other data about the skill, such as its author.
     """
 

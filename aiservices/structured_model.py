@@ -159,8 +159,8 @@ class StructuredModel(Generic[T, V]):
     ) -> T:
         """Continue a call that waits for approvals, or for results of external tools.
 
-        The arguments and errors are those of the function ``resume``. The type of the answer must be that of
-        the model which made the state.
+        The arguments and errors are those of the function ``resume``. The type of the answer must be the type
+        of the model that made the state.
         """
         return self._start(self._resumed(state, approvals, results, self._blocking_plan))
 

@@ -508,7 +508,7 @@ class Synthesizer(Generic[T]):
     def _iterator_plan(self) -> tuple[Callable[[Invocation], ChunkSource], SynthesisQuestions]:
         """Prepare the model calls for yielding an answer as text chunks or list items.
 
-        Raises DefinitionError if the output type is neither text nor a list.
+        Raises DefinitionError unless the output type is text or a list.
         """
         output_type = self._output_type
         if output_type is str or self._mode is ResponseMode.ACCUMULATE:

@@ -1,7 +1,7 @@
 """Recognize the encoding of a text file from its content.
 
-It is that of a byte order mark, else UTF-16 if every second byte is zero, else UTF-8 if the whole file is
-valid, else Windows-1252 if the text looks like one of Western Europe.
+A byte order mark gives the encoding. Without one it is UTF-16 if every second byte is zero, else UTF-8 if the
+whole file is valid, else Windows-1252 if the text looks like a Western European language.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_WESTERN = re.compile(
 
 
 def marked_encoding(start: bytes) -> str | None:
-    """Return the encoding that the byte order mark of a file states; None if there is no mark."""
+    """Return the encoding that the byte order mark of a file states; None without a mark."""
     return next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
 
 

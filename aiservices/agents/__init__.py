@@ -94,7 +94,7 @@ class ReActAgent:
         model: The model, as in ``create``.
         tools: The tools, as in ``create``.
         max_rounds: The maximum number of rounds of a reply, including the round with the answer. If there is
-            no answer then, a ToolLimitError is raised.
+            no answer by then, a ToolLimitError is raised.
         memory: An interceptor such as a ChatMemory, which makes the agent remember earlier replies. Several
             input messages are then stored as one, in which each text follows the name of its speaker.
         options: The options of requests, as in ``create``.

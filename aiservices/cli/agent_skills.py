@@ -38,6 +38,6 @@ def _description(path: Path) -> str:
 
 
 def _agent_folder() -> Path:
-    """Return the folder of skills of the agent that is used in the current folder."""
+    """Return the skills folder of the agent that is used in the current folder."""
     used = [path for path in map(Path, _AGENT_FOLDERS) if path.parent.is_dir()]
     return used[0] if used else Path(_AGENT_FOLDERS[0])

@@ -424,7 +424,7 @@ def _details_json(result: Result[object]) -> dict[str, object]:
 
     The details are attempts, tokens, coercions and tool runs.
     """
-    # The text stands in for the value, which is printed already and may have any type.
+    # The text replaces the value, which has already been printed and may have any type.
     text_result = Result(
         result.reply.text,
         result.reply,

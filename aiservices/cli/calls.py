@@ -15,7 +15,7 @@ from .errors import UsageError
 
 
 def open_journal(store: str) -> Journal:
-    """Open an existing journal; raise UsageError if there is no such file."""
+    """Open an existing journal; raise UsageError if the file does not exist."""
     if "://" not in store and not Path(store).exists():
         raise UsageError(f"there is no journal {store}")
     return Journal(store)
@@ -32,7 +32,7 @@ def list_calls(store: str, statuses: Sequence[str], *, as_json: bool) -> None:
 
 
 def show_call(store: str, call_id: str, *, as_json: bool) -> None:
-    """Print what a call has recorded, and what it waits for."""
+    """Print the records of a call, and what it waits for."""
     with open_journal(store) as journal:
         loaded = _loaded(journal, call_id)
         loaded = loaded._replace(call=_with_status(journal, loaded.call))
@@ -88,7 +88,7 @@ def cancel_call(store: str, call_id: str) -> None:
 
 
 def forget_call(store: str, call_id: str) -> None:
-    """Delete a call with all that it has recorded."""
+    """Delete a call with all its records."""
     with open_journal(store) as journal:
         _loaded(journal, call_id)
         journal.delete(call_id)

@@ -231,7 +231,7 @@ class StrictModeNote(NamedTuple):
         path: The field inside the type.
         feature: The feature that is not supported.
         action: What the library does about it.
-        strict: False if strict mode has to be given up because of it.
+        strict: False if strict mode cannot be used because of it.
     """
 
     about: str

@@ -1,6 +1,6 @@
 """The command line's exceptions and exit codes, and how errors are reported.
 
-Every command imports this module, even ``--help``. It imports neither rich nor the library, so that commands
+Every command imports this module, even ``--help``. It does not import rich or the library, so that commands
 start quickly.
 """
 

@@ -34,7 +34,7 @@ def extract(
 ) -> bool:
     """Call a method with each file, and write each answer at once; return False if a file has no answer.
 
-    A journal beside the output keeps what was paid for, until all files have an answer.
+    A journal next to the output keeps the paid replies until all files have an answer.
 
     Raises UsageError, DefinitionError, and OSError if the output cannot be written.
     """
@@ -106,7 +106,7 @@ def _document_parameter(method: object) -> str:
 
 
 def _line(file: str, method: Method, value: object, error: str | None) -> str:
-    """Return the line of a file: its name with the value or the error, as JSON."""
+    """Return the output line for a file: its name with the value or the error, as JSON."""
     name = json.dumps(file, ensure_ascii=False)
     if error is not None:
         return f'{{"file": {name}, "error": {json.dumps(error, ensure_ascii=False)}}}\n'

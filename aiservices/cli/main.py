@@ -32,7 +32,7 @@ def complete_argument(context: typer.Context, incomplete: str) -> list[str]:
     """Return shell completions ``NAME=`` for the method's parameters that have no value yet."""
     target = str(context.params.get("target") or "")
     argument_texts = list(context.params.get("arguments") or ())
-    # bash treats a colon as a word of its own, so that the rest of a target arrives here.
+    # bash treats a colon as a separate word, so the rest of a target arrives here.
     if argument_texts == [":"]:
         return [candidate.rpartition(":")[2] for candidate in complete_target(f"{target}:{incomplete}")]
     if argument_texts[:1] == [":"]:
@@ -118,7 +118,7 @@ class Engine(Enum):
 
 
 class Nulls(Enum):
-    """What an empty cell gives whose parameter is not optional: an error, or null as the answer."""
+    """The result for an empty cell of a required parameter: an error, or null as the answer."""
 
     ERROR = "error"
     NULL = "null"
@@ -291,7 +291,7 @@ def map_(
         str | None, typer.Option(metavar="LIST", help="Write a row for each item of this list.")
     ] = None,
     nulls: Annotated[
-        Nulls, typer.Option(help="What an empty cell gives whose parameter is not optional.")
+        Nulls, typer.Option(help="The result for an empty cell of a required parameter.")
     ] = Nulls.ERROR,
     limit: Annotated[int | None, typer.Option(help="Process only the first rows.", min=1)] = None,
     max_money: Annotated[
@@ -409,7 +409,7 @@ def extract(
     to: Annotated[str, typer.Option(metavar="OUT.jsonl", help="The file for the answers.")],
     html: Annotated[
         str | None,
-        typer.Option(metavar="OUT.html", help="A page that shows where the Cited values stand in the files."),
+        typer.Option(metavar="OUT.html", help="A page that shows the Cited values in the files."),
     ] = None,
     argument: Annotated[
         list[str] | None,
@@ -424,7 +424,7 @@ def extract(
 
     The method has a parameter of the type Document. Each line of the output has the name of a file with the
     answer or the error. A run that was stopped, or in which files failed, continues with the same command:
-    OUT.jsonl.journal has what was paid for. The exit code is 1 if a file has no answer. PDF and DOCX need the
+    OUT.jsonl.journal has the paid replies. The exit code is 1 if a file has no answer. PDF and DOCX need the
     extra documents.
     """
     with report_errors(debug=debug):
@@ -453,9 +453,9 @@ def index_(
 ) -> None:
     """Keep an index of the files of a folder up to date.
 
-    Adds new and changed texts, Markdown, HTML, PDF and DOCX files, and removes those that are gone. The index
-    is an EmbeddingStore. Which files it has is in INDEX.npz.files.json. The exit code is 1 if a file cannot
-    be read. Needs the extra retrieval, for PDF and DOCX documents, and for the embedded model embeddings.
+    Adds new and changed texts, Markdown, HTML, PDF and DOCX files, and removes deleted ones. The index is an
+    EmbeddingStore. Which files it has is in INDEX.npz.files.json. The exit code is 1 if a file cannot be
+    read. Needs the extra retrieval, for PDF and DOCX documents, and for the embedded model embeddings.
     """
     with report_errors(debug=debug):
         from .index import index_folder
@@ -685,7 +685,7 @@ def list_calls(
 
 @calls_application.command(name="show")
 def show_call(journal: StoreArgument, call: CallId, json: Json = False, debug: Debug = False) -> None:
-    """Show what a call has recorded, and what it waits for."""
+    """Show the records of a call, and what it waits for."""
     with report_errors(debug=debug, as_json=json):
         from .calls import show_call
 
@@ -706,9 +706,9 @@ def resume_call(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Answer what a suspended call waits for.
+    """Decide what a suspended call waits for.
 
-    The program continues the call when it calls recover, or makes the same call again. Of a tool call that
+    The program continues the call when it calls recover, or makes the same call again. For a tool call that
     may have run, --approve means that it has not run; if it has, pass its result.
     """
     with report_errors(debug=debug):
@@ -728,7 +728,7 @@ def cancel_call(journal: StoreArgument, call: CallId, debug: Debug = False) -> N
 
 @calls_application.command(name="forget")
 def forget_call(journal: StoreArgument, call: CallId, debug: Debug = False) -> None:
-    """Delete a call with all that it has recorded."""
+    """Delete a call with all its records."""
     with report_errors(debug=debug):
         from .calls import forget_call
 

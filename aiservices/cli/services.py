@@ -182,8 +182,7 @@ def make_service(
 ) -> object:
     """Return the service that a command-line argument names, creating it from an interface or factory.
 
-    Raises DefinitionError if the interface is invalid or there is no model, and UsageError if no service is
-    found.
+    Raises DefinitionError for an invalid interface or without a model, and UsageError if no service is found.
     """
     if target.is_interface:
         if model is None and not _has_default_model():
@@ -263,7 +262,7 @@ def load_module(name: str) -> ModuleType:
     Names and paths are relative to the current folder. A file in a package is imported by its full name, so
     that its relative imports work. Raises UsageError if the module does not exist or its import fails.
     """
-    # Both spellings are accepted, since shells complete file names but not module names.
+    # Both forms are accepted, because shells complete file names but not module names.
     if name.endswith(".py") or "/" in name or os.sep in name:
         return _load_file(Path(name))
     return _import_from(Path.cwd(), name)

@@ -284,7 +284,7 @@ _PLACEHOLDER_URL = "https://placeholder.invalid"
 
 
 class _Placeholder:
-    """Stands in for a missing value in a prompt template; its attributes and items are placeholders, too."""
+    """Represents a missing value in a prompt template; its attributes and items are placeholders, too."""
 
     unsafe_callable = alters_data = False  # the sandbox of Jinja reads these before a call
 

@@ -90,8 +90,8 @@ class OutputGuardrails(BaseInterceptor):
             ``Budget.max_attempts``, which also counts failed requests. By default 3, or the budget if it is
             smaller. If all answers are rejected, the call raises a GuardrailError.
         chunks: Finds the parts: ``sentences()``, ``paragraphs()``, or a function that gets the text that has
-            arrived, and returns the length of its first complete part, 0 if there is none yet. More text must
-            not change that length.
+            arrived, and returns the length of its first complete part, or 0. More text must not change that
+            length.
     """
 
     position_name = InterceptorKind.OUTPUT_GUARD
@@ -172,7 +172,8 @@ class OutputGuardrails(BaseInterceptor):
         return (guard.on if isinstance(guard, Guard) else self._on) == "text"
 
     def check_other_texts(self, answer: Answer, invocation: Invocation, check: TextCheck) -> Flow[Answer]:
-        """Check what else a memory stores and a stream shows: texts before tool calls, and the reasoning.
+        """Check the other texts that a memory stores and a stream shows: texts before tool calls, and the
+        reasoning.
 
         ``check`` returns a text, possibly rewritten, or None to leave it out. Reasoning that a built-in guard
         does not accept is left out. What a built-in guard rewrites in arguments of tools is rewritten there.
@@ -420,7 +421,7 @@ def _as_own(message: Message) -> Message:
 
 
 def texts_to_moderate(answer: Answer, invocation: Invocation) -> tuple[str, ...]:
-    """Return what a moderator checks of an answer: the texts of the value, and all that a memory stores."""
+    """Return the texts that a moderator checks: those of the value, and all that a memory stores."""
     value = _json_value(answer, invocation)
     texts = [message.text for message in answer.messages_before_tools()]
     texts += [answer_text(answer, invocation)] if value is None else texts_of(value.data, value.schema)

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from ..engine.effects import Flow
 from ..models.messages import AiMessage, ChatReply, ReplyDelta
 
-# Gets the text that has arrived, and returns the length of its first complete part; 0 if there is none yet.
-# More text after it must not change the length, so that the parts do not depend on how a reply arrives.
+# Gets the text that has arrived, and returns the length of its first complete part, or 0. More text after it
+# must not change the length, so that the parts do not depend on how a reply arrives.
 Chunks: TypeAlias = Callable[[str], int]
 
 _WINDOW = 256  # characters that are searched for the end of a part at least

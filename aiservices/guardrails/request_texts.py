@@ -43,8 +43,8 @@ class RequestText(NamedTuple):
     """A text in a message of a chat request that a caller influences.
 
     Attributes:
-        text: The text, in which one private-use character stands for the mark of the format instructions, so
-            that guards neither see nor change the mark.
+        text: The text, in which one private-use character replaces the mark of the format instructions, so
+            that guards cannot see or change the mark.
         position: The index of the message in the request.
         placeholder: That private-use character; "" if the message has no mark.
         change: Returns the message with another text.
@@ -78,7 +78,7 @@ def request_texts(invocation: Invocation) -> list[RequestText]:
         for text, change in _texts_of(message):
             placeholder = ""
             if INSTRUCTIONS_MARK in text:
-                # any character that the text does not contain can stand for the mark
+                # any character that the text does not contain can replace the mark
                 placeholder = next(char for char in map(chr, _PRIVATE_USE) if char not in text)
                 text = text.replace(INSTRUCTIONS_MARK, placeholder)
             texts.append(RequestText(text, position, placeholder, change))

@@ -20,12 +20,12 @@ from ..spaceless_scripts import SPACELESS
 
 
 class TextForm(NamedTuple):
-    """One form of a text, with the place of each of its characters in the text.
+    """One form of a text, with the position of each of its characters in the original.
 
     Attributes:
         text: The characters of this form.
-        starts: For each of them, where the characters of the original text that it stands for start.
-        ends: For each of them, where they end.
+        starts: For each of them, where its characters begin in the original text.
+        ends: For each of them, where its characters end in the original text.
     """
 
     text: str

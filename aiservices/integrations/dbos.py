@@ -1,7 +1,7 @@
 """Durable calls as workflows of DBOS, which has queues, schedules and recovery; needs the extra ``dbos``.
 
-The journal of the call holds what was done, by key, and DBOS only the workflow: its arguments, its result and
-what it waits for. So a workflow that DBOS runs again repeats nothing.
+The journal of the call stores its steps, and DBOS only the workflow: its arguments, its result and what it
+waits for. So a workflow that DBOS runs again repeats nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..service.recovery import decide
 
 __all__ = ["answer", "waits_for", "workflow"]
 
-_TOPIC = "aiservices"  # of the messages that wake a workflow that waits
+_TOPIC = "aiservices"  # of the messages that wake a waiting workflow
 _EVENT = "waits_for"
 _STEP = 1.0  # seconds
 
@@ -114,13 +114,13 @@ def answer(
     *,
     results: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """Answer what a workflow waits for, so that it continues.
+    """Decide what a workflow waits for, so that it continues.
 
     Args:
         method: The method of the service, or the workflow that ``workflow`` returned.
         workflow_id: The id of the workflow.
-        approvals: Those of ``decide``: True, False, or a decision for each pending tool call.
-        results: Those of ``decide``: the results of external tools, and of calls in doubt that have run.
+        approvals: As for ``decide``: True, False, or a decision for each pending tool call.
+        results: As for ``decide``: the results of external tools, and of calls in doubt that have run.
 
     Raises the errors of ``decide``. The workflow is also woken if its call was answered before.
     """

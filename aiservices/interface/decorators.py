@@ -134,8 +134,8 @@ class Declaration:
 def user_message(template: str | None = None, *, from_file: str | Path | None = None) -> Callable[[F], F]:
     """Decorator that sets the user message of a service method as a Jinja2 template.
 
-    ``{{it}}`` stands for the only argument. ``{{format_instructions}}``, ``{{current_date}}``,
-    ``{{current_time}}`` and ``{{current_date_time}}`` are always available. ``{% include "rules.txt" %}``
+    ``{{it}}`` is the only argument. ``{{format_instructions}}``, ``{{current_date}}``, ``{{current_time}}``
+    and ``{{current_date_time}}`` are always available. ``{% include "rules.txt" %}``
     inserts a file, relative to the folder of the module that declares the method::
 
         @user_message("Translate {{text}} into {{language}}.")
@@ -233,7 +233,7 @@ def declaration_of(decorated: object) -> Declaration:
         declaration = next((_INTERFACES[cls] for cls in decorated.__mro__ if cls in _INTERFACES), None)
     else:
         declaration = getattr(decorated, _ATTRIBUTE, None)
-    # Anything may be called like the attribute, for example on a proxy that has all attributes.
+    # Any object may have an attribute of this name, for example a proxy that has all attributes.
     return declaration if isinstance(declaration, Declaration) else Declaration()
 
 

@@ -97,8 +97,8 @@ _INT_KEY = "int:"
 def memory_id_text(memory_id: object) -> str:
     """Return the string key under which a memory id's conversation is stored.
 
-    The key of a record is its canonical JSON, and that of an int begins with "int:", because 1 and "1" may be
-    two users. A str that looks like such a key is stored as JSON, so that it never is one.
+    The key of a record is its canonical JSON, and the key of an int begins with "int:", because 1 and "1" may
+    be two users. A str that looks like such a key is stored as JSON, so that it cannot equal one.
     """
     if not isinstance(memory_id, str):
         data = memory_id_data(memory_id)
@@ -246,7 +246,7 @@ class Parameter(NamedTuple):
         role: The role; None for data that templates can use.
         types: The classes that the annotation names, the members of unions included.
         parts: The classes in the annotation, those inside lists and other generic types included.
-        hint: The annotation with all names resolved; None if there is none.
+        hint: The annotation with all names resolved; None without an annotation.
     """
 
     name: str
@@ -388,7 +388,7 @@ def _find_media(node: Node[object], path: str, visited: set[int]) -> str | None:
 
 # The parameters that the model does not write: arguments of the method, the tool call, and the Invocation.
 _INJECTED = (ToolContext, MemoryId, UserName, ToolCall, CallContext)
-# These belong to the call of the method. Neither the model nor the engine passes them to a tool.
+# These belong to the call of the method. The model and the engine do not pass them to a tool.
 _CALL_ONLY = (History, ChatOptions, Tools)
 _SECTIONS = re.compile(
     r"^[ \t]*(?:(?:Args|Arguments|Parameters|Returns|Raises|Yields)[ \t]*(?::|\n[ \t]*---)"
@@ -473,7 +473,7 @@ class ToolSignature(NamedTuple):
     Attributes:
         parameters: The types of the parameters that the model writes, by name.
         injected: The roles of the other parameters, by name.
-        return_type: The return annotation; ``inspect.Signature.empty`` if there is none.
+        return_type: The return annotation; ``inspect.Signature.empty`` without one.
     """
 
     parameters: dict[str, TypeExpression]

@@ -137,7 +137,7 @@ def _environment() -> SandboxedEnvironment:
     from jinja2.sandbox import SandboxedEnvironment
 
     class Environment(SandboxedEnvironment):
-        """Gives the sets inside of values a fixed order, too."""
+        """A Jinja environment that also gives sets inside values a fixed order."""
 
         def getattr(self, obj: object, attribute: str) -> object:
             return _with_fixed_order(super().getattr(obj, attribute))
@@ -296,8 +296,8 @@ def render_value(value: object) -> str:
     - Messages as lines with their role, such as ``user: Hello``.
     - A document as its text; a list of documents in tags with their names.
     - Lists, tuples and sets of other such values separated by commas; sets sorted.
-    - Other records, dicts, and lists of them as JSON. Inside JSON, what JSON cannot express is written as
-      text by these rules.
+    - Other records, dicts, and lists of them as JSON. Inside JSON, values that JSON cannot express are
+    written as text by these rules.
     - Everything else by ``str``.
 
     Raises TypeError for a SecretStr, whose text would be asterisks, and for bytes.
@@ -327,7 +327,7 @@ def render_value(value: object) -> str:
 
 
 def _check_is_readable(value: object) -> None:
-    """Raise TypeError for a value whose text says nothing of it."""
+    """Raise TypeError for a value whose text does not show its content."""
     if isinstance(value, SECRETS):
         raise TypeError(
             f"a {type(value).__name__} is sent as asterisks; pass its get_secret_value() as a text"

@@ -143,8 +143,8 @@ def mount(
         services: One service, or several by their path prefixes, as for the function ``app``.
         path: The URL path of the page.
         interface: The Protocol or ABC, if the services are other kinds of objects.
-        server_arguments: Those of the router. Without them a visitor of the page chooses these values.
-        caller_arguments: Those of the router.
+        server_arguments: As for the router. Without them a visitor of the page chooses these values.
+        caller_arguments: As for the router.
         parsers: The parser factories that were passed to ``create``.
         allowed_hosts: The host names under which the page is available, as for the function ``app``.
         max_body_size: As for the function ``router``.
@@ -153,10 +153,10 @@ def mount(
             external tools, as callers can with the ``approvals`` of the function ``router``.
         dependencies: FastAPI dependencies of all routes of the page, for example to check who may see it.
 
-    The page is meant for the developers of a service: it shows prompts and replies, and each call costs
-    money. It loads nothing from other hosts, and web pages of other origins cannot use it. Raises
-    DefinitionError for problems of the interface and of the memory, as for the router, and ValueError if the
-    application already has a page at ``path``.
+    The page is for the developers of a service: it shows prompts and replies, and each call costs money. It
+    loads nothing from other hosts, and web pages of other origins cannot use it. Raises DefinitionError for
+    problems of the interface and of the memory, as for the router, and ValueError if the application already
+    has a page at ``path``.
     """
     # The page refers to its files by relative URLs, which need the slash at the end.
     base = "/" + path.strip("/")

@@ -315,7 +315,7 @@ class CallTree:
         return texts if run.error is None else [*texts, ("error", self._reason(run.error))]
 
     def _reason(self, error: BaseException) -> str:
-        if isinstance(error, OutputParsingError):  # the reply is shown beside it
+        if isinstance(error, OutputParsingError):  # the reply is shown next to it
             return "\n".join(map(str, error.problems))
         return self._error_text(error)
 

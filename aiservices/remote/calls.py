@@ -248,11 +248,11 @@ class MethodCall:
 
     @property
     def arguments(self) -> object:
-        """What distinguishes the call from other calls of the method."""
+        """The arguments that distinguish the call from other calls of the method."""
         return self._args, self._without_context(self._kwargs)
 
     def _without_context(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Leave out what is for tools only, which the server creates for each request."""
+        """Leave out arguments for tools only, which the server creates for each request."""
         prompt = None if self._service_method is None else self._service_method.plan.prompt
         names = () if prompt is None else (*prompt.context_names, prompt.role_names.get(Role.TOOLS))
         return {name: value for name, value in arguments.items() if name not in names}
@@ -317,7 +317,7 @@ class MethodCall:
             raise
 
     async def open_stream(self, qualname: str, threads: Threads, *, is_async: bool, is_large: bool) -> Any:
-        """Call a service method that streams, and return its stream; ``is_large`` is that of ``run``."""
+        """Call a service method that streams, and return its stream; ``is_large`` is as for ``run``."""
         if not is_async:
             return await self.run(qualname, threads)
         if is_large or self.may_block:

@@ -108,7 +108,7 @@ class JsonCodec(Generic[T]):
 
     @property
     def write_problem(self) -> str:
-        """Why no value can be written so that it is read back; empty if it can."""
+        """Why values cannot be written and read back; empty if they can."""
         if not any(isinstance(node, PydanticNode) and node.is_masked for node in walk(self.parser.node)):
             return ""
         return (
@@ -154,8 +154,8 @@ class JsonCodec(Generic[T]):
     def write_any(self, value: T) -> str:
         """Convert a value to any JSON text that ``read`` converts back to the same value.
 
-        Unlike that of ``write``, the form of the text may be another one than that of the schema, which is
-        faster for most types. Raises ValueError as ``write`` does.
+        Unlike with ``write``, the text may have another form than the schema describes, which is faster for
+        most types. Raises ValueError as ``write`` does.
         """
         if self._writes_with_pydantic and self._validator is None:
             try:

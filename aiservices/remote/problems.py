@@ -238,7 +238,7 @@ def problem_of(error: Exception, qualname: str) -> Problem:
         retryable = model_error.retryable
     elif isinstance(error, (MemoryBusyError, MemoryConflictError, MemoryStoreError, CallInProgressError)):
         retryable = getattr(error, "retryable", True)
-        # After a conflict, nothing has to be waited for.
+        # After a conflict, no wait is necessary.
         retry_after = 1.0 if retryable and not isinstance(error, MemoryConflictError) else None
     attempts = attempts_to_json(error.attempts) if isinstance(error, AiServiceError) else ()
     detail = ""

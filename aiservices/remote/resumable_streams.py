@@ -1,4 +1,4 @@
-"""Streams that go on after their caller has lost the connection, so that it can continue to read them.
+"""Streams that continue after their caller has lost the connection, so that it can read the rest later.
 
 The id of each event says which stream it belongs to and what the caller has received. While the stream is
 kept, the caller continues after that event. Afterwards, or in another process, the method of a durable call
@@ -50,7 +50,7 @@ class Received:
 
 
 def _received_until(last: EventId | None) -> tuple[int, str]:
-    """Return the number and the hash of the characters or items up to an event; None is the beginning."""
+    """Return the number and the hash of the characters or items up to an event; None means the beginning."""
     return (0, Received().digest) if last is None else (last.received, last.digest)
 
 
@@ -60,8 +60,8 @@ async def after(
     """Yield the events of a stream that runs again, without what the caller has received.
 
     A ``Stream`` begins again, with the event that tells the caller to discard what was shown. Text and items
-    cannot be discarded. If they begin otherwise than before, because the reply was not recorded before the
-    process was killed, JournalError is raised.
+    cannot be discarded. JournalError is raised if they begin differently, because the reply was not recorded
+    before the process was killed.
     """
     async with aclosing(events):
         async for event in events:
@@ -99,7 +99,7 @@ class StreamReader:
 
 
 class ResumableStream:
-    """Runs a stream of events in a task of its own, and keeps the events for readers.
+    """Runs a stream of events in a separate task, and keeps the events for readers.
 
     Args:
         events: The events.
@@ -107,7 +107,7 @@ class ResumableStream:
             reader instead.
         received: Gets what the events contain, after what ``after`` has left out.
         seconds: How long the stream runs, and is kept, without a reader.
-        last_events: The names of events after which there are no others.
+        last_events: The names of events that end a stream.
         last: The event of an earlier stream after which this one begins; None if it has the whole answer.
     """
 
@@ -123,7 +123,7 @@ class ResumableStream:
         self.name = uuid4().hex
         self.is_done = False
         self.size = 0
-        self.on_end: Callable[[], None] = lambda: None  # called when the stream is not kept any more
+        self.on_end: Callable[[], None] = lambda: None  # called when the stream is no longer kept
         self._events = events
         self._report = report
         self._received = received
@@ -132,7 +132,7 @@ class ResumableStream:
         self._left_out = _received_until(last)
         self._kept: dict[int, bytes] = {}  # by their numbers
         self._number = 0  # of the last event
-        self._read = 0  # the number of the last event that a reader has got
+        self._read = 0  # the number of the last event that a reader has received
         self._lost = 0  # the number of the last event that was dropped because there were too many
         self._snapshot = 0  # the number of the last snapshot
         self._is_visible = False
@@ -148,11 +148,11 @@ class ResumableStream:
         return self._readers > 0
 
     def has_all_after(self, number: int) -> bool:
-        """Return True if all events after one are kept."""
+        """Return True if all events after the given one are kept."""
         return self._lost <= number <= self._number
 
     def number_after(self, last: EventId | None) -> int | None:
-        """Return the number of the event after which a caller reads on; None if it cannot continue here.
+        """Return the number of the event after which a caller continues; None if it cannot continue here.
 
         ``last`` is the last event that the caller has received, of this stream or an earlier one.
         """
@@ -172,8 +172,8 @@ class ResumableStream:
             raise self._error
 
     async def read(self, number: int, ping: bytes, ping_seconds: float) -> AsyncGenerator[bytes, None]:
-        """Yield the events after one, and ``ping`` if there was no event for some time."""
-        while number >= self._lost:  # else this reader was too slow, and must connect again
+        """Yield the events after the given one, and ``ping`` if there was no event for some time."""
+        while number >= self._lost:  # otherwise this reader was too slow, and must reconnect
             if number < self._number:
                 number += 1
                 data = self._kept.get(number)
@@ -265,8 +265,8 @@ class ResumableStreams:
     """The streams of a server that its callers can continue to read.
 
     Args:
-        seconds: How long a stream runs on, and is kept, after its caller has lost the connection. By default
-            60 for durable calls and 0 for others.
+        seconds: How long a stream continues, and is kept, after its caller has lost the connection. By
+            default 60 for durable calls and 0 for others.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -280,7 +280,7 @@ class ResumableStreams:
         return 0.0 if call.durable_id is None else DEFAULT_KEEP_SECONDS
 
     def find(self, call: MethodCall, last: EventId | None, arguments: object) -> ResumableStream | None:
-        """Return the stream of a durable call, or of an event, if the arguments are those of its call."""
+        """Return the stream of a durable call, or of an event, if the arguments match its call."""
         name = call.durable_id or (last.stream if last else "")
         of_stream, stream = self._streams.get(name, (None, None))
         try:

@@ -157,7 +157,7 @@ class Tool:
         injected: The parameters that the model never sees, each with its role.
         asynchronous: True if the function is a coroutine function.
         return_behavior: The destination of the result.
-        timeout: Seconds after which a call fails; if None, the timeout of ToolLimits applies.
+        timeout: Seconds after which a call fails; None for the timeout of ToolLimits.
         needs_approval: True if each call must be approved before it runs; or a function of the arguments that
             says so.
         return_type: The return annotation of the function; ``inspect.Signature.empty`` if it has none.
@@ -203,9 +203,9 @@ class Tool:
 
         The function gets the arguments by name, as JSON values that are valid under the schema. Parameters
         with a role, such as ``MemoryId``, are filled in as in other tools, and the settings of ``@tool``
-        hold, but its name and description are those of the dict. Without a
-        function, the tool is external: each call waits, and ``resume`` gets the result, a JSON value.
-        A misspelt keyword in the schema is a warning, and with ``strict_keywords`` an error.
+        apply, but the dict sets its name and description. Without a function, the tool is external: each call
+        waits, and ``resume`` gets the result, a JSON value. A misspelt keyword in the schema is a warning,
+        and with ``strict_keywords`` an error.
 
         Raises DefinitionError if the dict describes no tool.
         """
@@ -240,7 +240,7 @@ class Tool:
             except ValueError:  # another Python object
                 raise ValueError(f"expected {parser.node.kind}, found {type(value).__name__}") from error
         try:
-            # not parser.parse, for which any text is a str
+            # not parser.parse, which accepts any text as a str
             return parser.node.read(read_exact(data), Cursor(Leniency.NONE))
         except ValidationFailure as failure:
             raise ValueError("; ".join(map(str, failure.problems))) from failure
@@ -256,7 +256,7 @@ class ToolRun(NamedTuple):
     Attributes:
         call: The call as the model wrote it.
         arguments: The arguments by parameter name; None if they could not be read.
-        result: The result; None if the call failed. Of an iterator it is the list of its items, and of a
+        result: The result; None if the call failed. For an iterator it is the list of its items, and for a
             stream its Result.
         text: The text that the model receives.
         error: Why the call failed; None if it succeeded.
@@ -336,7 +336,7 @@ class ToolProvider(Protocol):
         """Return the tools that the model may use in one service call.
 
         ``invocation`` is an ``aiservices.interceptors.Invocation``. If a dynamic provider returns a known
-        tool name again in the same call, the earlier tool stays unchanged; a tool that is no longer returned
+        tool name again in the same call, the earlier tool stays unchanged. A tool that is no longer returned
         stays available.
         """
         ...
@@ -771,7 +771,7 @@ def _is_plain_class(cls: object) -> bool:
 def _default_problem(function: Callable[..., object], arguments: TypeParser[dict[str, object]]) -> str | None:
     """Return an error if a default value of a tool parameter has the wrong type; None if all fit.
 
-    Only strings, numbers and bools are checked. Other defaults, such as None, may stand for "no value".
+    Only strings, numbers and bools are checked. Other defaults, such as None, may mean "no value".
     """
     nodes = getattr(arguments.node, "nodes", {})
     for parameter in inspect.signature(function).parameters.values():

@@ -470,7 +470,7 @@ class _Progress:
     """What a client has received of a stream, and how often it has tried to continue it."""
 
     def __init__(self) -> None:
-        self.last_id = ""  # of a stream that can be continued
+        self.last_id = ""  # the id of a stream that can be continued
         self.can_continue = False
         self._delays = iter(_RECONNECT_DELAYS)
 
@@ -492,7 +492,7 @@ class _Progress:
         delay = next(self._delays, None)
         if delay is None:
             raise ModelConnectionError(
-                f"{qualname}: the connection broke and could not be made again", retryable=True
+                f"{qualname}: the connection broke and could not be opened again", retryable=True
             )
         return delay
 

@@ -184,8 +184,9 @@ async def stream_events(
 ) -> Response:
     """Return an HTTP response that sends the server-sent events of a call.
 
-    A request with a ``Last-Event-ID`` continues a stream that is kept, or that of a durable call. If there is
-    nothing to continue, it gets the status 204, which tells a browser's ``EventSource`` not to reconnect.
+    A request with a ``Last-Event-ID`` continues a stream that is kept, or the stream of a durable call. If
+    there is nothing to continue, it gets the status 204, which tells a browser's ``EventSource`` not to
+    reconnect.
 
     An error before the first visible event is raised, so that it can still become an error status. Later
     errors become the last event.
@@ -197,14 +198,15 @@ async def stream_events(
         start: Returns the events of a call.
         report: Returns the event for an error.
         streams: The streams that are kept.
-        last_events: The names of events after which there are no others.
+        last_events: The names of events that end a stream.
     """
     header = request.headers.get("last-event-id")
     last = None if header is None else EventId.parse(header)
     arguments = kind, call.arguments
     stream = streams.find(call, last, arguments)
     number = None if stream is None else stream.number_after(last)
-    # An EventSource reconnects also after the last event. Without this, each time would call the model again.
+    # An EventSource reconnects also after the last event. Without this, each reconnection would call the
+    # model again.
     is_there = number is not None or call.durable_id is not None
     can_continue = last is not None and not last.is_last and is_there
     if header is not None and not can_continue:

@@ -185,9 +185,9 @@ def router(
             signed state, and each method with tools gets an endpoint ``/resume`` that continues it.
             Anyone who can call it can approve. None leaves approvals to the program.
         media: Which images, sounds and files callers may pass; None for all.
-        keep_streams: For how many seconds a stream runs on, and its events are kept, after its caller has
-            lost the connection, so that the caller can continue it with ``Last-Event-ID``. None is 60 for
-            durable calls; others end at once, because they cost money, and the caller may not come back.
+        keep_streams: The seconds for which a stream continues, and its events are kept, after its caller has
+            lost the connection, so that the caller can continue it with ``Last-Event-ID``. None means 60 for
+            durable calls; others end at once, because they cost money and the caller may not come back.
         settings: Other arguments of APIRouter, such as ``tags`` and ``dependencies``.
 
     A method answers POST with a JSON object of its arguments. Streams are Server-Sent Events. Errors are

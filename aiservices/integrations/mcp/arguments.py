@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 ORIGINAL_SCHEMA = "aiservices/original-schema"
 _MAX_SCHEMA = 1_000_000  # bytes
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
-_MAX_OPTIONS = 100  # in one anyOf, so that references to references do not take forever
-_MAX_COMBINED = 1  # levels of alternatives inside of alternatives
+_MAX_OPTIONS = 100  # in one anyOf; limits the expansion of nested references
+_MAX_COMBINED = 1  # levels of nested alternatives
 # Providers refuse these at the root. The server checks the arguments anyway.
 _CONDITIONS = frozenset(
     (*_COMBINATIONS, "not", "if", "then", "else", "enum", "const", "additionalProperties")

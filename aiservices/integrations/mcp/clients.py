@@ -1,4 +1,4 @@
-"""Clients of the package ``mcp`` that cope with lost sessions, errors of HTTP, odd tools and odd results."""
+"""Clients of the package ``mcp`` that tolerate lost sessions, HTTP errors, and invalid tools and results."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from .json_rpc import INVALID_ANSWER, MessageStream, json_of, members_of, valid_
 NOT_BEGUN = -31_404
 ENDED = -31_405
 _MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
-_EXIT_INTERVAL = 0.25  # seconds between two looks at whether a process has ended
-_VERSION = "2025-11-25"  # of the protocol, by which tools and results are checked
+_EXIT_INTERVAL = 0.25  # seconds between two checks of whether a process has ended
+_VERSION = "2025-11-25"  # the protocol version by which tools and results are checked
 _SESSION = "mcp-session-id"
 _SESSION_HEADERS = ("accept", _SESSION, "mcp-protocol-version")  # headers of all requests in a session
 
@@ -70,7 +70,7 @@ def http_server_client(
 
 
 def tolerant_client(client: Client, timeout: float) -> Client:
-    """Return the client with streams that make odd tools and results acceptable and notice a dead process."""
+    """Return the client with streams that correct invalid tools and results and notice a dead process."""
     streams = client.server
     if isinstance(streams, (Server, MCPServer)):  # of the same process, without a transport
         return client
@@ -116,7 +116,7 @@ class _Transport(AbstractAsyncContextManager[Any]):
 
     async def __aenter__(self) -> Any:
         read, write = await self._streams.__aenter__()
-        # The package mcp reads until all processes that inherited the pipe have closed it, and does not tell
+        # The package mcp reads until all processes that inherited the pipe have closed it, and does not say
         # which process it has started.
         frame = getattr(getattr(self._streams, "gen", None), "ag_frame", None)
         process = frame and frame.f_locals.get("process")
@@ -165,7 +165,7 @@ class _ReadStream(MessageStream):
 
 
 def _error_of_server(error: ErrorData) -> ErrorData:
-    """Return an error with a code by which it is not mistaken for one of the client itself."""
+    """Return an error with a code that differs from the client's own errors."""
     if error.code == PARSE_ERROR and error.message.startswith("Failed to parse"):
         return ErrorData(code=PARSE_ERROR, message=INVALID_ANSWER)
     if error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
@@ -176,7 +176,7 @@ def _error_of_server(error: ErrorData) -> ErrorData:
 
 
 def _make_acceptable(result: JsonObject) -> None:
-    """Change a result so that the package mcp accepts it: it would refuse all of it for one tool or block."""
+    """Change a result so that the package mcp accepts it, although one of its tools or blocks is invalid."""
     if isinstance(result.get("tools"), list):
         result["tools"] = [_acceptable_tool(tool, index + 1) for index, tool in enumerate(result["tools"])]
     if "content" not in result and "structuredContent" not in result:
@@ -208,7 +208,7 @@ def _acceptable_block(block: object) -> object:
 def _acceptable_tool(tool: Json, number: int) -> object:
     """Return a tool that the package mcp accepts, without the schema of its results.
 
-    The result is for the model, which reads it also if it does not fit the schema.
+    The model can read a result even if it does not fit the schema.
     """
     try:
         validate_server_result("tools/list", _VERSION, {"tools": [tool]})

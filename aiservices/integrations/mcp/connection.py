@@ -359,7 +359,7 @@ class Connection:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 raise self._stopped(client, _ServerStoppedError) from error
-            if error.code in (ENDED, NOT_BEGUN):  # other requests of the client go on
+            if error.code in (ENDED, NOT_BEGUN):  # other requests of the client continue
                 kind = _NotBegunError if error.code == NOT_BEGUN else _ServerStoppedError
                 raise kind(f"{self.name} cannot be reached: {error.message}") from error
             if error.code == REQUEST_TIMEOUT:

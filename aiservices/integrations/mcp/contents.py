@@ -122,7 +122,7 @@ def _decoded(base64: str) -> bytes:
 _TEXT_TYPE = re.compile(
     r"text/.*|application/([\w.-]+\+)?(json|xml|(x-)?yaml|toml|sql|(x-)?(ndjson|javascript))"
 )
-# What models take. A model that does not take all of it gets a note from the dialect of its API.
+# The types that models accept. For a type that a model does not accept, the dialect of its API sends a note.
 _MODEL_MEDIA = frozenset(
     "image/png image/jpeg image/gif image/webp audio/wav audio/mpeg application/pdf".split()
 )
@@ -131,7 +131,7 @@ _MODEL_MEDIA = frozenset(
 def answer_of_result(result: CallToolResult) -> str | ToolAnswer:
     """Convert an MCP tool's result for the model: structured content as JSON, other content as it is.
 
-    Content that no model takes is replaced with a note. Raises ToolException with the text if the result is
+    Content that no model accepts is replaced with a note. Raises ToolException with the text if the result is
     an error.
     """
     # The text of an error is written for the model, so that it can correct its arguments.
@@ -168,7 +168,7 @@ def _answer(parts: Sequence[str | Media], default: str, data: object = None) -> 
 
 
 def _model_part(block: ContentBlock) -> str | Media:
-    """Convert a block of a result to text or media that models take, or to a note."""
+    """Convert a block of a result to text or media that models accept, or to a note."""
     try:
         part = part_of(block)
     except ValueError:

@@ -83,12 +83,12 @@ from .contents import content_block, prompt_messages
 
 # --- A method as a tool ---
 
-# What the functions of server_arguments get: the request of a client.
+# The argument of the functions in server_arguments: the request of a client.
 McpRequest: TypeAlias = ServerRequestContext[Any, Any]
 
 LOGGER = logging.getLogger("aiservices.integrations.mcp")
 _VALUE = "value"  # the field of the envelope around values that are not JSON objects
-_UNFIT = "unfit"  # the field beside it for items that cannot be read
+_UNFIT = "unfit"  # the second field, for items that cannot be read
 _APPROVAL = "approval"  # the name of the question in the results that ask for an approval
 _UNFIT_SCHEMA: JsonSchema = {
     "type": "array",

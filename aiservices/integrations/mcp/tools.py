@@ -101,13 +101,13 @@ class McpTools:
     Args:
         new_client: Returns a new ``mcp.Client``. ``stdio`` and ``http`` create it for the usual servers.
         name: The name of the server in error messages.
-        only: The names of the tools to use, as the server calls them; ``*`` in a name stands for any
-            characters. None means all tools.
+        only: The names of the tools to use, as the server calls them; ``*`` in a name matches any characters.
+            None means all tools.
         exclude: The names of tools that are not used, in the same form.
         prefix: A prefix for the names of all tools, to keep the tools of several servers apart.
         resources: If true, there are also tools ``list_resources`` and ``read_resource``.
-        required: True to end a call with McpServerError if the server cannot be used. Otherwise the call goes
-            on without its tools, and the log has a warning.
+        required: True to end a call with McpServerError if the server cannot be used. Otherwise the call
+            continues without its tools, and the log has a warning.
         sampling: The model to which the server may send messages while one of its tools runs. The requests
             count for the budgets of the call, and the tools run one after the other. None refuses them.
         ask: Asks the user a question of the server while one of its tools runs (elicitation): a function of

@@ -2,8 +2,8 @@
 
 ``gen_ai.*`` follows the OpenTelemetry semantic conventions for generative AI, status Development:
 https://github.com/open-telemetry/semantic-conventions-genai (docs/gen-ai), as the package
-opentelemetry-util-genai 1.3b0 writes them (October 2026). It has no memory and no evaluations, whose names
-are those of the conventions of that time. ``error.type``, ``server.*`` and ``http.*`` are stable conventions.
+opentelemetry-util-genai 1.3b0 writes them (October 2026). It has no memory and no evaluations, so their names
+come from the conventions of that time. ``error.type``, ``server.*`` and ``http.*`` are stable conventions.
 ``aiservices.*`` are this library's names for data that the conventions do not cover.
 """
 
@@ -146,7 +146,7 @@ MODERATION: Final = "aiservices.moderation"
 RETRIEVED: Final = "aiservices.retrieved"
 APPROVAL_REQUIRED: Final = "aiservices.approval_required"
 
-# The names of providers in the conventions. The last two are those of other packages.
+# The names of providers in the conventions. The last two are from other packages.
 _PROVIDERS: Final = {
     **{provider.name: provider.telemetry_name for provider in PROVIDERS},
     "vertex": "gcp.vertex_ai",
@@ -196,7 +196,7 @@ def _host_and_port(endpoint: str) -> dict[str, str | int]:
         parts = urlsplit(endpoint)
         # The conventions require a port if there is an address.
         port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:  # the attribute of a user-defined model may be something else than a URL
+    except ValueError:  # the attribute of a user-defined model may not be a URL
         return {}
     return {SERVER_ADDRESS: parts.hostname, SERVER_PORT: port} if parts.hostname else {}
 

@@ -226,7 +226,7 @@ class TracedCall:
             {} if invocation.memory_id is None else {names.CONVERSATION: memory_id_text(invocation.memory_id)}
         )
         attributes: Attributes = {names.OPERATION: operation, **self._call_name, **self.conversation}
-        # Requests belong to the conversation, and their prompt is the one that the method declares.
+        # Requests belong to the conversation, and their prompt is declared by the method.
         self._request_attributes: Attributes = {names.PROMPT_NAME: plan.qualname, **self.conversation}
         if self._is_agent:
             attributes[names.PROVIDER] = names.provider_and_model(plan.model.name)[0]
@@ -340,7 +340,7 @@ class TracedCall:
         signals, start_time, runs = self.signals, time.perf_counter(), list[ToolRun]()
         toolbox = self._invocation.known_toolbox
         tool = None if toolbox is None else toolbox.tools.get(call.name)
-        # A model can invent any name: it must neither be a label of metrics nor the name of a span.
+        # A model can invent any name, so it must not be a label of metrics or the name of a span.
         name = _UNKNOWN_TOOL if tool is None else call.name
         tool_name = {names.TOOL_NAME: name, names.TOOL_TYPE: "function", **self._call_name}
         attributes: Attributes = {
