@@ -272,10 +272,7 @@ class ReplyReader(Generic[T]):
         return _allows_objects(schema_of(self._value_node))
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
-        """Find all JSON values in a reply, and return the only one that fits the type.
-
-        A value in a Markdown fence wins over values outside the fence.
-        """
+        """Find all JSON values in a reply, and return the only one that fits the type."""
         candidates = reply.find_candidates()
         if len(candidates) == 1 and not candidates[0].is_fragment:
             return self._read_only_value(candidates[0], cursor)
@@ -283,20 +280,7 @@ class ReplyReader(Generic[T]):
             if reply.looks_like_json:
                 raise cursor.failure(reply.broken_json_message(), reply.text)
             return self._read_text(reply.without_wrapping(), cursor)
-        candidates, fenced = _without_other_code(candidates)
-        if 0 < len(fenced) < len(candidates):  # a fence marks the answer; JSON outside the fence explains it
-            try:
-                value = self._read_only(fenced, cursor)
-            except (_DifferentAnswers, _Fragment):
-                raise
-            except ValidationFailure:
-                pass
-            else:
-                corrections = _corrections(candidates, fenced)
-                if corrections:  # this raises an error if a correction differs from the value
-                    self._read_only([*fenced, *corrections], Cursor(cursor.leniency))
-                return value
-        return self._read_only(candidates, cursor)
+        return self._read_only(_without_other_code(candidates), cursor)
 
     def _read_only(self, candidates: Sequence[Candidate], cursor: Cursor) -> T:
         """Return the only JSON value in a reply that fits the type, as a value of the type.
@@ -395,24 +379,10 @@ class _DifferentAnswers(ValidationFailure):
     """Raised if several different JSON values in a reply fit the type."""
 
 
-def _without_other_code(candidates: list[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
-    """Leave out fences in other languages if there are fences in JSON; also return those in fences."""
+def _without_other_code(candidates: list[Candidate]) -> list[Candidate]:
+    """Leave out fences in other languages if there are fences in JSON."""
     fenced = [candidate for candidate in candidates if candidate.fenced]
-    in_json = [candidate for candidate in fenced if candidate.language.startswith("json")]
-    if not in_json or all(candidate.language in _JSON_LANGUAGES for candidate in fenced):
-        return candidates, fenced
-    return [one for one in candidates if one in in_json or not one.fenced], in_json
-
-
-def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the JSON values after the last code block; they may correct the answer in the code block.
-
-    An object that shares no key with the objects in the block is not a correction.
-    """
-    last_fenced = max(index for index, candidate in enumerate(candidates) if candidate.fenced)
-    keys = {key for candidate in fenced if isinstance(candidate.value, dict) for key in candidate.value}
-    return [
-        candidate
-        for candidate in candidates[last_fenced + 1 :]
-        if not (keys and isinstance(candidate.value, dict)) or not keys.isdisjoint(candidate.value)
-    ]
+    has_json = any(candidate.language.startswith("json") for candidate in fenced)
+    if not has_json or all(candidate.language in _JSON_LANGUAGES for candidate in fenced):
+        return candidates
+    return [one for one in candidates if one.language.startswith("json") or not one.fenced]

@@ -187,6 +187,21 @@ _WORDS = _OF_LISTS | word_set(
     """
 )
 
+# Before JSON: a request, and not "Let me know if you need more."
+_REQUEST = lazy_regex(r"\W*(?:please |just )?(?:tell me|let me know) (?!if\b|when|should\b)", re.IGNORECASE)
+# JSON that was something before: "{…} was my first idea." What was taken from a text still is the answer.
+_WAS = lazy_regex(
+    r"[ \t`]*(?:was|were|had been|used to be|war(?:en)?|était|étaient|fut|era[nm]?|fue(?:ron)?|foi|foram|waren|byl[aoiy]?|było|были?"
+    r"|была|було|була)\b(?! (?:\w+ ){0,2}(?:extract|extra[hií]|found|tak|given|generat|creat|deriv|produc|obtain|pars|read\b|list|mention|stat))",
+    re.IGNORECASE,
+)
+# After other JSON: "This matches the schema {…}"
+_MATCHES_SCHEMA = lazy_regex(
+    r"\b(?:this|it|which)\s(?:match|conform|follow|fit|satisf|compl)\w*\s(?:to\s|with\s)?(?:(?:the|your|this|json)\s){0,3}"
+    r"(?:schema|format|structure)[\s:`]*\Z",
+    re.IGNORECASE,
+)
+
 # --- Words in sentences before and after JSON ---
 
 # Phrases with a negation or a condition that say nothing against the JSON.
@@ -311,7 +326,7 @@ def role_of(
     the type that is read.
     """
     is_last = upper is None or upper == len(text)
-    before, after = text[lower:start], text[end:upper]
+    before, after = _without_damaged_fences(text[lower:start], text[end:upper])
     if _ONLY_MARKS.fullmatch(before) and _ONLY_MARKS.fullmatch(after):
         return Verdict(Role.UNSAID)
     value = _Value(text, start, end, own_words)
@@ -322,6 +337,12 @@ def role_of(
     if tag is not None:
         return Verdict(Role.UNCLEAR, tag)
     before, after = _without_marks(before), _without_marks(after)
+    if _WAS.match(after):
+        return Verdict(Role.OTHER, after.strip()[:40])
+    if lower:
+        before = _without_closings(before)
+        if _MATCHES_SCHEMA.search(before):
+            return Verdict(Role.OTHER, before.strip()[-40:])
     if not is_last:
         after = after[: len(after) - len(_lead_of(after))]  # it leads to the next value
     if _GOES_ON.match(after) or after.rstrip(_MARKUP).endswith(("...", "…")):
@@ -333,6 +354,55 @@ def role_of(
         if objection is not None:
             return Verdict(Role.UNCLEAR, objection)
     return _role_before(before, value)
+
+
+def _without_damaged_fences(before: str, after: str) -> tuple[str, str]:
+    """Return the texts around JSON without the marks of a code block in which a few characters are wrong."""
+    opening = _DAMAGED_OPENING.search(before, max(0, len(before) - _LONGEST_FENCE))
+    if opening is not None and _is_damaged_fence(opening[0]):
+        before = before[: opening.start()] + "\n"
+    closing = _DAMAGED_CLOSING.match(after)
+    if closing is not None and _is_damaged_fence(closing[0]):
+        after = "\n"
+    return before, after
+
+
+def _is_damaged_fence(mark: str) -> bool:
+    """Return True for the mark of a code block without a language, or with ``json``, but for a few characters."""
+    strays = _NO_STRAY.sub("", mark)
+    letters = "".join(_LETTER.findall(mark)).casefold().replace("e", "").replace("x", "")
+    return 2 <= mark.count("`") <= 4 and len(strays) <= _MAX_STRAYS and letters in _NEARLY_JSON
+
+
+def _nearly(word: str) -> frozenset[str]:
+    """Return a word and what it becomes if a letter is lost, doubled or swapped with the next one."""
+    cuts = [(word[:cut], word[cut:]) for cut in range(len(word))]
+    lost = {head + tail[1:] for head, tail in cuts}
+    doubled = {head + tail[0] + tail for head, tail in cuts}
+    swapped = {head + tail[1::-1] + tail[2:] for head, tail in cuts}
+    return frozenset({word, ""} | lost | doubled | swapped)
+
+
+_LONGEST_FENCE = 16  # characters
+_MAX_STRAYS = 2
+_NO_STRAY = lazy_regex(r"[`json\s]", re.IGNORECASE)
+_NEARLY_JSON = _nearly("json")
+_OF_DAMAGED_FENCE = r"""[`jsonex01\\"',:/}\]\s]"""
+_DAMAGED_OPENING = lazy_regex(rf"(?:\A|(?<=\n)){_OF_DAMAGED_FENCE}{{3,14}}(?<![01\s])\s*\Z", re.IGNORECASE)
+_DAMAGED_CLOSING = lazy_regex(rf"\s*\n{_OF_DAMAGED_FENCE}{{3,8}}\Z", re.IGNORECASE)
+
+
+_CLOSING_END = lazy_regex(r"(?<=[.!?…])[\W_]*|[\r\n]\s*|(?<=[。！？])")
+
+
+def _without_closings(text: str) -> str:
+    """Return the text after JSON without the sentences at its beginning that usually end a reply."""
+    while closing := CLOSING.match(text):
+        end = _CLOSING_END.search(text, closing.end())
+        if end is None or find_phrase(text[: end.start()].casefold(), "never closes"):
+            break
+        text = text[end.end() :]
+    return text
 
 
 def _objection_after(sentence: str, value: _Value) -> str | None:
@@ -428,7 +498,8 @@ def _role_before(before: str, value: _Value) -> Verdict:
     last = _refusal if clause else _objection_to_set_off if is_set_off else _objection
     checks = [_refusal] * first + [last] * (len(context) - first)
     for check, sentence in zip(checks, context, strict=True):
-        objection = check(sentence, value)
+        request = _REQUEST.match(sentence)
+        objection = request[0] if request else check(sentence, value)
         if objection is not None:
             return Verdict(Role.UNCLEAR, objection)
     return Verdict(Role.UNSAID)

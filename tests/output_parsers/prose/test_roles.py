@@ -383,3 +383,103 @@ def test_a_comment_that_takes_json_back_makes_it_no_answer(comment: str) -> None
 @pytest.mark.parametrize("comment", ["// years", "/* the age of the person */", "# from the first line"])
 def test_a_comment_that_describes_json_is_harmless(comment: str) -> None:
     assert parse(Person, f'{{"name": "Ann",\n"age": 31 {comment}\n}}') == Person("Ann", 31)
+
+
+def test_a_reply_that_is_written_twice_is_read_once() -> None:
+    """The usual ending of the first copy asks for nothing, because an answer comes before it."""
+    once = f"Here is the result: {ANN}\nLet me know if you need more."
+    for between in ("", " ", "\n", ", ", "\n\nor\n\n"):
+        assert parse(Person, f"{once}{between}{once}") == Person("Ann", 31)
+        with pytest.raises(OutputParsingError):
+            parse(Person, f"{once}{between}{once.replace('31', '32')}")
+    for request in (
+        "Tell me the name. {}",
+        "Let me know the name. {}",
+        "{} Let me know, this is made up. {}",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(Person, request.format(ANN, ANN))
+
+
+def test_the_marks_of_a_code_block_may_be_damaged() -> None:
+    for opening in (
+        "``j`son\n",
+        '```js"on\n',
+        "```jso\nn",
+        "`e``json\n",
+        "```json\nn\n",
+        "```j}son\n",
+        "```js\non\n",
+    ):
+        assert parse(Person, f"{opening}{ANN}\n```") == Person("Ann", 31), opening
+    for closing in ("```0", "e```", "`0``", "``\n1`", "```:1"):
+        assert parse(Person, f"```json\n{ANN}\n{closing}") == Person("Ann", 31), closing
+    for opening in ("```json\nno ", "```no\n", "```draft\n", "``\nnone\n"):
+        with pytest.raises(OutputParsingError):
+            parse(Person, f"{opening}{ANN}\n```")
+
+
+def test_json_that_was_something_before_is_not_the_answer() -> None:
+    for remark in (
+        "was my first idea.",
+        "used to be the answer.",
+        "war mein erster Gedanke.",
+        "était ma première idée.",
+        "fue mi primera idea.",
+        "era la mia prima idea.",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(Person, f"{BOB} {remark}")
+        assert parse(Person, f"{BOB} {remark}\n```json\n{ANN}\n```") == Person("Ann", 31)
+    assert parse(Person, f"{ANN} was extracted from the text.") == Person("Ann", 31)
+    assert parse(dict[str, str], '{"a": "b"}\nThis matches the schema {"type": "object"}') == {"a": "b"}
+
+
+def test_a_code_block_does_not_decide_between_values_that_differ() -> None:
+    """Only an announcement does, for values, lists, iterators and streams alike."""
+
+    def outcomes(text: str) -> list[object]:
+        found: list[object] = []
+        for read in (_read_at_once, _read_partially, _read_list, _read_items):
+            try:
+                found.append(read(text))
+            except OutputParsingError:
+                found.append(None)
+        return found
+
+    fence = "```json\n{ann}\n```"
+    for text in (
+        "{bob}\n" + fence,
+        "{bob} or\n" + fence,
+        "{bob}\nA second record:\n" + fence,
+        "I found {bob} here.\n" + fence,
+        "```json\n{bob}\n```\n" + fence,
+        fence + "\n{bob}",
+    ):
+        assert outcomes(text) == [None] * 4, text
+    announced = outcomes("{bob}\nCorrected:\n" + fence)
+    assert announced == [Person("Ann", 31), Person("Ann", 31), [Person("Ann", 31)], None]  # Bob was yielded
+    assert outcomes("Example:\n{ann}\nAnswer:\n" + fence)[:3] == announced[:3]
+
+
+def _read_at_once(text: str) -> object:
+    return parse(Person, text.format(bob=BOB, ann=ANN))
+
+
+def _read_partially(text: str) -> object:
+    reader = PartialReader(Person)
+    for character in text.format(bob=BOB, ann=ANN):
+        reader.feed(character)
+    return reader.finish().value
+
+
+def _read_list(text: str) -> object:
+    return parse(list[Person], text.format(bob=f"[{BOB}]", ann=f"[{ANN}]"))
+
+
+def _read_items(text: str) -> object:
+    reader = ItemReader(Person)
+    items = [
+        item for character in text.format(bob=f"[{BOB}]", ann=f"[{ANN}]") for item in reader.feed(character)
+    ]
+    return [*items, *reader.finish()]
