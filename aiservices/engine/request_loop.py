@@ -33,7 +33,7 @@ from ..models.messages import AiMessage, ChatReply, FinishReason, Message
 from ..models.requests import ChatRequest
 from ..tools.toolbox import Toolbox
 from .effects import CallModel, EarlyFlows, Emit, Flow, ReplyStopped, Sleep, StreamPolicy
-from .model_route import ModelFailover, ModelRoute
+from .model_route import ModelFailover, ModelRoute, ModelState
 from .output_format import OutputFormat
 from .plan import CallState, EnclosingCall, Invocation
 from .streams import AttemptStarted, ReplyFailed, ReplyReceived
@@ -118,6 +118,10 @@ class RequestLoop:
     name: str
     output_format: OutputFormat
     number: int
+    started_at: float
+    _model: ModelState
+    _offers_tools: bool
+    _prepared: ChatRequest
 
     def __init__(self, invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None) -> None:
         state, routes, options = invocation.state, invocation.routes, invocation.request.options
@@ -126,18 +130,15 @@ class RequestLoop:
             failover = state.failovers[routes] = ModelFailover(routes, state.budget, options.model)
             if options.model is not None or state.enclosing:
                 _check_prices(invocation, failover.current.name)
-        self.started_at = 0.0
         self._invocation = invocation
         self._state = state
-        self._request = self._prepared = request
+        self._request = request
         self._toolbox = toolbox
         self._failover = failover
-        self._model = failover.current
         self._reader = invocation.answer_reader
         self._paused: list[ChatReply] = []
         self._is_repeated = False
         self._remedies = 0
-        self._offers_tools = False
         self._repeats = ""
 
     def prepare(self) -> ChatRequest:

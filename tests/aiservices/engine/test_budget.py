@@ -326,6 +326,14 @@ def test_another_model_in_the_options_costs_its_own_price() -> None:
     assert [attempt.model for attempt in result.attempts] == ["openai:small", "openai:small"]
 
 
+def test_money_for_another_model_in_the_options_without_a_price_is_a_definition_error() -> None:
+    model = ScriptedChatModel([HI], name="openai:big")
+    service = create(Chat, model, budget=Budget(money=1, prices={"big": Price(1.0, 1.0)}))
+    with pytest.raises(DefinitionError, match="openai:small"):
+        service.tuned("x", ChatOptions(model="small"))
+    assert model.requests == []
+
+
 def test_money_without_prices_is_a_problem() -> None:
     with pytest.raises(DefinitionError) as caught:
         Budget(tokens=0, money=-1)
@@ -369,6 +377,19 @@ def test_a_request_that_times_out_with_the_budget_is_an_exceeded_budget(kind: st
         1,
         "too late",
     )
+
+
+@every_kind
+def test_a_reply_after_the_end_of_the_seconds_is_an_exceeded_budget(kind: str) -> None:
+    def slow(request: ChatRequest) -> str:
+        assert request.deadline is not None
+        time.sleep(max(request.deadline - time.monotonic(), 0) + 0.002)
+        return "too late"
+
+    service = create(Chat, ScriptedChatModel(slow), budget=Budget(seconds=0.03))
+    with pytest.raises(BudgetExceededError) as caught:
+        CALLS[kind](service)
+    assert (caught.value.limit, len(caught.value.attempts)) == ("seconds", 1)
 
 
 def warm(loopback: Loopback) -> OpenAiChatModel:
