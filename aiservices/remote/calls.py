@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import math
@@ -275,7 +276,7 @@ class MethodCall:
     @property
     def is_coroutine(self) -> bool:
         """True if the service method is async, so that its result must be awaited."""
-        return asyncio.iscoroutinefunction(self._function)
+        return inspect.iscoroutinefunction(self._function)
 
     def prepare(self) -> None:
         """Render the prompt of a service method before the method is called.

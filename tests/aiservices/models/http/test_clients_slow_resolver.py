@@ -25,7 +25,7 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
 """
 
 SCRIPT = """
-import asyncio, json, time
+import asyncio, inspect, json, time
 from aiservices.models.errors import ModelTimeoutError
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
@@ -59,7 +59,7 @@ seconds = []
 for call in (ask, tell, ask_async, tell_async, cancel):
     start = time.monotonic()
     try:
-        asyncio.run(call()) if asyncio.iscoroutinefunction(call) else call()
+        asyncio.run(call()) if inspect.iscoroutinefunction(call) else call()
     except (ModelTimeoutError, TimeoutError):
         seconds.append(time.monotonic() - start)
 print(json.dumps(seconds))
