@@ -441,7 +441,10 @@ async def _finish_step(step: Awaitable[T]) -> T:
     """
     task = asyncio.ensure_future(step)
     try:
-        return await asyncio.shield(task)
+        await asyncio.wait((task,))
+        return task.result()
     except asyncio.CancelledError:
         await asyncio.wait((task,))
+        if not task.cancelled():
+            task.exception()  # asyncio does not log it then
         raise

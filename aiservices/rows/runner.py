@@ -418,7 +418,8 @@ class Runner:
         waiting = self._in_flight.get(row_id)
         if waiting is None:
             return await self._ask_once(item, row_id, arguments)
-        stored = await asyncio.shield(waiting)
+        await asyncio.wait((waiting,))
+        stored = waiting.result()
         return None if stored is None else self._reused_row(item, row_id, stored)
 
     def _without_entry(self, row: Row[object]) -> Row[object]:
@@ -983,7 +984,8 @@ class Job:
         is_abandoned = Event()
         writing = asyncio.create_task(asyncio.to_thread(self._write, is_abandoned))
         try:
-            await asyncio.shield(writing)
+            await asyncio.wait((writing,))
+            writing.result()
         except asyncio.CancelledError:
             is_abandoned.set()
             while not writing.done():

@@ -152,10 +152,14 @@ def _json_row(line: str, path: Path, number: int) -> Row:
     try:
         row = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
-        raise RowsError(f"{path}, line {number}: {error}") from error
+        raise RowsError(f"{path}, line {number}: {_json_problem(error)}") from error
     if not isinstance(row, dict):
         raise RowsError(f"{path}, line {number}: a row must be a JSON object, found {line.strip()[:60]}")
     return row
+
+
+def _json_problem(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _jsonl_count(path: Path) -> int:
@@ -194,7 +198,7 @@ def _json_rows(path: Path) -> Iterator[Row]:
                 except (ValueError, RecursionError) as error:
                     part = file.read(more)  # the row may be cut off
                     if not part:
-                        raise RowsError(f"{path}, row {number + 1}: {error}") from error
+                        raise RowsError(f"{path}, row {number + 1}: {_json_problem(error)}") from error
                     text, more = text + part, more * 2
             number, separator, text = number + 1, "", text[end:]
             if not isinstance(row, dict):
