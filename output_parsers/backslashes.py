@@ -1,6 +1,6 @@
 """Restore backslashes of LaTeX and of Windows paths that a model did not escape in JSON.
 
-In ``"$\\frac{1}{2}$"`` with one backslash, ``\\f`` is a form feed for JSON. Where no text can mean that, the
+In ``"$\\frac{1}{2}$"`` with one backslash, ``\\f`` is a form feed for JSON. If no text can mean that, the
 backslash was lost.
 """
 
@@ -11,8 +11,8 @@ import re
 from .lazy_regex import lazy_regex
 
 LOST_BACKSLASH = "backslash that was not escaped"
-# Commands that begin with n, r and t: a line break or tab before the rest of them is never prose. Others mean
-# a command only between dollar signs.
+# Commands that begin with n, r and t: a line break or tab before the rest of the name is never prose. Other
+# names mean a command only between dollar signs.
 _COMMANDS = (
     r"(?:n(?:eq|abla|ot)|r(?:ightarrow|angle|floor|ceil|ho)|t(?:imes|heta|ilde|riangle(?:left|right)?))(?![A-Za-z])"
     r"|right[)\]}|.]|text(?:bf|it|rm)?\{"
@@ -26,7 +26,7 @@ _FOLDERS = (
 _COMMAND = lazy_regex(_COMMANDS)
 _MATH_COMMAND = lazy_regex(_MATH_COMMANDS)
 _FOLDER = lazy_regex(_FOLDERS)
-# Each begins with the character by which it is found fast.
+# Each begins with the character that a fast search looks for.
 _SUSPICIOUS = (
     lazy_regex(rf"\\(?:[bf][A-Za-z]|{_COMMANDS})"),
     lazy_regex(rf":\\(?:{_FOLDERS})"),
@@ -37,7 +37,7 @@ _PATH = lazy_regex(r"(?<![A-Za-z0-9])[A-Za-z]:(?:\\[^\s\"\\]+)*\Z")  # all its b
 # A path that begins its string, with a folder that shows that it is one: its further names belong to it, too.
 _IN_PATH = lazy_regex(rf"\"[A-Za-z]:\\(?:[bf][a-z]|{_FOLDERS})[^\s:\"\\]*(?:\\[^\s:\"\\]{{2,}})*\Z")
 _NAME = lazy_regex(r"[a-z0-9._-]+[\"\\]")  # up to the end of the string, or the next name
-NEARBY = 80  # characters before and after an escape that are read
+NEARBY = 80  # the number of characters that are read before and after an escape
 
 
 def has_lost_backslash(text: str) -> bool:
@@ -75,10 +75,10 @@ _WORD = lazy_regex(r"(?:[a-z][A-Za-z]{0,15})?")  # no command or folder above is
 
 
 def undecided_escape(text: str, start: int, end: int) -> tuple[int, bool]:
-    """Return the index of the first escape whose backslash is lost, or may be; ``end`` if there is none.
+    """Return the index of the first escape whose backslash is or may be lost, or ``end``.
 
-    It is True with it if the escape is near the end of the text, so that more text decides. ``text`` is JSON
-    that is being streamed, from the opening quote of a string on.
+    The second value is True if the escape is near the end of the text, so that more text decides. ``text`` is
+    JSON that is being streamed, from the opening quote of a string on.
     """
     for match in _ESCAPE.finditer(text, start, end):
         if match[1] is None:

@@ -27,8 +27,8 @@ def lint(type_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
         profile: A profile or its name, such as ``"openai"``.
 
     Raises:
-        UnsupportedTypeError: There is no parser for the type.
-        ValueError: There is no profile of this name.
+        UnsupportedTypeError: No parser can read the type.
+        ValueError: The profile name is unknown.
     """
     if isinstance(profile, str):
         if profile not in PROFILES:

@@ -1,8 +1,8 @@
 """List all numbers, dates, times and durations that a text mentions, with every meaning that each may have.
 
-The readers of prose find one answer and refuse what is ambiguous. Here the question is whether a value may
-come from the text. A number is a mention only as a whole, with its sign, scale, exponent and fraction: "5" is
-not mentioned by "5 million", "-5", "10^5", "5½" or "v5.1".
+The readers of prose find one answer and refuse what is ambiguous. This module tells whether a value may come
+from the text. A number is a mention only as a whole, with its sign, scale, exponent and fraction: "5" is not
+mentioned by "5 million", "-5", "10^5", "5½" or "v5.1".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Mention(NamedTuple, Generic[V]):
         values: Its meanings.
         start: The index where it begins.
         end: The index after it.
-        possible: What it means instead in another context that the words around it do not exclude.
+        possible: Its meanings in other contexts that the surrounding words do not exclude.
         is_changed: True for a number with a sign or a scale, so that its digits alone are another number.
     """
 
@@ -59,9 +59,9 @@ def times_in(text: str) -> Iterator[Mention[time]]:
 
 
 def durations_in(text: str, style: NumberStyle | None = None) -> Iterator[Mention[timedelta]]:
-    """Yield each duration in the text, such as ``2 hours 5 minutes``; ``style`` is that of its numbers."""
+    """Yield each duration in the text, such as ``2 hours 5 minutes``; ``style`` is for its numbers."""
     numbers = sorted(numbers_in(text, style), key=attrgetter("start"))
-    rest: list[Mention[Decimal]] = []  # numbers with a unit that are not yet read
+    rest: list[Mention[Decimal]] = []  # numbers with a unit that have not been read yet
     position = 0
     for value, amount, start, end in sorted(possible_durations(text), key=itemgetter(2)):
         first = bisect_right(numbers, start, key=attrgetter("start")) - 1
@@ -121,7 +121,7 @@ class _Number:
         end: The index after it, with its scale.
         values: Its meanings.
         possible: Other meanings that it may have.
-        scale: What its scale word multiplied it by.
+        scale: The factor of its scale word.
         is_percent: True for a number with a percent sign, which may also be the share.
         digits: The indices of its digits.
     """
@@ -135,7 +135,7 @@ class _Number:
     is_percent: bool = False
 
     def doubt(self, *others: Decimal) -> None:
-        """Make all meanings possible ones, and add others."""
+        """Turn all meanings into possible ones, and add others."""
         self.possible |= {*self.values, *others}
         self.values = set()
 
@@ -330,7 +330,7 @@ def _number_at(
 
 
 def _begins(text: str, number: _Number) -> bool:
-    """Return True if a number begins at a place; a currency before it becomes a part of it."""
+    """Return True if a number begins at a place; a currency before it becomes part of it."""
     before = text[max(0, number.start - 12) : number.start]
     currency = _CURRENCY_BEFORE.search(before)
     if currency is not None:
@@ -455,7 +455,7 @@ _FRACTION_NOUN = lazy_regex(
 
 
 def _read_end(text: str, number: _Number, *, has_currency: bool) -> bool:
-    """Apply what follows the digits of a number; return False if they are a part of something else."""
+    """Apply the text after the digits of a number; return False if they are part of something else."""
     end = number.end
     east_asian = _EAST_ASIAN_REST.match(text, end)
     if east_asian is not None:
@@ -564,7 +564,7 @@ def _read_scale(text: str, number: _Number, *, has_currency: bool) -> bool:
 
 
 def _read_spaced_scale(text: str, number: _Number, *, has_currency: bool) -> bool:
-    """Apply the scale words after a space or a hyphen; return False if they make a code of the number."""
+    """Apply the scale words after a space or a hyphen; return False if the number is part of a code."""
     while (word := _NEXT_WORD.match(text, number.end)) is not None:
         factor = _spaced_scale(word, has_currency=has_currency)
         if factor is not None:
@@ -648,7 +648,7 @@ _FORMS = list(_PATTERNS)
 def _readings(
     digits: str, style: NumberStyle | None, *, whole: bool, has_currency: bool
 ) -> tuple[set[Decimal], set[Decimal]]:
-    """Return what digits mean, and what else they may mean."""
+    """Return the meanings of digits, and their possible other meanings."""
     if len(digits) > _MAX_DIGITS:
         return set(), set()
     if len(digits) == 1 and not digits.isascii():
@@ -692,7 +692,7 @@ def _meanings(
 def _point_group(
     grouped: Decimal, fraction: Decimal, style: NumberStyle | None, *, is_amount: bool
 ) -> tuple[set[Decimal], set[Decimal]]:
-    """Return what 1.500 means, and what else it may mean: whole numbers and prices have no three decimals."""
+    """Return the certain and the possible meanings of 1.500: few whole numbers have three decimals."""
     if style is NumberStyle.COMMA or (style is None and is_amount):
         return {grouped}, set()
     return (set(), {grouped, fraction}) if style is None or is_amount else ({fraction}, set())
@@ -741,7 +741,7 @@ _NAMES = frozenset({(Decimal(24), Decimal(7)), (Decimal(9), Decimal(11))})  # al
 
 
 def _joined(text: str, numbers: list[_Number]) -> Iterator[_Number]:
-    """Yield the numbers, and what several of them are together: fractions, ranges, codes and sums."""
+    """Yield the numbers, joining those that form a fraction, a range, a code or a sum."""
     position = 0
     while position < len(numbers):
         chain = [numbers[position]]
@@ -772,7 +772,7 @@ def _read_chain(text: str, chain: list[_Number]) -> Iterator[_Number]:
 
 
 def _is_hyphenated_code(text: str, chain: list[_Number], gaps: list[str], digits: list[str]) -> bool:
-    """Return True for telephone numbers and the like: digits in several groups, or after such a label."""
+    """Return True for codes such as telephone numbers: digits in several groups, or after a label."""
     if len(chain) > 1 and _PHONE_LABEL.search(text, max(0, chain[0].start - 16), chain[0].start):
         return True
     hyphens = sum(gap in tuple("-–‑‐.") for gap in gaps)

@@ -1,7 +1,7 @@
 """The words of numbers in many languages: numerals, scales such as "тыс." and "lakh", units and currencies.
 
-The words stand in this order in the tables: English, German, French, Spanish, Italian, Portuguese, Dutch,
-Polish, Russian, other languages.
+The tables list the words in this order: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish,
+Russian, other languages.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TENS = {
 _WORDS = {word: number for number, words in _ONES.items() for word in words} | {
     word: number for number, words in _TENS.items() for word in words.split()
 }
-# These have other meanings, too, so they are parts of numbers only beside other number words.
+# These have other meanings, too, so they are parts of numbers only next to other number words.
 _PARTS = {
     word: number
     for number, words in {
@@ -111,7 +111,7 @@ def value_of_words(words: Sequence[str]) -> Decimal | None:
 
 
 def _added(group: int, last: int, word: str, number: int) -> tuple[int, int] | None:
-    """Return a number below 1000 with a word added, and what must be greater than the next word."""
+    """Return a number below 1000 with a word added, and the upper limit of the next word."""
     if number == 100 and group < 100:
         return (group or 1) * 100, 100
     if word in ("vingt", "vingts") and group % 100 == 4:  # quatre-vingts
@@ -138,7 +138,7 @@ class Numeral(NamedTuple):
 
 
 def numerals_in(text: str) -> Iterator[Numeral]:
-    """Yield each number in words. Words such as "dos" are numbers only beside other number words."""
+    """Yield each number in words. Words such as "dos" are numbers only next to other number words."""
     run: list[re.Match[str]] = []
     joint: re.Match[str] | None = None
     for word in _WORD.finditer(text):
@@ -214,7 +214,7 @@ def _pieces(word: str) -> list[str]:
 
 
 def _segments(word: str) -> list[str] | None:
-    """Split a compound into its words: "centotto" is cent and otto, and not cento and what is left."""
+    """Split a compound into its words: "centotto" is cent and otto, not cento and a rest."""
     ways: dict[int, list[str]] = {0: []}
     for end in range(2, len(word) + 1):
         starts = range(max(0, end - 16), end - 1)
@@ -240,13 +240,13 @@ _SCALE = lazy_regex(
     )
 )
 _LETTERS = {"M": 6, "MM": 6, "B": 9, "Mn": 6, "T": 12}
-# What may be a scale or a unit; with a currency, it is the scale.
+# Letters that may be a scale or a unit; with a currency, they are the scale.
 _UNCLEAR = {"m": 6, "K": 3, "b": 9, "T": 12, "G": 9, "bin": 3, "score": None}
 
 
 @lru_cache(maxsize=1000)
 def scale_of(word: str) -> Decimal | None:
-    """Return what a word after a number multiplies it by; None for other words."""
+    """Return the factor by which a word after a number multiplies it; None for other words."""
     if word in _LETTERS:
         return Decimal(10) ** _LETTERS[word]
     if word in EAST_ASIAN_POWERS:
@@ -261,14 +261,14 @@ def scale_of(word: str) -> Decimal | None:
 
 
 def unclear_scale_of(word: str) -> Decimal | None:
-    """Return what a letter multiplies a number by if it is not a unit; None for other words."""
+    """Return the factor of a letter after a number if it is not a unit; None for other words."""
     power = _UNCLEAR.get(word)
     return None if power is None else Decimal(10) ** power
 
 
 # --- Units ---
 
-# What may be written right after a number, without a space.
+# Units and endings that may be written directly after a number.
 ATTACHED = frozenset(
     "mm cm dm km nm m µm μm mg g kg µg μg t lb lbs oz ml cl dl l L W kW MW GW TW kWh MWh GWh Wh V kV mV A "
     "mA Hz kHz MHz GHz"

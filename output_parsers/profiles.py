@@ -56,7 +56,7 @@ class Profile(NamedTuple):
         enum_kinds: The JSON types whose enums may be sent.
         whole_patterns: True if a pattern must begin with ``^`` and end with ``$``.
         bounds_of_numbers: False if bounds such as ``minimum`` are enforced for integers only.
-        max_min_items: The greatest ``minItems`` that is enforced. None if there is no limit.
+        max_min_items: The greatest ``minItems`` that is enforced. None without a limit.
         limits: How large a schema may be.
     """
 
@@ -109,7 +109,7 @@ OPENAI = Profile(
 
 # Google, "Structured outputs" and the reference of GenerationConfig.responseJsonSchema: anyOf and oneOf mean
 # the same, enums are of strings and numbers, and cyclic references are unrolled to a limited depth, only in
-# properties that are not required. There is no const and no pattern.
+# properties that are not required. const and pattern are not supported.
 GEMINI = Profile(
     name="gemini",
     keywords=_words(

@@ -1,4 +1,4 @@
-"""Find where a quote stands in a text, although the quote may differ in typography or in single letters.
+"""Find a quote in a text, although the quote may differ in typography or in single letters.
 
 ``find_quote`` looks for the exact words, then for the same words in another typography, then for the most
 similar passage. Numbers must always be the same, and a match never begins or ends inside a word or a number.
@@ -21,7 +21,7 @@ MatchKind: TypeAlias = Literal["exact", "normalized", "aligned"]
 Span: TypeAlias = tuple[int, int]
 
 THRESHOLD = 0.8  # the least score of an aligned quote
-_MAX_PLACES = 100  # of one quote; a quote with more places says nothing about its place
+_MAX_PLACES = 100  # of one quote; a quote with more places is too common to locate
 # Scripts without spaces between words: each of their characters is a word of its own here.
 _SPACELESS = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -77,13 +77,13 @@ _NUMBER_WORDS = NUMBER_WORDS | _DATE_WORDS
 
 
 class QuoteMatch(NamedTuple):
-    """Where a quote stands in a text.
+    """Where a quote occurs in a text.
 
     Attributes:
         kind: How it was found: "exact", "normalized" (the same words in another typography) or "aligned"
             (similar words, with the same numbers).
         score: How similar the words are, from 0 to 1; below 1 only for "aligned".
-        spans: The start and end of each place. There are several if the same words stand in several places.
+        spans: The start and end of each place. There are several if the same words occur several times.
     """
 
     kind: MatchKind
@@ -92,21 +92,21 @@ class QuoteMatch(NamedTuple):
 
 
 def find_quote(text: str, quote: str) -> QuoteMatch | None:
-    """Return where a quote stands in a text, or None if it does not stand there.
+    """Return where a quote occurs in a text, or None if it does not occur.
 
-    What is needed to find quotes in a text is kept for the latest texts.
+    The indexes of the latest texts are cached.
     """
     return index_of(text).find(quote)
 
 
 @lru_cache(maxsize=32)
 def index_of(text: str) -> QuoteIndex:
-    """Return the index of a text, which is kept for the latest texts."""
+    """Return the index of a text; those of the latest texts are cached."""
     return QuoteIndex(text)
 
 
 class QuoteIndex:
-    """Finds quotes in one text; what a search needs is made at the first search that needs it.
+    """Finds quotes in one text; each part of the index is built when it is first needed.
 
     Attributes:
         text: The text.
@@ -116,16 +116,16 @@ class QuoteIndex:
         self.text = text
 
     def find(self, quote: str) -> QuoteMatch | None:
-        """Return where a quote stands in the text, or None if it does not stand there."""
+        """Return where a quote occurs in the text, or None if it does not occur."""
         return self.find_exact(quote) or self.find_normalized(quote) or self.find_aligned(quote)
 
     def find_exact(self, quote: str) -> QuoteMatch | None:
-        """Return where the exact characters of a quote stand in the text."""
+        """Return where the exact characters of a quote occur in the text."""
         quote = quote.strip()
         return self._match("exact", quote, _occurrences(self.text, quote))
 
     def find_normalized(self, quote: str) -> QuoteMatch | None:
-        """Return where the words of a quote stand in the text, in any typography."""
+        """Return where the words of a quote occur in the text, in any typography."""
         folded = _folded(quote.strip(_WRAPPING))
         if not folded.strip("."):
             return None
@@ -213,7 +213,7 @@ def _joins(text: str, position: int) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Return a text in the form in which typography, case, white space and hyphens do not count."""
+    """Return a text in a form without differences of typography, case, white space and hyphens."""
     return "".join(_pieces(text)).strip()
 
 
@@ -232,7 +232,7 @@ def _piece(token: str) -> str:
 
 def _units(token: str) -> Iterator[tuple[str, int, int]]:
     """Yield the normalized characters of a word, each with its start and end in the word."""
-    # "two-year" must not become another word, in which nobody sees a number
+    # "two-year" must not become another word that hides the number
     hyphen = "-" if not NUMBER_WORDS.isdisjoint(_LETTERS.findall(token.casefold())) else ""
     for unit in _UNIT.finditer(token):
         is_hyphen = unit["hyphen"] and "\u00ad" not in unit[0]  # a soft hyphen is not seen
@@ -255,7 +255,7 @@ def contains_words(text: str, part: str) -> bool:
 
 def count_words(text: str, parts: Sequence[str]) -> list[int]:
     """Return how often a text contains each part, apart from places where it belongs to a longer part."""
-    # "x ≥ 5" is not "x ≤ 5"; but words without such signs may stand beside them
+    # "x ≥ 5" is not "x ≤ 5"; but words without such signs may occur next to them
     signed = [not _COMPARISONS.isdisjoint(part) for part in parts]
     keys = [(has_signs, _plain_words(part, has_signs)) for has_signs, part in zip(signed, parts, strict=True)]
     rests = {has_signs: f" {_plain_words(text, has_signs)} " for has_signs in (False, True)}
@@ -338,7 +338,7 @@ _FEW_WORDS = 7  # quotes with fewer words must have all words of the passage, ex
 
 
 class _Words:
-    """The words of a text without punctuation, and where each of them stands.
+    """The words of a text without punctuation, and the places of each.
 
     Attributes:
         words: The normalized words.
@@ -368,9 +368,9 @@ class _Words:
         return seeds
 
     def candidates(self, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-        """Yield the ranges of words in which a passage like the given words may be, the likeliest first.
+        """Yield the ranges of words in which a passage like the given words may be, most likely first.
 
-        Each is the number of words that speak for it, its start and its end.
+        Each is the number of words in its favour, its start and its end.
         """
         seeds = self._rarest(words)
         width = max(4, len(words) // 4)
@@ -504,7 +504,7 @@ def _trace(
             column -= 1
             if last >= 0:
                 gaps.append(passage[column])
-    # In few words, one that is changed altogether changes what they say.
+    # In a short quote, a single replaced word changes the meaning.
     most = -(-len(quote) // 8) if len(quote) >= _FEW_WORDS else 0
     return None if last < 0 or max(lost, added) > most else (matched / total, first, last)
 

@@ -316,7 +316,7 @@ def _calls_of_message(message: object) -> Sequence[object] | None:
 
 def _plain_call(call: object, index: int) -> PlainToolCall:
     # Chat Completions has the name and the arguments in a function. LangChain calls the arguments args, and
-    # Anthropic input. The Responses API has a second id, of the item, which is not the one of the call.
+    # Anthropic input. The Responses API also has an id of the item, which is not the id of the call.
     function = _member(call, "function") or call
     id, name = _member(call, "call_id") or _member(call, "id"), _member(function, "name")
     arguments = [value for key in _ARGUMENTS if (value := _member(function, key)) is not None]

@@ -92,7 +92,7 @@ def to_pointer(steps: Iterable[str | int]) -> str:
 def at_pointer(root: object, pointer: str) -> object:
     """Return the part of a JSON Schema at a JSON pointer such as ``#/$defs/Person``.
 
-    Raises LookupError, ValueError or TypeError if there is none.
+    Raises LookupError, ValueError or TypeError if it does not exist.
     """
     part: object = root
     for step in pointer.split("/")[1:]:
@@ -120,7 +120,7 @@ def referenced_part(root: object, reference: object) -> object:
 
 
 def followed(root: object, part: Json) -> Json:
-    """Follow the ``$ref`` of a schema inside ``root``; keywords beside it hold as well.
+    """Follow the ``$ref`` of a schema inside ``root``; other keywords of the schema apply, too.
 
     Return the schema itself if it has no reference, or one that cannot be followed.
     """
@@ -163,8 +163,8 @@ def all_schemas(root: object) -> Iterator[JsonSchema]:
 def plain_document(schema: Mapping[str, object], name: str) -> JsonSchema:
     """Copy a JSON Schema as plain dicts and lists, with the keywords that count in its draft.
 
-    ``$schema`` is at the root only, and up to draft 7 a ``$ref`` has only annotations beside it. Draft 3 is
-    rewritten as draft 4.
+    Only the root keeps ``$schema``, and up to draft 7 only annotations are kept next to a ``$ref``. Draft 3
+    is rewritten as draft 4.
 
     Raises InvalidSchemaError if it is too large, nested too deeply, or mixes drafts.
     """
@@ -232,9 +232,9 @@ def _take_drafts(part: object, pointer: str, name: str, declared: dict[int, str]
             _take_drafts(item, f"{pointer}/{index}", name, declared)
     if not isinstance(part, dict):
         return
-    if isinstance(part.get("$id"), str) and part["$id"].startswith("#/"):  # some generators repeat the place
+    if isinstance(part.get("$id"), str) and part["$id"].startswith("#/"):  # the address, repeated
         del part["$id"]
-    if "additionalProperties" in part:  # then no property is unevaluated
+    if "additionalProperties" in part:  # in this case no property is unevaluated
         part.pop("unevaluatedProperties", None)
     address = part.pop("$schema") if isinstance(part.get("$schema"), str) else None
     draft = next((draft for draft, text in _DRAFTS.items() if address and text in address), None)
@@ -249,7 +249,7 @@ def _take_drafts(part: object, pointer: str, name: str, declared: dict[int, str]
 
 
 def _drop_what_the_draft_ignores(part: object, draft: int, *, is_root: bool = False) -> None:
-    """Remove keywords beside a ``$ref``, and keywords that are newer than the draft."""
+    """Remove other keywords next to a ``$ref``, and keywords that are newer than the draft."""
     if isinstance(part, list):
         for item in part:
             _drop_what_the_draft_ignores(item, draft)
@@ -277,7 +277,7 @@ ASSERTIONS = MAPS | frozenset(
     "then else dependentRequired unevaluatedItems unevaluatedProperties $ref $dynamicRef "
     "$recursiveRef".split()
 )
-# With annotations of JSON Schema and of OpenAPI, which are not taken for misspelt keywords.
+# With the annotations of JSON Schema and of OpenAPI, which are not misspelt keywords.
 KEYWORDS = (
     ASSERTIONS
     | ANNOTATIONS
@@ -315,7 +315,7 @@ def _without_draft_3(part: Json) -> Json:
 
 
 def _move_required(part: JsonSchema, schema: JsonSchema) -> None:
-    """Write the properties that are required in a list, as draft 4 does, and dependencies on them, too."""
+    """Write the required properties, and dependencies on them, as lists, as draft 4 does."""
     if isinstance(schema.get("required"), bool):  # its parent has it in a list
         del schema["required"]
     properties = part["properties"] if isinstance(part.get("properties"), dict) else {}
@@ -331,7 +331,7 @@ def _move_required(part: JsonSchema, schema: JsonSchema) -> None:
 
 
 def _kinds_of_draft_3(kinds: object) -> JsonSchema:
-    """Return the schema for the types of draft 3, among which there are schemas and "any"."""
+    """Return the schema for the types of draft 3, which may include schemas and "any"."""
     kinds = kinds if isinstance(kinds, list) else [kinds]
     if "any" in kinds:
         return {}
@@ -358,7 +358,7 @@ def moved_references(part: Json, root: str) -> Json:
 
 
 def is_multiple(value: float | Decimal, divisor: float | Decimal) -> bool:
-    """Return True if a number is a multiple of another one, as they are written: 0.3 is one of 0.1.
+    """Return True if a number is a multiple of another one in decimal notation, as 0.3 is of 0.1.
 
     The time does not depend on their exponents.
     """

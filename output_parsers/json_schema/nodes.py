@@ -59,7 +59,7 @@ _KINDS = {
     "object": "an object",
     "null": "null",
 }
-# Keywords about the kind of a value; None is the schema ``false``.
+# Keywords about the kind of a value; None represents the schema ``false``.
 _KIND_KEYWORDS = ("type", "enum", "const", None)
 
 
@@ -157,8 +157,8 @@ class SchemaCheck:
     ) -> None:
         """Check that each ``$ref`` in a part of the JSON Schema leads to an existing definition.
 
-        ``resolver`` is that of the target if a reference leads to the part, and else that of the part around
-        it. Raises InvalidSchemaError if a reference does not lead to a definition.
+        ``resolver`` belongs to the target if a reference leads to the part, and otherwise to the enclosing
+        part. Raises InvalidSchemaError if a reference does not lead to a definition.
         """
         if isinstance(part, list):
             for index, item in enumerate(part):
@@ -224,7 +224,7 @@ class SchemaCheck:
                 sizes[id(part)] = 1 + sum(size(child, inner) for child, inner in children)
             elif sizes[id(part)] == 0:
                 raise InvalidSchemaError(self.name, pointers[id(part)], "it refers only to itself")
-            # jsonschema looks at all of them, also at those that it has seen
+            # jsonschema visits all of them, even repeatedly
             if sizes[id(part)] > MAX_PARTS and not part.keys().isdisjoint(_UNEVALUATED):
                 reason = (
                     f"'unevaluatedProperties' and 'unevaluatedItems' apply to more than {MAX_PARTS:,} parts"
@@ -342,7 +342,7 @@ class SchemaCheck:
         return check_once
 
     def is_extra(self, key: str, schema: JsonSchema) -> bool:
-        """Return True if neither ``properties`` nor ``patternProperties`` of a schema covers a key."""
+        """Return True if ``properties`` and ``patternProperties`` of a schema do not cover a key."""
         patterns = schema.get("patternProperties", {})
         return key not in schema.get("properties", {}) and not any(self._matches(p, key) for p in patterns)
 
@@ -480,7 +480,7 @@ def _compile_pattern(pattern: str) -> SchemaValidator:
     """
     tokens: list[str] = _PATTERN_TOKEN.findall(pattern)
     parts: list[str] = []
-    class_start: int | None = None  # the number of parts before the innards of the character class
+    class_start: int | None = None  # the number of parts before the content of the character class
     for index, token in enumerate(tokens):
         previous, following = "".join(tokens[index - 1 : index]), "".join(tokens[index + 1 : index + 2])
         part = _PATTERN_ESCAPES.get(token, token)
@@ -510,7 +510,7 @@ def _distinct_options(options: list[object]) -> Iterator[tuple[int, object]]:
 
 
 def _in_class(token: str, previous: str, following: str) -> str:
-    """Return a token of a character class as it is written for the Rust engine; "" if it is the usual way."""
+    """Return a token of a character class as it is written for the Rust engine; "" if it needs no change."""
     if token == r"\b":
         return r"\x08"
     if token == "-" == following:
@@ -545,13 +545,13 @@ def _keyword_problems(part: object, pointer: str, name: str) -> Iterator[tuple[s
     """Yield a JSON pointer and a reason for each misspelt keyword in a JSON Schema."""
     if not isinstance(part, Mapping):
         return
-    # any key may be an annotation; one that begins with "_" or "x-" is certainly no misspelling
+    # any key may be an annotation; one that begins with "_" or "x-" is not a misspelling
     unknown = [key for key in part if key not in KEYWORDS and re.match(r"\$|(?!x-)[A-Za-z]", str(key))]
     for key in unknown:
         keyword = _similar_keyword(key, part[key])
         if keyword is not None and keyword not in part:
             yield pointer, f"{shorten(key)!r} is not a keyword of JSON Schema; did you mean {keyword!r}?"
-    # below the root, a schema with annotations of other systems only is a usual way to allow any JSON
+    # below the root, a schema with only other systems' annotations is a common way to allow any JSON
     if pointer == "#" and unknown and not part.keys() & ASSERTIONS:
         keys = ", ".join(repr(shorten(key)) for key in unknown[:_MAX_MEMBERS])
         reason = f"it has no keyword of JSON Schema such as 'type' or 'properties', only {keys}"
@@ -677,7 +677,7 @@ def _expected_kinds(alternatives: list[object]) -> str:
 def _message(keyword: str | None, expected: Any, error: Any) -> str:
     """Return an error message for a value that violates the given JSON Schema keyword.
 
-    ``keyword`` is None for the schema ``false``, and ``expected`` is the value of the keyword.
+    ``keyword`` is None for the schema ``false``; ``expected`` is the value of the keyword.
     """
     if keyword == "type":
         kinds = expected if isinstance(expected, list) else [expected]
@@ -770,7 +770,7 @@ class JsonNode(AnyNode):
     The part is validated later, together with the whole value.
     """
 
-    any_text = True  # text is valid JSON data too, so taking the lines of a reply for items is a guess
+    any_text = True  # text is valid JSON data too, so reading the lines of a reply as items is a guess
 
     def read(self, data: Json, cursor: Cursor) -> object:
         return plain_json(data, cursor)

@@ -47,7 +47,7 @@ class SchemaNode(ConstrainedNode):
 
     def __init__(self, tree: SchemaTree, check: SchemaCheck, schema: JsonSchema) -> None:
         super().__init__(tree.root, any_adapter(), {})
-        self.exact = False  # pydantic does not know what the schema demands
+        self.exact = False  # pydantic does not know the requirements of the schema
         self._check = check
         self._schema = schema
         self._hint_is_complete = tree.hint_is_complete
@@ -76,7 +76,7 @@ class SchemaNode(ConstrainedNode):
         return json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
-        return self  # its values are JSON, and it runs no code of users
+        return self  # its values are JSON, and it does not run user code
 
     def read(self, data: Json, cursor: Cursor) -> object:
         try:
@@ -115,7 +115,7 @@ class JsonSchemaParser(TypeParser[Any]):
 
     @cached_property
     def plain_text(self) -> bool:
-        return False  # the user asked for a schema, so it is sent even if it is that of a string
+        return False  # the user passed a schema, so it is sent even if it describes a string
 
 
 def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> TypeParser[Any]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-# The exceptions, besides ValueError, that constructors and validators written by users raise for a value
-# that they do not expect. The readers treat all of them as "this value does not fit".
+# The exceptions, in addition to ValueError, that users' constructors and validators raise for unexpected
+# values. The readers treat all of them as "this value does not fit".
 USER_CODE_ERRORS = (TypeError, AssertionError, AttributeError, LookupError, ArithmeticError)
-_MAX_LISTED_PROBLEMS = 20  # in an error message; a longer list does not help a model to correct its reply
+_MAX_LISTED_PROBLEMS = 20  # in an error message; a longer list does not help a model correct its reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 _LONGEST_KEY = 60  # characters of a key in a message or a path
 
 # A parsed JSON value: null, booleans, int, Decimal for numbers with a fraction or an exponent (never float,
-# which would round them), strings, lists and dicts. Which members an object has is known at run time only.
+# which would round them), strings, lists and dicts. The members of an object are known only at run time.
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Json]
 
@@ -53,7 +53,7 @@ class Coercion(NamedTuple):
     Attributes:
         path: The JSON path of the value; ``$`` is the root.
         rule: The name of the conversion or repair, such as ``trailing comma``.
-        before: A short description of the text or JSON value; empty if the rule says it all.
+        before: A short description of the text or JSON value; empty if the rule is enough.
         after: A short description of the value that was read from it.
     """
 
@@ -164,7 +164,7 @@ class Verifier(Protocol):
 VERIFIER: ContextVar[Verifier | None] = ContextVar("verifier", default=None)
 # The arguments of the call whose answer is read, by name; validators get them as ``info.context``.
 CALL_ARGUMENTS: ContextVar[Mapping[str, object]] = ContextVar("call_arguments", default=MappingProxyType({}))
-MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
+MAX_FAILURES = 100  # in the parts of one value; with more problems, the value has an entirely different form
 
 
 def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure:

@@ -552,7 +552,7 @@ class MemberBuilder(Builder, ABC):
     """Base class of builders that validate fields and items one by one, each as soon as it is complete."""
 
     _cursor: Cursor
-    _spec: MemberSpec | None = None  # of the next member
+    _spec: MemberSpec | None = None  # the spec of the next member
     _is_invalid = False
 
     @abstractmethod
@@ -628,7 +628,8 @@ class ObjectPlan(NamedTuple):
             a spec by key. It raises ValidationFailure.
         extra: What to do with members that have no spec: ``"ignore"``, ``"forbid"`` or ``"allow"``.
         validate: A function that runs the validators of one hidden field, from its name, its value and the
-            visible values by name. It returns HIDDEN if it cannot know the value yet. None if there is none.
+            visible values by name. It returns HIDDEN if it cannot know the value yet. None without
+            validators.
     """
 
     fields: Collection[str] | None

@@ -324,7 +324,7 @@ class _ItemQueue(Generic[T]):
     def take(self) -> list[T | ItemError]:
         """Remove the items up to the next error from the queue; raise the error if it comes first."""
         items: list[T | ItemError] = []
-        if not self._has_failed:  # so nothing that is ready is an error
+        if not self._has_failed:  # so none of the ready items is an error
             items.extend(cast("deque[T]", self._ready))
             self._ready.clear()
             return items
@@ -482,7 +482,7 @@ class ItemReader(Generic[T]):
             self._scanner.drop_before(self._read_until)
 
     def finish(self) -> list[T | ItemError]:
-        """Return the remaining list items after the last chunk; usually there are none.
+        """Return the remaining list items after the last chunk; usually an empty list.
 
         Raises OutputParsingError for a bad item as ``feed`` does, and if the list is cut off or missing.
         """
@@ -499,7 +499,7 @@ class ItemReader(Generic[T]):
     def _compare_with_whole_reply(self) -> None:
         """Raise OutputParsingError if the whole reply has another answer than the items that were read.
 
-        They are read while the reply arrives. Text around them and comments in them may deny them.
+        The items are read while the reply arrives, and later text or comments may deny them.
         """
         if self._root is None or self._scanner.gave_up or self._on_error is not ItemPolicy.RAISE:
             return

@@ -63,7 +63,7 @@ class IncrementalScanner:
     Attributes:
         stack: The open containers, the outermost first.
         gave_up: True if only the complete text can be parsed with certainty. Further text is ignored then.
-        has_comments: True if there was a comment. What it says is judged in the complete text.
+        has_comments: True if there was a comment. Its content is checked in the complete text.
         item_list: The open list whose complete items ``read_items`` reads, several at once.
     """
 
@@ -361,8 +361,8 @@ class RootFinder:
     def find(self, text: str, position: int) -> tuple[int, bool]:
         """Return the position at which the JSON begins, and whether its opening bracket has arrived.
 
-        If the bracket has not arrived yet, the position is that of the first character that is still needed,
-        and the second value is False.
+        If the bracket has not arrived yet, the position is the first character that is still needed, and the
+        second value is False.
         """
         while True:
             if self._depth:
@@ -472,7 +472,7 @@ class PartialString:
         return end
 
     def _certain_part(self, text: str, position: int, end: int) -> tuple[int, bool]:
-        """Return where the text begins whose backslashes may be lost, and whether more text decides that."""
+        """Return where text with possibly lost backslashes begins, and True if more text decides."""
         if "\\" not in text[position:end]:
             return end, False
         before = f"{self.quote}{''.join(self._raw[-NEARBY:])}"[-NEARBY:]

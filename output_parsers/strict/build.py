@@ -54,7 +54,7 @@ from .schema_queries import (
     sole_reference,
 )
 
-_STEPS_OF_A_PART = 50  # of the work that is permitted for a whole schema
+_STEPS_OF_A_PART = 50  # of ``Work``
 _MAX_ALTERNATIVES = 16  # a product of several unions with more branches is not built
 _OBJECT_KEYWORDS = frozenset(
     "properties patternProperties additionalProperties required propertyNames minProperties maxProperties "
@@ -338,7 +338,7 @@ def describe_keyword(keyword: str, value: object) -> str:
 def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
     """Append remarks in parentheses to the description in a JSON Schema.
 
-    Return None if there is neither a description nor a remark.
+    Return None without a description and remarks.
     """
     text = "; ".join(remarks)
     if not isinstance(description, str) or not description.strip():

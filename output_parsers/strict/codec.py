@@ -28,7 +28,7 @@ from ..types.node import JsonSchema, with_description
 from ..types.records import normalize_key
 from .schema_queries import json_equal
 
-ABSENT: Json = object()  # the value of a deviation where the reply has no value at all
+ABSENT: Json = object()  # the value of a deviation if the reply has no value there
 MORE_THAN_ONE_WAY = "it can be read in more than one way"
 
 
@@ -392,7 +392,7 @@ def decode_with_fewest_deviations(
         attempts.append((rank, trial.deviations, result))
     best_rank = min(rank for rank, _, _ in attempts)
     best = [(deviations, result) for rank, deviations, result in attempts if rank == best_rank]
-    if best_rank[0]:  # no branch fits: the model most likely meant the branch with the deepest mistakes
+    if best_rank[0]:  # no branch fits: the model most likely meant the branch whose mistakes are deepest
         best.sort(key=lambda attempt: _depth_of_mistakes(attempt[0]), reverse=True)
     deviations, result = best[0]
     cursor.deviations.extend(deviations)
@@ -423,7 +423,7 @@ class Finding(NamedTuple):
         path: The field of a Python type (``Person.tags``), or a JSON pointer into a schema.
         feature: What the schema uses there, for example ``"uniqueItems"``.
         action: What is done about it, for example ``"not sent; enforced when read"``.
-        lossless: False if strict mode has to be given up for the whole schema.
+        lossless: False if strict mode cannot be used for the whole schema.
     """
 
     path: str

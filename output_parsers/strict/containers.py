@@ -130,7 +130,7 @@ class TupleCodec(Codec):
     Attributes:
         items: The codecs of the positional items. Those that may be left out are nullable.
         min_items: The number of items that are required.
-        rest: The codec of the items after them, sent as a list under ``rest``. None if there are none.
+        rest: The codec of the items after them, sent as a list under ``rest``. None without such items.
         keys: The keys of the positional items.
     """
 
@@ -494,9 +494,9 @@ class ObjectCodec(Codec):
         return decoded
 
     def _name_of(self, key: str, members: dict[str, Json]) -> str | None:
-        """Return the declared property that a key in a reply stands for, ignoring case and punctuation.
+        """Return the declared property that a key in a reply means, ignoring case and punctuation.
 
-        Return None if the key means none of them.
+        Return None for an unknown key.
         """
         if key in self.fields or key in self._pairs_by_name:
             return key
@@ -567,7 +567,7 @@ def _unexpected_property(cursor: Cursor) -> EncodingError:
 
 
 class UnionCodec(Codec):
-    """The codec of a union: converts values that fit one of several JSON Schemas (branches) for strict mode.
+    """The codec of a union, whose values fit one of several JSON Schemas (branches).
 
     Attributes:
         branches: The codecs of the branches.
@@ -737,7 +737,7 @@ _Pair = tuple[int, int]
 
 
 class _Comparison:
-    """What is known while the codecs of a union are compared.
+    """The results so far of comparing the codecs of a union.
 
     Attributes:
         begun: Pairs whose comparison has begun. For recursive types they are assumed to be alike: values are
@@ -771,7 +771,7 @@ class _Comparison:
         self._work.spend(_STEPS_OF_A_COMPARISON)
 
 
-_STEPS_OF_A_COMPARISON = 15  # of the work that is permitted for a whole schema
+_STEPS_OF_A_COMPARISON = 15  # of ``Work``
 
 
 def is_identity(codec: Codec) -> bool:
@@ -903,7 +903,7 @@ def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] 
 
 
 def _resolved(codec: Codec) -> Codec:
-    """Return the codec that a reference stands for; other codecs are returned unchanged."""
+    """Return the target codec of a reference; other codecs are returned unchanged."""
     while isinstance(codec, RefCodec):
         codec = codec.target
     return codec

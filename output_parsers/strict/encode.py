@@ -9,7 +9,7 @@ example, requires every property, so an optional property becomes nullable::
                    "required": ["name", "age"]
     model writes:  {"name": "Ada", "age": null}   ->   decoded: {"name": "Ada"}
 
-If a schema cannot be sent without loss, strict mode is given up, and the findings explain why.
+If a schema cannot be sent without loss, strict mode is not used, and the findings explain why.
 ``encode_parser`` does the same for the parser of a Python type. Its ``EncodedNode`` also accepts replies that
 ignore the encoding.
 """
@@ -58,8 +58,8 @@ class Encoding(NamedTuple):
         identity: True if decoding never changes a value.
         decode: Decodes a value. Raises EncodingError if it does not have the encoded form.
         encode: Encodes a plain value. Raises EncodingError if it does not fit the schema.
-        findings: What the profile does not support, and what was done about it.
-        lossless: False if strict mode has to be given up. Then nothing is encoded.
+        findings: The features that the profile does not support, and how each was replaced.
+        lossless: False if strict mode cannot be used. Then nothing is encoded.
         decode_leniently: Decodes what it can and returns all deviations. The cursor says where the value is.
         pair_names: The keys under which undeclared properties of objects are sent as a list of pairs.
     """
@@ -435,7 +435,7 @@ def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T
     Returns the new parser, and the conversion of its JSON Schema.
 
     A type that is not an object is put into an envelope first if the profile requires an object. So is plain
-    text, because a JSON string differs from the text. If strict mode has to be given up, the same parser is
+    text, because a JSON string differs from the text. If strict mode cannot be used, the same parser is
     returned.
     """
     inner_parser, schema = parser, schema_with_defaults(parser.node)
@@ -508,7 +508,7 @@ class EncodedNode(WrapperNode[T]):
         try:
             value = self._read_decoded(result, cursor)
         except ValidationFailure as failure:
-            del cursor.coercions[before:]  # of the attempt that failed
+            del cursor.coercions[before:]  # recorded by the attempt that failed
             is_same = not result.deviations and json_equal(result.value, data)  # it would fail again
             # a type with any key would keep the pairs
             if is_same or _has_pairs(data, self.encoding.pair_names):

@@ -1,6 +1,6 @@
 """Strict-mode converters (codecs) for scalars, enums, optional properties and wrapped values.
 
-Each of them replaces something that a strict mode cannot express::
+Each of them replaces a form that a strict mode cannot express::
 
     enum member {"x": 1}                   -> the string '{"x": 1}' in an enum of strings
     any JSON value 3.5                     -> the string '3.5'                (JsonTextCodec)

@@ -361,7 +361,7 @@ def _as_list(kinds: str | list[str]) -> list[str]:
 def _common_values(one: JsonSchema, other: JsonSchema) -> list[object] | None:
     """Return the values that two JSON Schemas both list under enum or const.
 
-    Return None if there is neither an enum nor a const.
+    Return None without an enum and a const.
     """
     lists = [schema["enum"] for schema in (one, other) if "enum" in schema]
     lists += [[schema["const"]] for schema in (one, other) if "const" in schema]
@@ -493,7 +493,7 @@ class _DepthCounter:
         self.gave_up = False
         self._definitions = definitions
         self._open: list[str] = []  # the definitions around the current part
-        self._depths: dict[str, int] = {}  # of the definitions that contain no recursive one
+        self._depths: dict[str, int] = {}  # of the definitions without recursive ones inside
         self._outermost = 0  # the smallest index in ``_open`` that was referred to
         self._count = 0
 

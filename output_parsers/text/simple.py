@@ -130,9 +130,9 @@ class RegexOutputParser(TextParser[dict[str, str | None]]):
     >>> parser.parse("Grade: A\\nWhy: It is clear.")
     {'grade': 'A', 'why': 'It is clear.'}
 
-    The value is a dict. The first match anywhere in the reply counts. A group that is not part of the match
-    is None. A ``<think>`` section before the answer is ignored, unless the pattern mentions it. The time of a
-    search depends on the pattern, so avoid nested repetition.
+    The value is a dict. The first match anywhere in the reply counts. A group outside the match is None. A
+    ``<think>`` section before the answer is ignored, unless the pattern mentions it. The time of a search
+    depends on the pattern, so avoid nested repetition.
 
     Raises ValueError if the pattern is invalid or has fewer groups than there are keys.
 

@@ -301,7 +301,7 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
             aliases.append(str(member.value))
         aliases = [alias for alias in aliases if alias != label]
         meaning = _member_description(member)
-        # a model may reply with the meaning that the prompt shows
+        # a model may reply with the description that the prompt shows
         choices.append(Choice(label, member, tuple(aliases), meaning, (meaning,) if meaning else ()))
     return choices
 

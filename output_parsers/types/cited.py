@@ -50,7 +50,7 @@ class Cited(Generic[T_co]):
         def contract(self, document: Document) -> Contract: ...
 
     The model writes the value and the words that state it. These words are searched in the documents of the
-    call, and the value is looked for in them. If one of them is missing, the answer is requested again.
+    call, and the value is searched in the words. If one of them is not found, the answer is requested again.
 
     Attributes:
         value: The value.
@@ -59,14 +59,14 @@ class Cited(Generic[T_co]):
         document: The name of the document, or of the parameter if the document has none.
         start: The index of the first character of the quote in the text; None if it was not searched.
         end: The index after the last character of the quote; None if it was not searched.
-        page: The number of the page where the quote begins, from 1; None if there are no pages.
+        page: The number of the page where the quote begins, from 1; None without pages.
         boxes: Where the quote is on the pages of a PDF: a ``Box`` for each line.
         match: How the quote was found: "exact"; "normalized", if only the typography differs; "aligned", if
             the model changed words, but no numbers; "" if it was not searched or not found.
         score: How similar the words of the model are to the quote, from 0 to 1; 1 unless it is "aligned".
         value_checked: True if the value is in the quote; False if this could not be checked.
-        places: All places of the quote. There are several if the same words stand in several places, and the
-            other quotes of the answer do not tell which of them is meant. The first one is that of ``start``.
+        places: All places of the quote. There are several if the same words occur several times and the other
+            quotes of the answer do not show which one is meant. The first one begins at ``start``.
     """
 
     __slots__ = ("quote", "value", *_DETAILS)
@@ -173,7 +173,7 @@ class Cited(Generic[T_co]):
 
 
 def _from_object(data: JsonObject) -> Cited[object]:
-    """Create a Cited from the dict that ``to_dict`` returns; what is missing has its default."""
+    """Create a Cited from the dict that ``to_dict`` returns; missing keys have their defaults."""
     details = {name: one for name, one in data.items() if name not in ("value", "quote")}
     details["places"] = [(one["document"], one["start"], one["end"]) for one in details.get("places", ())]
     details["boxes"] = [tuple(map(float, box)) for box in details.get("boxes", ())]
@@ -196,7 +196,7 @@ def cited_from(sources: Verifier | None) -> Iterator[None]:
 
 
 class Quote(Cited[str]):
-    """Words of a document: a Cited whose value is the quote itself. In a model's reply it is a text."""
+    """Words of a document: a Cited whose value is the quote itself. In a model's reply it is a string."""
 
     __slots__ = ()
 
@@ -239,7 +239,7 @@ class CitedSentence:
 
     Attributes:
         text: The sentence.
-        quotes: Words of the documents, copied exactly; empty if the sentence states nothing of them.
+        quotes: Words of the documents, copied exactly; empty if the sentence is not based on them.
     """
 
     text: str
@@ -329,7 +329,7 @@ class CitedNode(ObjectNode):
         return Storage("struct", (("value", value), *columns.items()))
 
 
-# What a table has beside the value, with the kinds of storage.
+# The columns of a table in addition to the value, with the kinds of storage.
 PLACE_COLUMNS = {"quote": "text", "document": "text", "page": "int", "start": "int", "end": "int"}
 _QUOTE = "The words of the text that state the value, copied exactly."
 _LINES = 'The numbers of the lines that state the value, such as "3" or "3-5".'
@@ -431,7 +431,7 @@ def cited_node(target: Target, build: Build, *, by_lines: bool) -> Node[object] 
     if len(target.args) != 1:
         reason = "write what is cited, as in Cited[str]"
         raise UnsupportedTypeError(type_name(target.type), target.path, ["citations"], reason)
-    # The quote comes first: a model that has written the words writes the value that they state.
+    # The quote comes first, because a model that has copied the words writes the value that they state.
     fields = (
         FieldSpec("quote", ("lines",), str, required=True, description=_LINES)
         if by_lines

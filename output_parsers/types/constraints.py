@@ -95,9 +95,9 @@ class PydanticNode(Node[object]):
         except PydanticInvalidForJsonSchema:
             if not self._takes_any:
                 raise
-            self._schema = {}  # the validator alone knows what it takes
+            self._schema = {}  # only the validator knows what it accepts
         self.prose = self._schema.get("type") not in ("array", "object")
-        format = str(self._schema.get("format"))  # such as that of PastDate
+        format = str(self._schema.get("format"))  # such as the format of PastDate
         is_temporal = format in ("date", "date-time", "time")
         self.storage_kind = format if is_temporal else storage_kind_of(self._schema)
         if name == "NaiveDatetime":
@@ -129,7 +129,7 @@ class PydanticNode(Node[object]):
     def write(self, value: object) -> Json:
         if self._is_json:
             return json.dumps(self._validator.write(value))
-        if hasattr(type(value), "__get_pydantic_core_schema__"):  # only the class knows its JSON
+        if hasattr(type(value), "__get_pydantic_core_schema__"):  # only the class knows its JSON form
             return self._validator.write(value)
         return super().write(value)
 
@@ -159,7 +159,7 @@ def _core_schema(adapter: TypeAdapter[object]) -> CoreSchema:
 def record_validated(data: Json, cursor: Cursor) -> None:
     """Record that a JSON value has another type than its schema names, and only a validator can read it.
 
-    That the validator gets it is not a question of leniency.
+    The validator gets it with every leniency.
     """
     cursor.coercions.append(Coercion(cursor.path, BY_VALIDATORS, describe_value(data), ""))
 
@@ -276,7 +276,7 @@ class ConstrainedNode(WrapperNode[object]):
         return self._with_keywords(self.inner.schema(definitions))
 
     def core_schema(self) -> CoreSchema:
-        if not self.inner.core_type:  # the adapter of a constrained container knows nothing of its items
+        if not self.inner.core_type:  # the adapter of a constrained container does not check its items
             return super().core_schema()
         return _core_schema(self._adapter)
 
@@ -329,7 +329,7 @@ class ConstrainedNode(WrapperNode[object]):
 
 
 def unwrapped(node: Node[object]) -> Node[object]:
-    """Return the parser of a type without those around it that check constraints or stand for a recursion."""
+    """Return the parser of a type without the wrappers that check constraints or mark a recursion."""
     while isinstance(node, (ConstrainedNode, RecursiveNode)):
         (node,) = node.parts
     return node
@@ -417,7 +417,7 @@ def with_constraints(target: Target, node: Node[object]) -> Node[object]:
     except (PydanticUserError, SchemaError, TypeError, ValueError, RuntimeError) as error:
         reason = f"its constraints do not apply to it ({error})"
         raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason) from error
-    # of ``X | None`` use the keywords of X; of a Decimal, which pydantic shows as number or string, the first
+    # the keywords of X for ``X | None``; the first ones for a Decimal, which is a number or a string
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
     keywords = _checked_keywords(schema, target)
     if isinstance(node, NumberNode) and isinstance(keywords.get("maximum"), (int, float)):

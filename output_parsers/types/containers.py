@@ -72,7 +72,7 @@ _MAKERS: dict[object, Callable[[Iterable[Any]], object]] = {
 }
 
 _SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset"}  # by pydantic-core's names
-_NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # collections that are not lists of items
+_NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # collections other than lists of items
 
 
 class ListNode(Node[Any]):
@@ -118,7 +118,7 @@ class ListNode(Node[Any]):
                 items.append(self.item.read(item, cursor.child(index)))
             except ValidationFailure as failure:
                 failures.append(failure)
-                if len(failures) == MAX_FAILURES:  # the list holds something else; more messages do not help
+                if len(failures) == MAX_FAILURES:  # the items have another type; more messages do not help
                     break
         if failures:
             raise combine_failures(failures)
@@ -291,7 +291,7 @@ def _list_node(
 _MAPPINGS = {dict, collections.OrderedDict, collections.abc.Mapping, collections.abc.MutableMapping}
 
 
-# A line with a name and how many of it there are, and names of something else.
+# A line with a name and its number, and names that mean something else.
 _COUNT_LINE = lazy_regex(
     r"(?:[-*•]\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,40}?)[*_`\"]*\s?:[*_]*\s+(?P<value>[+-]?\d[\d.,]{0,20})"
 )
@@ -380,7 +380,7 @@ class DictNode(Node[dict[Any, Any]]):
         if type(self.key) is TextNode:
             return key
         for data in _key_readings(key):
-            scratch = Cursor(Leniency.SAFE, cursor.path)  # its coercions are checked and thrown away
+            scratch = Cursor(Leniency.SAFE, cursor.path)  # its coercions are checked and discarded
             try:
                 name = self.key.read(data, scratch)
             except ValidationFailure:
@@ -490,7 +490,7 @@ class _Fit(NamedTuple):
     coercions: list[Coercion]
 
 
-# A whole reply that stands for null where text is allowed, too. Other words, and a JSON string, are text.
+# A whole reply that means null even if text is allowed. Other words, and a JSON string, are text.
 _NO_TEXT = frozenset(("n/a", "null", "none"))
 
 
@@ -803,7 +803,7 @@ class _JsonUnionNode(UnionNode):
     def _read(self, data: Json, cursor: Cursor) -> object:
         before = len(cursor.coercions)
         value = super()._read(data, cursor)
-        # A Decimal is written as text, which may be another member of the union. The number is as good if
+        # A Decimal is written as text, which may be another member of the union. A number is equivalent if
         # pydantic, which reads it as a float, does not round it.
         has_text = any(option.json_types is None or str in option.json_types for option in self.options)
         is_number = has_text and isinstance(data, Decimal) and len(cursor.coercions) == before
@@ -892,7 +892,7 @@ def _read_other_values(one: Node[object], other: Any) -> bool:
 
 
 def _requires_other_field(record: ObjectNode, other: ObjectNode) -> bool:
-    """Return True if a record requires a field that another record does not know, or has as other choices."""
+    """Return True if a record requires a field that another record lacks, or declares with other choices."""
     fields = {field.keys: other.nodes[field.name] for field in other.spec.fields}
     return any(
         other.declared_keys.isdisjoint(field.keys)
@@ -908,7 +908,7 @@ def _are_different_scalars(one: Node[object], other: Node[object]) -> bool:
 
 
 def _is_counted_once(node: Node[object]) -> bool:
-    """Return True if no keys are counted if pydantic-core tries a member of a union but chooses another one.
+    """Return True if trying a member of a union counts no keys when pydantic-core chooses another one.
 
     Some records count their keys while they are created, before the rest of the member is validated.
     """
@@ -934,7 +934,7 @@ def _value_class(node: Node[object]) -> object:
 
 
 def _nesting_in(node: Node[object], depths: dict[Node[object], int]) -> int:
-    """Return how many levels of unions a type has; ``known`` are the types so far."""
+    """Return how many levels of unions a type has; ``depths`` has the results so far."""
     if isinstance(node, UnionNode) and "_nesting" in vars(node):
         return node._nesting
     if node not in depths:

@@ -27,7 +27,7 @@ E = TypeVar("E", bound=Enum)
 M = TypeVar("M")
 _NO_PROBABILITIES: Mapping[object, float] = MappingProxyType({})
 _COLLECTIONS = (list, set, frozenset, tuple)
-_ROUNDING_ERROR = 0.005 + 1e-9  # of a probability with two decimals
+_ROUNDING_ERROR = 0.005 + 1e-9  # the rounding error of a probability with two decimals
 
 
 class _Probabilities:
@@ -168,9 +168,9 @@ class Decision(Generic[T]):
     def probability(self) -> float:
         """The probability of the value, from 0 to 1.
 
-        For a list, it is that of its least certain member: the lowest probability that a member is rightly in
-        the list, or rightly missing. The probability that the whole list is right is lower, and cannot be
-        computed from the members, because their errors depend on each other.
+        For a list, it is the lowest probability of a member, for being rightly in the list or rightly
+        missing. The probability that the whole list is right is lower, and cannot be computed from the
+        members, because their errors depend on each other.
         """
         if not self._probabilities:
             raise ValueError("this decision has no probabilities; only its value is known")

@@ -1,4 +1,4 @@
-"""Verify cited values: their quotes must stand in the texts of the call, and the values in the quotes."""
+"""Verify cited values: the texts of the call must contain their quotes, and the quotes the values."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class SourceDocument(Protocol):
 
     @property
     def offset(self) -> int:
-        """Where the text begins in the whole document, in which places are counted."""
+        """The index of the text in the whole document."""
         ...
 
     def page_at(self, index: int) -> int | None:
-        """Return the number of the page with a character, counted from 1; None if there are no pages."""
+        """Return the number of the page with a character, counted from 1; None without pages."""
         ...
 
     def boxes(self, start: int, end: int) -> Sequence[tuple[Any, ...]]:
@@ -51,11 +51,12 @@ class SourceDocument(Protocol):
 
 
 class Sources:
-    """The texts in which the quotes of an answer must stand, and what was found in them.
+    """The texts that must contain the quotes of an answer, and the quotes found in them.
 
     Args:
         documents: The documents by their names.
-        check: "value" to check quotes and values, "quote" to check quotes, "off" to accept what is not found.
+        check: "value" to check quotes and values, "quote" to check quotes, "off" to accept quotes and values
+            that are not found.
         lines: The numbered lines, if the model writes their numbers instead of quotes; the first one is 1.
         is_continued: True for a part of a document after the first one. An answer about it may be empty.
         whole: The parser of the answer about the whole document, if the texts are a part of one.
@@ -172,7 +173,7 @@ class Sources:
         return bool(results) and None not in results
 
     def resolve(self) -> None:
-        """Choose among several places of a quote the one that is nearest to the other quotes."""
+        """Choose the place of a repeated quote that is nearest to the other quotes."""
         unique_places = {path: one.places[0] for path, one in self._read.items() if len(one.places) == 1}
         if self._lines is None:
             self._share_places()
@@ -184,7 +185,7 @@ class Sources:
                     self._set_place(cited, place)
 
     def _share_places(self) -> None:
-        """Give each of the quotes of a list its own place, if the same words stand in as many places."""
+        """Give each quote of a list its own place, if the same words occur as often as they are quoted."""
         groups: dict[tuple[str, tuple[Place, ...]], list[Cited[object]]] = {}
         for path, cited in self._read.items():
             if len(cited.places) > 1:
@@ -242,7 +243,7 @@ _YES_NO = {
 
 
 class Evidence:
-    """What a quote says: the numbers, dates and words in it.
+    """The numbers, dates and words in a quote.
 
     Args:
         text: The text of the document.
@@ -258,7 +259,7 @@ class Evidence:
         self._text = text
 
     def _inside(self, mentions: Iterable[Mention[V]]) -> Iterator[Mention[V]]:
-        """Yield the mentions in the quote; a number that goes on outside of it is not what it says."""
+        """Yield the mentions in the quote, without numbers that continue outside of it."""
         for mention in mentions:
             end = mention.end - (self._window[mention.end - 1] == ".")  # of an abbreviation, or the sentence
             if mention.start >= self._start and end <= self._end:
@@ -293,7 +294,7 @@ class Evidence:
         return None
 
     def _has_text(self, value: str) -> bool:
-        """Return True if a text stands in the quote, and a number at its end does not go on there."""
+        """Return True if a text occurs in the quote, and a number at its end does not continue there."""
         if not contains_words(self._quote, value):
             return self._has_same(value)
         text, changed = self._quote, [one for one in self._inside(numbers_in(self._window)) if one.is_changed]
@@ -330,7 +331,7 @@ class Evidence:
         return bool(self._same_mention(text, _amounts_in) if by_date is None else by_date)
 
     def _same_mention(self, text: str, mentions: Callable[[str], Iterator[Mention[V]]]) -> bool | None:
-        """Return True if the quote has what a text mentions, None if the text is not only a mention."""
+        """Return True if the quote contains the value of a text; None if the text is not a single mention."""
         for mention in mentions(text):
             if not text[: mention.start].strip() and not text[mention.end :].strip():
                 in_quote = [value for one in self._inside(mentions(self._window)) for value in one.values]

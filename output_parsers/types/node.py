@@ -26,7 +26,7 @@ _TENTH = Decimal("0.1")
 
 
 class Storage(NamedTuple):
-    """What the values of a type are in a table with typed columns, such as a Parquet file.
+    """How the values of a type are stored in a table with typed columns, such as a Parquet file.
 
     Attributes:
         kind: ``bool``, ``int``, ``float``, ``decimal``, ``text``, ``null``, ``date``, ``date-time``,
@@ -41,7 +41,7 @@ class Storage(NamedTuple):
 
 
 def storage_kind_of(schema: Mapping[str, object]) -> str:
-    """Return the kind of storage for the values of a JSON Schema: that of its JSON type, if it has one."""
+    """Return the kind of storage for the values of a JSON Schema, based on its JSON type."""
     kinds = {"string": "text", "integer": "int", "number": "float", "boolean": "bool"}
     return kinds.get(str(schema.get("type")), "json")
 
@@ -88,11 +88,11 @@ class Node(ABC, Generic[T_co]):
         any_text: Any text can be read as a value.
         named: The schema is a definition with a name if the type contains it twice.
         pydantic_reads_json: pydantic can read the JSON of the type, if that also holds for all ``parts``.
-        identity_type: JSON values of this type are read unchanged; None if there is no such type.
+        identity_type: JSON values of this type are read unchanged; None for no type.
         runs_user_code: Reading may call a validator that the user wrote, apart from those of ``parts``.
         json_types: The types of JSON values that are read without a conversion; None if any may be.
         partial_text: A string may be shown while it is being written.
-        core_type: The type of the pydantic-core schema, if that needs no more than its type.
+        core_type: The type of the pydantic-core schema, if the type is all that it needs.
         storage_kind: The kind of the ``storage``, if that has no parts.
         examples: Texts that are values of the type, for generated values; for types whose JSON Schema does
             not say which texts they read.
@@ -213,14 +213,14 @@ class Node(ABC, Generic[T_co]):
     def core_schema(self) -> CoreSchema:
         """Return a pydantic-core schema that accepts the same valid JSON as ``read``, if ``exact`` is true.
 
-        Raises TypeError if there is no such schema, for instance for a recursive type.
+        Raises TypeError if such a schema does not exist, for instance for a recursive type.
         """
         if not self.core_type:
             raise TypeError(f"no pydantic-core schema is built for {type(self).__name__}")
         return {"type": self.core_type}
 
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
-        """Return what the values are in a table with typed columns.
+        """Return how the values are stored in a table with typed columns.
 
         ``enclosing`` are the nodes around this one; a recursive type is JSON inside itself.
         """
@@ -405,7 +405,7 @@ class Definitions:
         if node not in self.named:
             if node in self._seen:
                 self.repeated.add(node)
-                return {}  # this happens only in the first pass, whose schema is thrown away
+                return {}  # this happens only in the first pass, whose schema is discarded
             self._seen.add(node)
             return build(self)
         if node not in self._names:

@@ -138,7 +138,7 @@ UNKNOWN_KEY_RULE = "unknown key left out"
 ENVELOPE_KEYS = frozenset("answer data finalanswer json object output record response result value".split())
 _CALL_KEYS = {"name", "arguments"}
 LIST_KEYS = frozenset("answers items list objects records results values".split())
-# Names of what is usually asked for. An object with only this key stands for a number, a choice or a date.
+# Usual names of single answers. An object with only this key means its number, choice or date.
 SCALAR_KEYS = frozenset(
     """
     sentiment sentimentlabel category class classification label tag tone mood emotion intent topic
@@ -881,7 +881,7 @@ class ObjectNode(Node[object]):
                 child = cursor.child(key)
                 child.declaration = f"{field.name} {self.descriptions[field.name] or ''}"
                 read = self.nodes[field.name].read(value, child)
-            except ValidationFailure as failure:  # go on, so that all problems are reported together
+            except ValidationFailure as failure:  # continue, so that all problems are reported together
                 failures.append(failure)
             else:
                 values[field.keys[0] if self.spec.by_key else field.name] = read
@@ -892,7 +892,7 @@ class ObjectNode(Node[object]):
     def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
         """Return the field that a JSON key refers to, and True if the key is spelled exactly.
 
-        The field is None if the key does not refer to a field.
+        The field is None for an unknown key.
         """
         field = self._by_key.get(key)
         return (self._by_normalized_key.get(normalize_key(key)), False) if field is None else (field, True)
@@ -1103,7 +1103,7 @@ class _JsonObjectNode(ObjectNode):
 
 
 class _JsonWholeNode(_JsonObjectNode):
-    """Leaves JSON unchanged that only the validators of a record class can read."""
+    """Leaves JSON unchanged if only the validators of a record class can read it."""
 
     def __init__(self, spec: RecordSpec, name: str | None = None) -> None:
         super().__init__(spec._replace(extra="allow"), name)

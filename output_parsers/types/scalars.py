@@ -1,6 +1,6 @@
 """Parsers for types that are written as one JSON scalar, such as text, numbers and dates.
 
-Bytes, UUIDs, paths and None are here too, and ``AnyNode``, which reads any JSON.
+This module also reads bytes, UUIDs, paths and None, and has ``AnyNode``, which reads any JSON.
 """
 
 from __future__ import annotations
@@ -563,16 +563,17 @@ _NEEDS_NO_READING = frozenset((str, int, bool, type(None)))
 
 _DATE_PATTERN = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DIGITS = lazy_regex(r"[-+]?[\d.]+")
-# How times may be written besides their exact formats. Other texts that contain a date or time are not read
-# as one if they may also be text (``date | str``).
+# How times may be written in addition to their exact formats. Other texts with a date or time are not read as
+# one if they may also be text (``date | str``).
 _NEARLY_EXACT = {"time": r"[0-9]{1,2}:[0-9:.,Z+ \-]+", "date-time": rf"{_DATE_PATTERN}[T ][0-9:.,Z+ \-]+"}
 
 
 def text_or_formats_schema(formats: list[object], kinds: Iterable[str]) -> CoreSchema:
     """Return the pydantic-core schema of a union of text and other types that are written as text.
 
-    ``formats`` are the schemas of the other types, such as dates and enums, which come first. Those of dates
-    and times have the ``kinds``. Validating raises LookupError for texts that only the nodes read.
+    ``formats`` are the schemas of the other types, such as dates and enums, which come first. ``kinds`` are
+    the formats of dates and times among them. Validating raises LookupError for texts that only the nodes
+    read.
     """
     others = formats[0] if len(formats) == 1 else {"type": "union", "choices": formats}
     patterns = "|".join(_NEARLY_EXACT[kind] for kind in kinds if kind in _NEARLY_EXACT)

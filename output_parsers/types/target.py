@@ -1,7 +1,7 @@
 """Analyze Python types: their aliases, annotations, type variables, names and attribute docstrings.
 
-``Target`` is a type without its wrappers. The functions resolve what the standard library leaves to its
-users: type variables of generic classes, string annotations, docstrings under attributes.
+``Target`` is a type without its wrappers. The functions resolve what the standard library does not: type
+variables of generic classes, string annotations, docstrings under attributes.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class Target:
     def child(self, tp: TypeExpression, field: str | None = None) -> Target:
         """Return a Target for a nested type, such as the type of a field.
 
-        ``field`` is the name of the field if the nested type is that of a field.
+        ``field`` is the name of the field that has the nested type, if any.
         """
         return Target.of(tp, self.namespace, self, field)
 

@@ -36,7 +36,7 @@ OWN_FUNCTION: CoreSchema = {"output_parsers": "function"}
 _DUMP = json.JSONEncoder(ensure_ascii=False).encode  # not ``dump_json``, which is slower
 BY_VALIDATORS = "converted by its validators"  # the rule of a coercion
 
-# Raised by a validator for a value that has the type of the schema, they are mistakes in the validator.
+# If a validator raises these for a value of the right type, it has a mistake.
 _PROGRAMMING_ERRORS = (TypeError, AttributeError, LookupError)
 # Modules whose functions pydantic puts into its own schemas, such as ``ipaddress.IPv4Address``.
 _LIBRARIES = frozenset("pydantic pydantic_core output_parsers ipaddress fractions decimal pathlib re".split())
@@ -44,7 +44,7 @@ _FUNCTION_FIRST = ("function-before", "function-wrap", "function-plain")
 
 
 class ValidationContext(dict[str, Any]):
-    """What validators of users get as ``info.context``: the arguments of the call whose answer is read.
+    """The ``info.context`` of users' validators: the arguments of the call whose answer is read.
 
     Attributes:
         json_keys: The number of keys that the records in the answer have, which their constructors count.
@@ -416,7 +416,7 @@ def _plain_function(function: Callable[[Json], object]) -> CoreSchema:
 
 
 def _shape_inside(schema: CoreSchema) -> CoreSchema | None:
-    """Return the shape of what a class, a function or a default contains; None for other schemas."""
+    """Return the shape of the schema inside a class, a function or a default; None for other schemas."""
     kind = schema["type"]
     inner: CoreSchema | None = None
     if _is_user_function(schema) or schema.get("metadata") == MAKES_RECORD:
