@@ -73,7 +73,7 @@ _REMARK = lazy_regex(rf"\b(?:{join_lines(_REMARK_WORDS)})\b", re.IGNORECASE)
 _NO_ANSWER = lazy_regex(rf"(?:{join_lines(_NO_ANSWER_WORDS)})(?:\W.*)?", re.IGNORECASE)
 _PLACEHOLDER = lazy_regex(
     r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|\W*(?:todo|tbd|fixme|xxx+|lorem ipsum.*|placeholder)\W*|[^\w<>{}\[\]]{1,3}|.*(?:\.\.\.|…)"
-    r"|(?:please|bitte|veuillez|por favor)\b.*|.*[?？]",
+    r"|(?:please|bitte|veuillez|por favor)\b.*|.*[?？]\)?",
     re.IGNORECASE,
 )
 _HEADING = lazy_regex(r"\s*(?:#{1,6} .*|(\*\*|__)[^*_]+\1)\s*")

@@ -232,10 +232,15 @@ def _is_wrong_unit(unit: str, rules: NumberRules, *, is_decade: bool = False) ->
     return _is_other_unit(unit, rules)
 
 
+_AGES = word_set("age alter âge edad età idade leeftijd wiek возраст 年龄 年齢 나이")
+
+
 def _is_other_unit(unit: str, rules: NumberRules) -> bool:
     """Return True if the declaration names other units of the same kind."""
     family = next((family for family in UNITS if unit in family), {})
     named = {family[word] for word in rules.words if word in family}
+    if not named and "year" in family and not _AGES.isdisjoint(rules.words):
+        named = {"year"}  # an age in months is not a number of years
     return bool(named) and family[unit] not in named
 
 

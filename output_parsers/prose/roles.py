@@ -107,7 +107,13 @@ _DIGITS = lazy_regex(r"\d+(?:[.,:/-]\d+)*%?")
 # --- Words before JSON ---
 
 # A comment that leaves something open or out.
-_OPEN_COMMENT = lazy_regex(r"\.\.\.|…|\?|？|\A(?:and|or)\b|\bmore\b(?! than)|[{\[]|\A\W*,")
+_OPEN_COMMENT = lazy_regex(
+    r"\.\.\.|…|\?|？|\A(?:and|or)\b|\bmore\b(?! than)|[{\[]|\A\W*,"
+    r"|\b(?:rest (?:of|here|below|is|are|omitted|follows)|the rest|remain\w*|(?:the|all|\d+|and) others?|further|additional|continu\w*|repeat\w*"
+    r"|(?:same|similar\w*|likewise|analog\w*) (?:for|to|with|as)|so forth|restliche\w*|weitere\w*|übrige\w*|usw|reste|suite|autres|resto"
+    r"|demás|otr[oa]s|altri|altre|restanti|demais|outr[oa]s|overige|rest(?:en|erande)|osv|pozostał\w*|kolejne|остальн\w*|далее)\b"
+    r"|其余|其他|剩余|省略|以下同|残り|その他|나머지|생략"
+)
 _FORMAT = (
     r"(?:(?:the|das|le|el|il|o) )?(?:(?:expected|required|output|correct|json|erwartetes) )?"
     r"(?:format|structure|schema|shape|formato|estructura|struttura)(?: (?:is|would be|should be|esperado))?\Z"
@@ -127,6 +133,7 @@ _CONDITION = lazy_regex(
     r"(?<!\w)(?:if|had|were|suppos\w*|assum\w*|unless|wenn|falls|si|se|als|om|hvis|jeśli|pokud|если|якщо|eğer|jika)(?!\w)"
     r"|如果|もし|만약"
 )
+_CLAUSE_IN_LEAD = lazy_regex(r"[,;，、]|\s[-–—]\s")
 _FINAL_SENTENCE = lazy_regex(r"(?:so|therefore|hence),? the (?:answer|result|output) is\Z")
 _CLAUSE = lazy_regex(
     r"(?:(?<!\be\.g)(?<!\bz)(?<!\bz\. b)(?<!\bz\.b)(?<!\bp)(?<!\bp\. ej)[.!?](?=\s|\Z)|[;\n。！？}\]])",
@@ -507,7 +514,7 @@ def _role_before(before: str, value: _Value) -> Verdict:
 
 def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
     """Return what the words directly before JSON say of it."""
-    if _announces_answer(clause):
+    if _announces_answer(clause, value):
         return Verdict(Role.ANSWER)
     introduction = _INTRODUCES.search(clause)
     introduced = clause[introduction.end() :] if introduction else clause
@@ -525,10 +532,12 @@ def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
     return Verdict(Role.UNCLEAR, objection) if objection else Verdict(Role.UNSAID)
 
 
-def _announces_answer(clause: str) -> bool:
+def _announces_answer(clause: str, value: _Value) -> bool:
     """Return True if the words before JSON say that it is the final or a corrected answer."""
-    if _CORRECTED.search(clause) and "draft" not in clause:
-        return True
+    corrected = _CORRECTED.search(clause)
+    if corrected is not None:
+        words = _CLAUSE_IN_LEAD.split(clause[: corrected.start()])[-1]
+        return find_unknown_word(words, value.words) is None and takes_back(words) is None
     condition, _, last = clause.rpartition(", ")
     announced = is_announced(f"{last}: ", len(last) + 2) and not _CONDITION.search(condition)
     return announced or _FINAL_SENTENCE.search(clause) is not None

@@ -155,7 +155,7 @@ _MIN_FIELD_LINES = 2
 def _without_table(lines: list[str]) -> list[str]:
     """Return lines with a Markdown table of one row, or of keys and values, as lines like ``name: Ann``."""
     start = next((number for number, line in enumerate(lines) if line.startswith("|")), len(lines))
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:]]
+    rows = [list(map(_cell, line.strip("|").split("|"))) for line in lines[start:]]
     if len(rows) < 3 or not all(map(_TABLE_RULE.fullmatch, rows[1])) or len(set(map(len, rows))) > 1:
         return lines
     if len(rows) > 3 and len(rows[0]) != 2:
@@ -164,7 +164,12 @@ def _without_table(lines: list[str]) -> list[str]:
     return [*lines[:start], *(f"{key}: {value}" for key, value in pairs)]
 
 
+def _cell(text: str) -> str:
+    return _EMPHASIS.sub(r"\2", text.strip())
+
+
 _TABLE_RULE = lazy_regex(":?-+:?")
+_EMPHASIS = lazy_regex(r"\A(\*\*|__|\*|_|`)(?=\S)([^*_`]+)(?<=\S)\1\Z")
 _FIELD_LINE = lazy_regex(
     r"(?:(?:[-*•]|\d{1,2}[.)])\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*:[*_]*\s+"
     r"(?P<quote>[\"'`]?)(?P<value>.+)(?P=quote)"

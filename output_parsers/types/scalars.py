@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from abc import abstractmethod
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import hexlify, unhexlify
@@ -329,8 +330,8 @@ class IntNode(NumberNode[int]):
             if number.bit_length() > _MOST_BITS:
                 raise cursor.failure("expected an integer of a sensible size", number)
             return number
-        # 1e1000000000 is a short text whose integer would fill the memory
-        if not number.is_finite() or number.adjusted() > _MOST_DIGITS:
+        # 1e400 is infinity for most readers of JSON, and the integer of 1e1000000000 would fill the memory
+        if not number.is_finite() or number.adjusted() > sys.float_info.max_10_exp:
             raise cursor.failure("expected an integer of a sensible size", number)
         whole = int(number)
         if whole != number:

@@ -483,3 +483,53 @@ def _read_items(text: str) -> object:
         item for character in text.format(bob=f"[{BOB}]", ann=f"[{ANN}]") for item in reader.feed(character)
     ]
     return [*items, *reader.finish()]
+
+
+def test_an_announcement_that_is_denied_or_weakened_announces_nothing() -> None:
+    for words in (
+        "Not final",
+        "Preliminary, not final",
+        "Not the final answer",
+        "Almost final",
+        "Non-final",
+        "Nicht endgültig",
+        "Pas la version finale",
+        "To be corrected",
+        "Not yet updated",
+        "Before the final",
+        "Semi-final",
+        "Hardly corrected",
+    ):
+        for text in (f"{words}: {ANN}", f"{words}:\n```json\n{ANN}\n```"):
+            with pytest.raises(OutputParsingError):
+                parse(Person, text)
+    for words in (
+        "Final",
+        "The final JSON",
+        "That was wrong, corrected",
+        "Here is the corrected JSON",
+        "Endgültig",
+        "Version finale",
+    ):
+        assert parse(Person, f"{BOB}\n{words}: {ANN}") == Person("Ann", 31)
+
+
+def test_a_comment_that_says_that_items_are_missing_is_an_error() -> None:
+    for comment in (
+        "# rest of the entries here",
+        "// remaining items",
+        "# same for the others",
+        "/* 3 further entries */",
+        "// continues",
+        "# weitere Einträge",
+        "// usw.",
+        "# otros registros",
+        "// reste",
+        "# остальные",
+        "// 省略",
+    ):
+        for text in (f"[{ANN}, {comment}\n]", f"[\n{comment}\n{ANN}]"):
+            with pytest.raises(OutputParsingError):
+                parse(list[Person], text)
+    for comment in ("# first entry", "// Ann", "/* years */"):
+        assert parse(list[Person], f"[{ANN}, {comment}\n]") == [Person("Ann", 31)]

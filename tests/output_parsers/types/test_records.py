@@ -1004,3 +1004,29 @@ def test_a_line_that_says_that_there_is_no_value_is_none() -> None:
         email: str | None = "unset"
 
     assert parse(Contact, "Name: Ann\nAge: 31\nEmail: N/A") == Contact("Ann", 31, None)
+
+
+# ── What a field's text and a table say ─────────────────────────────
+
+
+@dataclass
+class Patient:
+    name: str
+    age: int
+
+
+def test_an_age_in_months_is_not_a_number_of_years() -> None:
+    @dataclass
+    class Baby:
+        name: str
+        age: Annotated[int, Field(description="age in months")]
+
+    for age in ("18 months", "5 weeks", "3 days"):
+        assert "expected an integer" in problem(Patient, json.dumps({"name": "Ann", "age": age}))
+    assert parse(Patient, '{"name": "Ann", "age": "18 years"}') == Patient("Ann", 18)
+    assert parse(Baby, '{"name": "Ann", "age": "18 months"}') == Baby("Ann", 18)
+
+
+def test_the_emphasis_of_a_cell_is_not_part_of_its_value() -> None:
+    for cell in ("**Ann**", "*Ann*", "__Ann__", "`Ann`", "Ann"):
+        assert parse(Patient, f"| Name | Age |\n|---|---|\n| {cell} | **31** |") == Patient("Ann", 31)

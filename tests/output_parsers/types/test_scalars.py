@@ -112,6 +112,7 @@ def test_a_value_is_read(tp: Any, text: str, value: object) -> None:
         (int, "true", "$: expected an integer, found true"),
         (int, "[42]", "$: expected an integer, found an array of 1"),
         (int, "1e5000", "$: expected an integer of a sensible size, found 1E+5000"),
+        (int, "1e309", "$: expected an integer of a sensible size, found 1E+309"),
         (int, "I don't know.", '$: expected an integer, found "I don\'t know."'),
         (float, "NaN", '$: expected a number, found "NaN"'),
         (float, "Infinity", '$: expected a number, found "Infinity"'),
