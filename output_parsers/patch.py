@@ -22,7 +22,7 @@ from .parser.type_parser import TypeParser
 from .result.errors import Problem, UnsupportedTypeError
 from .result.reading import Cursor, Json, Reading, ValidationFailure, dump_json
 from .strict.encode import EncodedNode
-from .types.node import Definitions, JsonSchema, Node, schema_of, with_description
+from .types.node import Definitions, JsonSchema, Node, closed_object, schema_of, with_description
 from .types.records import normalize_key
 from .types.target import Target
 
@@ -237,15 +237,12 @@ def _name(path: Path) -> str:
 
 def _parts_parser(schema: JsonSchema, schemas: dict[Path, JsonSchema]) -> TypeParser[object]:
     """Return a parser for the JSON object in which the model sends the rewritten parts of a reply."""
-    parts: JsonSchema = {
-        "type": "object",
-        "properties": {
+    parts = closed_object(
+        {
             _name(path): with_description(part, f"the part at {_json_path(path)}")
             for path, part in schemas.items()
-        },
-        "required": [_name(path) for path in schemas],
-        "additionalProperties": False,
-    }
+        }
+    )
     if "$defs" in schema:
         parts["$defs"] = schema["$defs"]
     described_by = schema_parser(parts, name="parts")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
@@ -38,7 +38,7 @@ from typing_extensions import TypedDict, is_typeddict
 from output_parsers.json.scanner import read_exact
 from output_parsers.parser.type_parser import ParserRegistry, TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, ValidatorError
-from output_parsers.result.reading import Coercion, Json, Leniency, dump_json, strict_equal
+from output_parsers.result.reading import Coercion, Json, Leniency, dump_json, set_variable, strict_equal
 from output_parsers.types.constraints import PydanticNode
 from output_parsers.types.decisions import values_with_details
 from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
@@ -170,7 +170,10 @@ class JsonCodec(Generic[T]):
     def read(self, text: str) -> T:
         """Parse JSON text as a value of the type without repairing mistakes, or raise OutputParsingError."""
         try:
-            with self._context(), nullcontext() if self.media is None else _only(self.media):
+            with (
+                self._context(),
+                nullcontext() if self.media is None else set_variable(_media_policy, self.media),
+            ):
                 return self._enveloped.parse(f"{_ENVELOPE_START}{text}}}", Leniency.NONE)
         except OutputParsingError as error:
             raise OutputParsingError(
@@ -316,15 +319,6 @@ def typed_dict(name: str, fields: dict[str, object]) -> object:
 
 # The policy for the media in the arguments that are being read.
 _media_policy: ContextVar[MediaPolicy | None] = ContextVar("media_policy", default=None)
-
-
-@contextmanager
-def _only(policy: MediaPolicy) -> Iterator[None]:
-    token = _media_policy.set(policy)
-    try:
-        yield
-    finally:
-        _media_policy.reset(token)
 
 
 @dataclass(frozen=True)

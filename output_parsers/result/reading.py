@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
@@ -164,6 +165,18 @@ class Verifier(Protocol):
 VERIFIER: ContextVar[Verifier | None] = ContextVar("verifier", default=None)
 # The arguments of the call whose answer is read, by name; validators get them as ``info.context``.
 CALL_ARGUMENTS: ContextVar[Mapping[str, object]] = ContextVar("call_arguments", default=MappingProxyType({}))
+
+
+@contextmanager
+def set_variable(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Context manager in which a context variable has another value."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
 MAX_FAILURES = 100  # in the parts of one value; with more problems, the value has an entirely different form
 
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from ..json_schema.document import Work
 from ..result.reading import Cursor, Json, describe_value, dump_json
-from ..types.node import JsonSchema
+from ..types.node import JsonSchema, closed_object
 from ..types.records import normalize_key
 from .codec import (
     ABSENT,
@@ -52,7 +52,6 @@ from .scalars import (
     NullableCodec,
     ScalarCodec,
     WrapperCodec,
-    closed_object,
 )
 from .schema_queries import violated_keyword
 

@@ -28,7 +28,16 @@ from ..parser.type_parser import TypeParser
 from ..profiles import Profile
 from ..result.errors import USER_CODE_ERRORS, Problem
 from ..result.reading import Ambiguity, Cursor, Json, ValidationFailure, describe_value, strict_equal
-from ..types.node import Definitions, JsonNodes, JsonSchema, Node, WrapperNode, json_node_of, with_description
+from ..types.node import (
+    Definitions,
+    JsonNodes,
+    JsonSchema,
+    Node,
+    WrapperNode,
+    closed_object,
+    json_node_of,
+    with_description,
+)
 from ..types.records import EnvelopeNode, ObjectNode
 from .build import CodecBuilder, SizeLimits, is_keyword_enforced, keywords_of
 from .codec import (
@@ -44,7 +53,7 @@ from .codec import (
     walk,
 )
 from .containers import ObjectCodec, disambiguate_unions, is_identity
-from .scalars import NeverCodec, WrapperCodec, closed_object
+from .scalars import NeverCodec, WrapperCodec
 from .schema_queries import exceeded_limits, json_equal, kind_of
 
 # --- Encoding a schema ---

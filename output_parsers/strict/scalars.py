@@ -16,7 +16,7 @@ from functools import cached_property, partial
 
 from ..json.scanner import read_exact
 from ..result.reading import Cursor, Json, JsonSyntaxError, describe_value, dump_json
-from ..types.node import JsonSchema
+from ..types.node import JsonSchema, closed_object
 from ..types.records import normalize_key
 from .codec import (
     Codec,
@@ -370,16 +370,6 @@ class NullableCodec(Codec):
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         return self.inner.decode(value, cursor)
-
-
-def closed_object(properties: dict[str, JsonSchema]) -> JsonSchema:
-    """Return the JSON Schema of an object that has exactly the given properties."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 def nullable(schema: JsonSchema) -> JsonSchema:

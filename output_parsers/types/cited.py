@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
@@ -11,10 +11,10 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, 
 from pydantic_core import core_schema
 
 from ..result.errors import UnsupportedTypeError
-from ..result.reading import VERIFIER, Cursor, Json, JsonObject, Verifier
+from ..result.reading import VERIFIER, Cursor, Json, JsonObject, Verifier, set_variable
 from .containers import Build
 from .decisions import WITH_DETAILS
-from .node import Definitions, JsonSchema, Node, Storage
+from .node import Definitions, JsonSchema, Node, Storage, closed_object
 from .records import FieldSpec, ObjectNode, RecordSpec
 from .target import Target, type_name
 
@@ -185,14 +185,9 @@ def _restore(cls: type[Cited[object]], value: object, quote: str, details: dict[
     return cls(value, quote, **details)
 
 
-@contextmanager
-def cited_from(sources: Verifier | None) -> Iterator[None]:
+def cited_from(sources: Verifier | None) -> AbstractContextManager[None]:
     """Context manager in which the quotes of Cited values are verified when the values are read."""
-    token = VERIFIER.set(sources)
-    try:
-        yield
-    finally:
-        VERIFIER.reset(token)
+    return set_variable(VERIFIER, sources)
 
 
 class Quote(Cited[str]):
@@ -289,12 +284,7 @@ class CitedNode(ObjectNode):
         properties = {field.keys[0]: {"type": "string", "description": field.description}, "value": value}
         if WITH_DETAILS.get():
             properties = {"value": value, "quote": {"type": "string"}, **_DETAILS_SCHEMA}
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": ["quote", "value"] if WITH_DETAILS.get() else list(properties),
-            "additionalProperties": False,
-        }
+        return closed_object(properties, ["quote", "value"] if WITH_DETAILS.get() else None)
 
     def read(self, data: Json, cursor: Cursor) -> Cited[object]:
         if not WITH_DETAILS.get():
@@ -347,13 +337,7 @@ class QuoteNode(Node[Quote]):
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         if WITH_DETAILS.get():
-            properties = {"quote": {"type": "string"}, **_DETAILS_SCHEMA}
-            return {
-                "type": "object",
-                "properties": properties,
-                "required": ["quote"],
-                "additionalProperties": False,
-            }
+            return closed_object({"quote": {"type": "string"}, **_DETAILS_SCHEMA}, ["quote"])
         return {"type": "string", "description": f"{self._hint[0].upper()}{self._hint[1:]}."}
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
@@ -406,15 +390,7 @@ _DETAILS_SCHEMA: dict[str, JsonSchema] = {
     "match": {"type": "string", "enum": ["exact", "normalized", "aligned", ""]},
     "score": {"type": "number"},
     "value_checked": {"type": "boolean"},
-    "places": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": _PLACE,
-            "required": list(_PLACE),
-            "additionalProperties": False,
-        },
-    },
+    "places": {"type": "array", "items": closed_object(_PLACE)},
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
 from enum import Enum
@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar, cast, overload
 from pydantic_core import core_schema
 
 from ..result.errors import UnsupportedTypeError
-from ..result.reading import Cursor, Json, JsonObject, dump_json
+from ..result.reading import Cursor, Json, JsonObject, dump_json, set_variable
 from .choices import BoolNode, ChoiceNode
 from .constraints import ConstrainedNode, unwrapped
 from .containers import Build, ListNode, UnionNode
-from .node import Definitions, JsonSchema, Node, Storage, WrapperNode
+from .node import Definitions, JsonSchema, Node, Storage, WrapperNode, closed_object
 from .records import FieldSpec, ObjectNode, RecordSpec
 from .scalars import NoneNode
 from .target import Target, type_name
@@ -352,14 +352,9 @@ def collect_decisions() -> Iterator[list[Decision[object]]]:
 WITH_DETAILS: ContextVar[bool] = ContextVar("with_probabilities", default=False)
 
 
-@contextmanager
-def values_with_details() -> Iterator[None]:
+def values_with_details() -> AbstractContextManager[None]:
     """Context manager in which the JSON of a Decision or Cited has its probabilities or places."""
-    token = WITH_DETAILS.set(True)
-    try:
-        yield
-    finally:
-        WITH_DETAILS.reset(token)
+    return set_variable(WITH_DETAILS, True)
 
 
 class MembersNode(Node[object]):
@@ -450,12 +445,12 @@ class DecisionNode(WrapperNode[Decision[object]]):
         }
         properties = {
             "value": self.value.schema(definitions),
-            "probabilities": {"type": "array", "items": _object_schema(entry)},
+            "probabilities": {"type": "array", "items": closed_object(entry)},
             "source": {"type": "string"},
             "calibrated": {"type": "boolean"},
             "seen": {"type": "number"},
         }
-        return _object_schema(properties)
+        return closed_object(properties)
 
     def storage(self, enclosing: tuple[Node[object], ...] = ()) -> Storage:
         return Storage("decision", (("value", self.value.storage(enclosing)),))
@@ -516,15 +511,6 @@ class DecisionNode(WrapperNode[Decision[object]]):
         if decisions is not None:
             decisions.append(decision)
         return decision
-
-
-def _object_schema(properties: JsonSchema) -> JsonSchema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 def options_of(node: Node[object]) -> tuple[tuple[Json, object], ...] | None:

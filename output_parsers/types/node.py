@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -480,6 +480,16 @@ _STRICT_KEYWORDS = frozenset(
     "pattern format multipleOf maximum exclusiveMaximum minimum exclusiveMinimum minItems maxItems".split()
 )
 _STRICT_FORMATS = frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split())
+
+
+def closed_object(properties: dict[str, JsonSchema], required: Sequence[str] | None = None) -> JsonSchema:
+    """Return the JSON Schema of an object that has no other properties; by default, all are required."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties if required is None else required),
+        "additionalProperties": False,
+    }
 
 
 def is_strict(schema: JsonSchema) -> bool:

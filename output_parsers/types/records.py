@@ -57,6 +57,7 @@ from .node import (
     Node,
     Storage,
     WrapperNode,
+    closed_object,
     json_node_of,
     walk,
     with_description,
@@ -1217,12 +1218,7 @@ class EnvelopeNode(WrapperNode[T]):
         self.exact = inner.exact
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {
-            "type": "object",
-            "properties": {self.field: self.inner.schema(definitions)},
-            "required": [self.field],
-            "additionalProperties": False,
-        }
+        return closed_object({self.field: self.inner.schema(definitions)})
 
     def parts_of(self, data: Json) -> dict[object, Node[object]]:
         return {self.field: self.inner} if isinstance(data, dict) and set(data) == {self.field} else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, partial
 from typing import Annotated, Any, ForwardRef, Literal, TypeAlias, get_args, get_origin
@@ -25,7 +25,7 @@ from pydantic_core import (
 
 from ..json.scanner import read_exact
 from ..result.errors import Problem, ValidatorError
-from ..result.reading import CALL_ARGUMENTS, Cursor, Json, ValidationFailure, describe_value
+from ..result.reading import CALL_ARGUMENTS, Cursor, Json, ValidationFailure, describe_value, set_variable
 from .node import Node, json_node_of, walk
 from .target import Target
 
@@ -62,14 +62,9 @@ def validation_context() -> ValidationContext:
     return context
 
 
-@contextmanager
-def arguments_for_validators(arguments: Mapping[str, object]) -> Iterator[None]:
+def arguments_for_validators(arguments: Mapping[str, object]) -> AbstractContextManager[None]:
     """Context manager in which validators get the arguments of a call as ``info.context``."""
-    token = CALL_ARGUMENTS.set(arguments)
-    try:
-        yield
-    finally:
-        CALL_ARGUMENTS.reset(token)
+    return set_variable(CALL_ARGUMENTS, arguments)
 
 
 class JsonValidator:
