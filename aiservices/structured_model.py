@@ -354,7 +354,7 @@ def structured(
     *,
     include_raw: bool = False,
     **settings: Unpack[StructuredSettings],
-) -> Any:
+) -> object:
     """Return a language model that answers every message with a value of a given type.
 
     For example::
@@ -469,7 +469,7 @@ def hide_from_stream(flow: Flow[T]) -> Flow[T]:
     return map_effects(flow, _perform_hidden)
 
 
-def _perform_hidden(effect: Effect) -> Flow[object]:
+def _perform_hidden(effect: Effect) -> Flow[Any]:
     if isinstance(effect, Emit):
         effect = replace(effect, streamed=False)
     return (yield from without_streaming(effect))

@@ -476,7 +476,7 @@ class Synthesizer(Generic[T]):
     def iterate(self: Synthesizer[str], question: str, chunks: Chunks) -> Generator[str, None, None]: ...
     @overload
     def iterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> Generator[V, None, None]: ...
-    def iterate(self, question: str, chunks: Chunks) -> Generator[Any, None, None]:
+    def iterate(self, question: str, chunks: Chunks) -> Generator[object, None, None]:
         """Answer a question from strings or documents, yielding text chunks or list items of the answer.
 
         Once the first part of the answer has been yielded, no answer is requested again. Raises
@@ -491,7 +491,7 @@ class Synthesizer(Generic[T]):
     def aiterate(self: Synthesizer[str], question: str, chunks: Chunks) -> AsyncGenerator[str, None]: ...
     @overload
     def aiterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> AsyncGenerator[V, None]: ...
-    def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[Any, None]:
+    def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[object, None]:
         """Yield text chunks or list items of the answer to a question; async version of ``iterate``."""
         chunk_source, questions = self._iterator_plan
         parts = AnswerParts(chunk_source)

@@ -28,7 +28,16 @@ from typing import (
 from .json.scanner import read_tolerant
 from .parser.type_parser import TypeParser, parser_for
 from .result.errors import OutputParsingError, Problem
-from .result.reading import Coercion, JsonSyntaxError, Leniency, Reading, ValidationFailure, describe_value
+from .result.reading import (
+    Coercion,
+    Json,
+    JsonObject,
+    JsonSyntaxError,
+    Leniency,
+    Reading,
+    ValidationFailure,
+    describe_value,
+)
 from .streaming.reader import PartialReader
 from .text.simple import TextReply, reply_text
 from .types.target import Target
@@ -112,7 +121,7 @@ class AnyToolCall:
     """
 
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     id: str | None = None
 
 
@@ -129,9 +138,9 @@ class ToolCallsParser(ABC, Generic[R_co]):
     """
 
     first_tool_only: bool
-    _parsers: Mapping[str, TypeParser[Any]] = field(repr=False, compare=False)
-    _others: TypeParser[Any] | None = field(repr=False, compare=False)
-    _written: TypeParser[Any] = field(repr=False, compare=False)
+    _parsers: Mapping[str, TypeParser[object]] = field(repr=False, compare=False)
+    _others: TypeParser[object] | None = field(repr=False, compare=False)
+    _written: TypeParser[object] = field(repr=False, compare=False)
     _written_or_one: TypeParser[Any] = field(repr=False, compare=False)
 
     def _set(
@@ -156,7 +165,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
             object.__setattr__(self, name, value)
 
     @property
-    def schema(self) -> Mapping[str, Any] | None:
+    def schema(self) -> Mapping[str, Json] | None:
         """The JSON Schema of tool calls written as text: an array of objects with name and arguments."""
         return self._written.schema
 
@@ -370,7 +379,7 @@ def _certain_arguments(parser: TypeParser[object], arguments: str, leniency: Len
 
 
 T = TypeVar("T")
-Args: TypeAlias = dict[str, Any]
+Args: TypeAlias = JsonObject
 
 
 class ParsedToolCall(TypedDict):

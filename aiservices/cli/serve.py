@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from mcp.server import Server
 
+    from ..integrations.mcp.server import McpRequest
+
 
 # The processes of --reload and --workers create the application themselves. They read the settings here.
 _SETTINGS_VARIABLE = "AISERVICES_SERVE_SETTINGS"
@@ -234,7 +236,7 @@ def server_of(settings: McpSettings) -> Server[object]:
 
     service, interface = _make_service(settings)
     contract = contract_of(interface)
-    server_arguments: dict[str, Callable[[Any], object]] = dict.fromkeys(
+    server_arguments: dict[str, Callable[[McpRequest], object]] = dict.fromkeys(
         _check_names(settings.session_arguments, contract), session_id
     )
     for text in settings.arguments:
@@ -253,7 +255,7 @@ def server_of(settings: McpSettings) -> Server[object]:
     )
 
 
-def _constant(value: object) -> Callable[[Any], object]:
+def _constant(value: object) -> Callable[[McpRequest], object]:
     return lambda request: value
 
 

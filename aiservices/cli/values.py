@@ -340,7 +340,7 @@ _ImagePlaceholder.__name__, _AudioPlaceholder.__name__, _FilePlaceholder.__name_
 
 
 def placeholder_arguments(
-    plan: MethodPlan, supplied: Mapping[str, Any]
+    plan: MethodPlan, supplied: Mapping[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object], bool]:
     """Return arguments for previewing a prompt, and True if any of them are placeholders.
 

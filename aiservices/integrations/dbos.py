@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import wraps
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from ..engine.approval import ApprovalRequiredError, Approvals
 from ..engine.durable import Durable
@@ -23,12 +23,13 @@ from ..service.recovery import decide
 
 __all__ = ["answer", "waits_for", "workflow"]
 
+R = TypeVar("R")
 _TOPIC = "aiservices"  # of the messages that wake a waiting workflow
 _EVENT = "waits_for"
 _STEP = 1.0  # seconds
 
 
-def workflow(method: Callable[..., Any], *, wait: float = 7 * 86_400.0) -> Callable[..., Any]:
+def workflow(method: Callable[..., R], *, wait: float = 7 * 86_400.0) -> Callable[..., R]:
     """Return a DBOS workflow that calls a durable method, with the id of the workflow as the id of the call.
 
     The workflow has the name of the method, such as ``"Desk.refund"``, and its parameters without the
@@ -54,11 +55,11 @@ def workflow(method: Callable[..., Any], *, wait: float = 7 * 86_400.0) -> Calla
     qualname = service_method.call_plan.qualname
     seconds = 2 * journal.lease_seconds
 
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         return method(*args, **kwargs, **{id_name: dbos.workflow_id})
 
     @wraps(method)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> object:
         end = time.monotonic() + seconds
         while True:
             try:
@@ -73,7 +74,7 @@ def workflow(method: Callable[..., Any], *, wait: float = 7 * 86_400.0) -> Calla
                     raise
 
     @wraps(method)
-    async def arun(*args: Any, **kwargs: Any) -> Any:
+    async def arun(*args: object, **kwargs: object) -> object:
         end = time.monotonic() + seconds
         while True:
             try:
@@ -91,7 +92,7 @@ def workflow(method: Callable[..., Any], *, wait: float = 7 * 86_400.0) -> Calla
     signature = service_method.plan.prompt.signature
     parameters = [one for name, one in signature.parameters.items() if name != id_name]
     function.__signature__ = signature.replace(parameters=parameters)
-    registered: Callable[..., Any] = dbos.workflow(name=qualname)(function)
+    registered: Callable[..., R] = dbos.workflow(name=qualname)(function)
     return registered
 
 
@@ -108,7 +109,7 @@ def waits_for(workflow_id: str, *, timeout: float = 0.0) -> list[dict[str, str]]
 
 
 def answer(
-    method: Callable[..., Any],
+    method: Callable[..., object],
     workflow_id: str,
     approvals: Approvals = MappingProxyType({}),
     *,

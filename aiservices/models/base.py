@@ -124,7 +124,7 @@ class ChatModel(Protocol):
 class PickledByArguments:
     """Base class for objects with connections or locks; pickling stores only their constructor arguments."""
 
-    _constructor_arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    _constructor_arguments: tuple[tuple[object, ...], dict[str, object]]
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
         made = super().__new__(cls)

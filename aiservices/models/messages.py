@@ -8,7 +8,7 @@ from binascii import crc32
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields as dataclass_fields, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from output_parsers.result.reading import Json, JsonObject
 
@@ -117,7 +117,7 @@ class ProviderState:
 
     provider: str
     model: str
-    parts: tuple[Any, ...]
+    parts: tuple[Json, ...]
     checksum: int
 
 
@@ -172,7 +172,7 @@ class AiMessage(EncodedOnce):
             return message
         return message.with_state(last.provider, last.model, (*parts, *last.parts))
 
-    def parts_for(self, provider: str) -> tuple[Any, ...] | None:
+    def parts_for(self, provider: str) -> tuple[Json, ...] | None:
         """Return the message in a provider's own format if that provider wrote it, else None.
 
         It is also None if the text or the tool calls were edited, because providers refuse parts that do not
@@ -289,8 +289,8 @@ class ServerToolRun:
     """
 
     name: str
-    input: Any = None
-    output: Any = None
+    input: Json = None
+    output: Json = None
 
 
 # The possible answers to a question as JSON values, each with its probability.
@@ -347,7 +347,7 @@ class ChatReply:
     stop_reason: str = field(default="", compare=False)
     notes: tuple[str, ...] = ()
     server_tool_runs: tuple[ServerToolRun, ...] = ()
-    citations: tuple[Mapping[str, Any], ...] = ()
+    citations: tuple[Mapping[str, Json], ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
     probabilities: Mapping[str, Distribution] | None = None
     cached: bool = field(default=False, compare=False)

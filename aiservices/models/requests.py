@@ -51,7 +51,7 @@ class AnswerOption(NamedTuple):
         description: What the answer means, for the model; "" if the value says it.
     """
 
-    value: Any
+    value: Json
     description: str = ""
 
 

@@ -411,8 +411,8 @@ class ResumedCall(MethodCall):
 
 
 async def iterate(
-    iterator: Any, source: object, thread_limiter: anyio.CapacityLimiter
-) -> AsyncGenerator[Any, None]:
+    iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
+) -> AsyncGenerator[object, None]:
     """Yield the items of a blocking or async iterator, and close the iterator at the end."""
     is_async = hasattr(iterator, "__aiter__")
     try:

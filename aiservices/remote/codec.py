@@ -282,7 +282,7 @@ def codec_for(
     return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)), tp)
 
 
-class _MediaCodec(JsonCodec[Any]):
+class _MediaCodec(JsonCodec[object]):
     """Converts values that contain media or messages to JSON and back."""
 
     def __init__(self, parser: TypeParser[object], tp: object) -> None:
@@ -604,7 +604,7 @@ class AccountJson(_FrozenModel):
 
 def result_codec(
     tp: object, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
-) -> JsonCodec[object]:
+) -> JsonCodec[Any]:
     """Return a JSON converter for a service call's Result object, including request details."""
     title = "".join(character for character in name if character.isalnum())
     value_type = json_type(tp) if _holds_media(tp) else tp

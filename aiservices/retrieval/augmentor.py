@@ -751,7 +751,7 @@ def retriever_tool(
 
     check_retrievers("retriever_tool", [retriever])
 
-    def searching(query: str) -> Callable[[Query], Any]:
+    def searching(query: str) -> Callable[[Query], object]:
         return observed(Operation("retrieval", retriever, query), retriever.retrieve)
 
     def search(query: _QueryText) -> Excerpts:

@@ -123,7 +123,7 @@ class Rows(Generic[T]):
     def __aiter__(self) -> AsyncIterator[Row[T]]:
         return self._job.run()
 
-    def __await__(self) -> Generator[Any, None, Rows[T]]:
+    def __await__(self) -> Generator[object, None, Rows[T]]:
         return self._processed().__await__()
 
     async def _processed(self) -> Rows[T]:
@@ -195,7 +195,7 @@ def _cell_text(value: object) -> str:
 class _LoopThread(threading.Thread):
     """A thread that runs a job in an event loop, and puts the finished rows into a queue."""
 
-    def __init__(self, job: Job, results: SimpleQueue[object]) -> None:
+    def __init__(self, job: Job, results: SimpleQueue[Any]) -> None:
         super().__init__(target=copy_context().run, args=(self._run,), daemon=True)
         self._job = job
         self._results = results

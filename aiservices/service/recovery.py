@@ -11,6 +11,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from output_parsers.result.reading import Json
+
 from ..engine.approval import Approvals, decisions_for, decisions_to_json, options_from_json
 from ..engine.durable import Durable, entries_of, messages_of_start, program_of, suspension_of
 from ..engine.pipeline import Pipeline
@@ -23,7 +25,7 @@ from ..models.arguments import checks_arguments
 from ..models.requests import ChatRequest
 from .methods import ServiceMethod, is_service_method, service_method_of
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, bool] = MappingProxyType({})
 
 
 class RecoveredCall(NamedTuple):
@@ -55,7 +57,7 @@ class Recoverable(NamedTuple):
 
     plan: CallPlan
     pipeline: Pipeline
-    invocation: Callable[[ChatRequest, Mapping[str, Any], StoredCall, Mapping[str, object]], Invocation]
+    invocation: Callable[[ChatRequest, Mapping[str, object], StoredCall, Mapping[str, object]], Invocation]
     start: Callable[[Invocation], object]
     is_async: bool
     has_own_name: bool = False
@@ -192,7 +194,7 @@ def _records(interceptor: object, journal: Journal) -> bool:
 def _invocation(
     one: Recoverable,
     call: StoredCall,
-    start: Mapping[str, Any] | JournalError,
+    start: Mapping[str, Json] | JournalError,
     tool_context: Mapping[str, object],
 ) -> Invocation:
     """Return the Invocation of a call with its stored messages; raise TypeError without a ToolContext."""

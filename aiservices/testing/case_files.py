@@ -132,7 +132,7 @@ class _CaseReader:
     def __init__(self, plan: MethodPlan, folder: Path) -> None:
         self._qualname = plan.call.qualname
         signature = plan.prompt.signature.parameters
-        self._readers: dict[str, Callable[[_Field], Any]] = {}
+        self._readers: dict[str, Callable[[_Field], object]] = {}
         self._required: set[str] = set()
         problems = []
         for parameter in plan.prompt.parameters:
@@ -236,7 +236,7 @@ def _expected_type(plan: MethodPlan) -> object:
     return list[tp] if returns.shape is ReturnShape.ITEMS else tp
 
 
-def _parameter_reader(parameter: Parameter, folder: Path) -> Callable[[_Field], Any]:
+def _parameter_reader(parameter: Parameter, folder: Path) -> Callable[[_Field], object]:
     if parameter.role in _NOT_IN_FILES:
         raise _RoleProblem(f"it is {parameter.role.value}, which only Python code can pass")
     if parameter.role is Role.MEDIA:
@@ -251,7 +251,7 @@ def _parameter_reader(parameter: Parameter, folder: Path) -> Callable[[_Field], 
     return _reader(str if parameter.hint is None else parameter.hint)
 
 
-def _read_media(field: _Field, cls: type[Any], folder: Path, *, is_list: bool) -> object:
+def _read_media(field: _Field, cls: type[Media], folder: Path, *, is_list: bool) -> object:
     value = field.value
     if is_list:
         values = [one.strip() for one in value.split(",")] if field.is_cell else value

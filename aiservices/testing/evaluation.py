@@ -82,7 +82,7 @@ def evaluate(
     errors: Literal["report", "raise"] = "report",
     max_concurrency: int = 4,
     confidence: float = 0.95,
-) -> Report[Any]:
+) -> Report[object]:
     """Call a method once for each test case, and score each answer with the given scorers.
 
     Args:
@@ -158,7 +158,7 @@ async def aevaluate(
     errors: Literal["report", "raise"] = "report",
     max_concurrency: int = 4,
     confidence: float = 0.95,
-) -> Report[Any]:
+) -> Report[object]:
     """Call a method once for each test case in the running event loop, and score the answers.
 
     Blocking functions run in threads. ``cases``, ``scorers``, ``repeat``, ``errors``, ``max_concurrency`` and

@@ -80,7 +80,7 @@ class FakeChatModel(ScriptedChatModel):
         self,
         seed: int = 0,
         *,
-        values: Mapping[Any, object] | None = None,
+        values: Mapping[Any, Any] | None = None,
         calls: Sequence[str] | Literal["all"] = (),
         draw: Callable[..., object] | None = None,
         capabilities: Capabilities = _CAPABILITIES,

@@ -23,7 +23,7 @@ class HypothesisChoices:
     ``draw`` is the function that Hypothesis passes to a composite strategy, or ``st.data().draw``.
     """
 
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], object]) -> None:
+    def __init__(self, draw: Callable[[st.SearchStrategy[object]], object]) -> None:
         self._draw = draw
 
     def integer(self, low: int | None, high: int | None) -> int:
@@ -63,7 +63,7 @@ def strategy_of(output_type: TypeForm[T] | TypeParser[T]) -> st.SearchStrategy[T
     typed: TypeParser[T] = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
 
     @st.composite
-    def values(draw: Callable[[st.SearchStrategy[Any]], object]) -> T:
+    def values(draw: Callable[[st.SearchStrategy[object]], object]) -> T:
         return value_for(typed, HypothesisChoices(draw))
 
     return values()

@@ -29,7 +29,7 @@ from output_parsers.types.node import schema_of, walk
 from output_parsers.types.records import EnvelopeNode
 
 T = TypeVar("T")
-JsonSchema: TypeAlias = Mapping[str, Any]
+JsonSchema: TypeAlias = Mapping[str, Json]
 AnyParser: TypeAlias = TypeParser[Any]
 
 

@@ -301,7 +301,7 @@ def _plain_fields(value: object) -> Json:
     """Convert an attrs or msgspec instance to a dict of its fields, and other objects to text."""
     if isinstance(value, Decision):  # its probabilities are known at the end
         return plain(value.value)
-    cls: object = type(value)
+    cls: Any = type(value)
     names = getattr(cls, "__struct_fields__", None)
     if names is None and hasattr(cls, "__attrs_attrs__"):
         names = [attribute.name for attribute in cls.__attrs_attrs__]

@@ -23,7 +23,16 @@ from ..parser.extract import strip_reasoning
 from ..parser.reasoning import find_answer
 from ..parser.type_parser import TypeParser, parser_for
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Cursor, JsonSyntaxError, Leniency, Reading, ValidationFailure, describe_value
+from ..result.reading import (
+    Cursor,
+    Json,
+    JsonObject,
+    JsonSyntaxError,
+    Leniency,
+    Reading,
+    ValidationFailure,
+    describe_value,
+)
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -421,7 +430,7 @@ class _TypeBasedParser(Generic[T]):
     _parser: TypeParser[T] = field(init=False, repr=False, compare=False)
 
     @property
-    def schema(self) -> Mapping[str, Any] | None:
+    def schema(self) -> Mapping[str, Json] | None:
         """The JSON Schema that the model's reply must follow; None if the reply is plain text."""
         return self._parser.schema
 
@@ -537,12 +546,12 @@ class TextResponse:
     """
 
     text: str
-    parsed: dict[str, Any] | None = None
+    parsed: JsonObject | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DictParser(TextParser[dict[str, Any]]):
+class DictParser(TextParser[JsonObject]):
     """Base class of AgentScope-compatible parsers that convert replies to dicts.
 
     Each attribute selects a part: ``True`` selects the whole dict, ``False`` and ``None`` select nothing, a
@@ -561,7 +570,7 @@ class DictParser(TextParser[dict[str, Any]]):
     keys_to_metadata: Keys = False
 
     @overload  # type: ignore[override]  # a response is returned for a response, as in AgentScope
-    def parse(self, text: str) -> dict[str, Any]: ...
+    def parse(self, text: str) -> JsonObject: ...
     @overload
     def parse(self, text: TextResponse) -> TextResponse: ...
     @overload
@@ -594,21 +603,21 @@ class DictParser(TextParser[dict[str, Any]]):
         """Return the prompt instructions for the model (AgentScope's name for this method)."""
         return self.format_instructions()
 
-    def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
+    def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Json:
         """Return the keys of a parsed dict that an agent remembers.
 
         Raises ValueError for a missing key.
         """
         return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
-    def to_content(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
+    def to_content(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Json:
         """Return the part of a parsed dict that users see.
 
         Raises ValueError for a missing key.
         """
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
-    def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
+    def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Json:
         """Return the keys of a parsed dict for the metadata of a message.
 
         Raises ValueError for a missing key.

@@ -59,7 +59,7 @@ from .validation import JsonReader, json_validator, readable_by_pydantic, runs_v
 
 Build = Callable[[Target], Node[object]]
 
-_MAKERS: dict[object, Callable[[Iterable[Any]], object]] = {
+_MAKERS: dict[object, Callable[[Iterable[object]], object]] = {
     list: list,
     set: set,
     frozenset: frozenset,
@@ -86,7 +86,9 @@ class ListNode(Node[Any]):
     kind = "an array"
     json_types = frozenset((list,))
 
-    def __init__(self, item: Node[object], make: Callable[[Iterable[Any]], object], *, exact: bool) -> None:
+    def __init__(
+        self, item: Node[object], make: Callable[[Iterable[object]], object], *, exact: bool
+    ) -> None:
         self.item = item
         self.make = make
         self.exact = exact
@@ -278,7 +280,7 @@ def _check_hashable(part: Target, role: str, target: Target) -> None:
 
 
 def _list_node(
-    target: Target, make: Callable[[Iterable[Any]], object], build: Build, *, exact: bool
+    target: Target, make: Callable[[Iterable[object]], object], build: Build, *, exact: bool
 ) -> ListNode:
     item = target.child(target.args[0] if target.args else Any)
     if make in (set, frozenset):

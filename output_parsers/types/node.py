@@ -263,7 +263,7 @@ def _with_decimals(data: object) -> Json:
     return [_with_decimals(item) for item in data] if isinstance(data, list) else data
 
 
-JsonNodes: TypeAlias = "dict[Node[Any], Node[Json]]"
+JsonNodes: TypeAlias = "dict[Node[object], Node[Json]]"
 
 
 class WrapperNode(Node[T_co]):
@@ -524,7 +524,7 @@ class OutputParser(Protocol[T_co]):
     """
 
     @property
-    def schema(self) -> Mapping[str, Any] | None:
+    def schema(self) -> Mapping[str, Json] | None:
         """The JSON Schema that the model's reply must follow; None if the reply is plain text."""
         ...
 

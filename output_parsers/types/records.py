@@ -113,7 +113,7 @@ def drop_unset_type(tp: Any) -> object:
     return tp if len(rest) in (0, len(args)) else Union[rest]  # noqa: UP007
 
 
-def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> object:
+def _replace_parts(tp: Any, replacement: Callable[[object], object]) -> object:
     """Apply a function to a type and to the types inside it, such as ``int`` in ``list[int]``.
 
     A part is not changed if ``replacement`` returns None for it.
@@ -283,7 +283,7 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
     return tuple(specs)
 
 
-def _keys_of(name: str, info: FieldInfo, config: Mapping[str, object], cls: object) -> tuple[str, ...]:
+def _keys_of(name: str, info: FieldInfo, config: Mapping[str, Any], cls: object) -> tuple[str, ...]:
     """Return the JSON keys of a field of a pydantic class, from its aliases and the settings of the class."""
     by_name = config.get("populate_by_name") or config.get("validate_by_name")
     alias = info.validation_alias if info.validation_alias is not None else info.alias

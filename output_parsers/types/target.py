@@ -157,7 +157,7 @@ class Target:
     metadata: tuple[object, ...] = ()
     namespace: Mapping[str, object] = field(default_factory=dict, compare=False)
     alias: str | None = field(default=None, compare=False)
-    enclosing_aliases: tuple[Any, ...] = field(default=(), compare=False)
+    enclosing_aliases: tuple[object, ...] = field(default=(), compare=False)
     outer: Target | None = field(default=None, compare=False, repr=False)
     field_name: str | None = field(default=None, compare=False)
 

@@ -119,7 +119,7 @@ def client(
     timeout: float = _DEFAULT_TIMEOUT,
     http: httpx2.Client | None = None,
     async_http: httpx2.AsyncClient | None = None,
-) -> Any:
+) -> object:
     """Return an object whose methods call a remote service over HTTP.
 
     Args:

@@ -389,7 +389,7 @@ def pickled_spec(method: MappedMethod, spec: WorkSpec) -> bytes:
         raise DefinitionError(problems) from error
 
 
-def _pickle_problem(dumps: Callable[[Any], bytes], value: object) -> str:
+def _pickle_problem(dumps: Callable[[object], bytes], value: object) -> str:
     try:
         dumps(value)
     except Exception as error:
