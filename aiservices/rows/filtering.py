@@ -361,7 +361,7 @@ def _labels_of(chosen: Sequence[Row[object]], labels: Labels, job: Job, settings
     return [_label(labels(dict(row.inputs))) for row in chosen]
 
 
-def _label(value: object) -> bool:
+def _label(value: Any) -> bool:
     if not isinstance(value, bool) and hasattr(value, "item"):
         value = value.item()  # of numpy
     if not isinstance(value, bool):
