@@ -146,7 +146,7 @@ class SynthesisQuestions(NamedTuple):
         Raises DefinitionError for invalid prompts or models.
         """
         interface: Any = _interface(prompts)
-        service: Any = create(interface[output_type], model, options=options, budget=budget, retry=retry)
+        service = create(interface[output_type], model, options=options, budget=budget, retry=retry)
         return SynthesisQuestions(
             plan_of(service.answer),
             plan_of(service.refine),

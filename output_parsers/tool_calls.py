@@ -307,7 +307,7 @@ def tool_calls_of(calls: ToolCallsInput) -> list[PlainToolCall]:
     Raises TypeError for objects that are not tool calls.
     """
     of_message = _calls_of_message(calls)
-    items: Any = calls if of_message is None else of_message
+    items = calls if of_message is None else of_message
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
         raise TypeError(f"got {type(items).__name__}; {_CALL_FORMS}")
     return [_plain_call(call, index) for index, call in enumerate(items)]

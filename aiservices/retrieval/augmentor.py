@@ -211,7 +211,7 @@ class RouteByModel:
             raise DefinitionError([DefinitionProblem("RouteByModel", problem)])
         # the names become the type of the answer, so the model can only choose existing routes
         name_type: object = Literal[names]
-        interface: Any = _Chooser
+        interface = _Chooser
         self._question = SideQuestion(interface[name_type], "choose", model)
         self._retrievers = {route.name: route.retriever for route in routes}
         self._descriptions = "\n".join(f"- {route.name}: {route.description}" for route in routes)

@@ -366,7 +366,7 @@ def answer_columns(answer_type: Any) -> AnswerColumns:
     ``probability`` and ``source``; a Cited has ``value``, ``quote``, ``document``, ``page``, ``start`` and
     ``end``. Other answers have one column.
     """
-    parser: Any = DEFAULT_REGISTRY.parser_for(answer_type)
+    parser = DEFAULT_REGISTRY.parser_for(answer_type)
     node = (parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)).node
     return _columns_of(node.inner if isinstance(node, EnvelopeNode) else node)
 

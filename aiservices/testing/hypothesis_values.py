@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from hypothesis import reject, strategies as st
 from typing_extensions import TypeForm
@@ -59,7 +59,7 @@ def strategy_of(output_type: TypeForm[T] | TypeParser[T]) -> st.SearchStrategy[T
         @given(strategy_of(Ticket))
         def test_every_ticket_has_a_title(ticket): ...
     """
-    parser: Any = output_type if isinstance(output_type, TypeParser) else parser_for(output_type)
+    parser = output_type if isinstance(output_type, TypeParser) else parser_for(output_type)
     typed: TypeParser[T] = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
 
     @st.composite

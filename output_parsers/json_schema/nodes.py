@@ -117,7 +117,7 @@ class SchemaCheck:
         # with "$schema", jsonschema would choose its own class again, whose patterns can be slow
         bare = {key: value for key, value in schema.items() if key != "$schema"}
         resource = self._specification.create_resource(bare)
-        registry: Any = REGISTRY.with_resource(resource.id() or "", resource)
+        registry = REGISTRY.with_resource(resource.id() or "", resource)
         self._in_place = set(map(id, all_schemas(bare)))
         self._id_keyword = "id" if draft_of(schema) <= 4 else "$id"
         self._walked: set[int] = set()
@@ -134,10 +134,10 @@ class SchemaCheck:
         for key in _REFERENCES & draft.VALIDATORS.keys():
             keywords[key] = self._cached(key, draft.VALIDATORS[key])
         checks: object = {key: check for key, check in keywords.items() if key in draft.VALIDATORS}
-        linear: Any = extend(draft, validators=checks)  # type: ignore[no-untyped-call]  # has no types
+        linear = extend(draft, validators=checks)  # type: ignore[no-untyped-call]  # has no types
         # jsonschema accepts 3.0 as an integer; the exact validator does not
         whole: object = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-        strict: Any = extend(linear, type_checker=whole)  # type: ignore[no-untyped-call]  # has no types
+        strict = extend(linear, type_checker=whole)  # type: ignore[no-untyped-call]  # has no types
         self._exact: Any = strict(bare, registry=registry)
         self._validator: Any = linear(bare, registry=registry)
 

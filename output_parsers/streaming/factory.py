@@ -510,7 +510,7 @@ def accepts_bracket(node: TypeNode, bracket: str) -> bool:
 
 def validated_fields(node: ObjectNode) -> frozenset[str]:
     """Return the fields that a pydantic validator or a setting like ``str_to_lower`` may change."""
-    config: Any = getattr(node.spec.cls, "model_config", None) or {}
+    config = getattr(node.spec.cls, "model_config", None) or {}
     if any(config.get(name) for name in _TEXT_SETTINGS):
         return frozenset(node.nodes)
     decorators = getattr(node.spec.cls, "__pydantic_decorators__", None)

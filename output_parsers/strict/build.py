@@ -186,7 +186,7 @@ class CodecBuilder:
 
         It is a union of the options, each merged with the other keywords of the schema.
         """
-        base: Any = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
+        base = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
         # a property that one branch does not evaluate may be evaluated by another
         base.pop("unevaluatedProperties", None)
         options: list[JsonSchema | bool] = [base]

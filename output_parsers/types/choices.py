@@ -58,7 +58,7 @@ class ChoiceNode(Node[T]):
         values = [choice.value for choice in self.choices.choices]
         if not isinstance(values[0], Enum):
             return {"type": "literal", "expected": values}
-        cls: Any = type(values[0])
+        cls = type(values[0])
         if cls._missing_.__func__ is not Enum._missing_.__func__ or type(cls) is not EnumMeta:  # type: ignore[attr-defined]  # a classmethod has it
             raise TypeError(f"pydantic-core would call _missing_ of {cls.__name__}, and the nodes do not")
         return {"type": "enum", "cls": cls, "members": values}

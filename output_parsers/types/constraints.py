@@ -152,7 +152,7 @@ class _JsonPydanticNode(JsonLeafNode):
 
 
 def _core_schema(adapter: TypeAdapter[object]) -> CoreSchema:
-    schema: Any = adapter.core_schema
+    schema = adapter.core_schema
     return dict(schema)
 
 
@@ -595,7 +595,7 @@ def _with_constrained_arguments(tp: Any, validators: tuple[object, ...]) -> obje
             arg if arg is types.NoneType else _with_constrained_arguments(arg, validators) for arg in args
         )
         return Union[options]  # noqa: UP007  # a tuple of types has no | syntax
-    generic: Any = origin
+    generic = origin
     if args[1:] == (...,):
         return generic[(constrained_by(validators[0], args[0]), ...)]
     if origin is tuple or len(args) != len(validators):

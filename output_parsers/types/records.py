@@ -408,7 +408,7 @@ def _is_plain_dataclass(target: Target, fields: Collection[str]) -> bool:
     during ``cls(**values)`` excludes a class: its own ``__init__``, ``__new__``, ``__post_init__`` or
     ``__setattr__``, descriptors, a metaclass, type parameters.
     """
-    cls: Any = target.origin
+    cls = target.origin
     init = getattr(cls.__init__, "__code__", None)
     attributes = {name for base in cls.__mro__ for name in vars(base) if not _is_slot(vars(base)[name])}
     return (
@@ -441,7 +441,7 @@ def _is_class_var(tp: TypeExpression) -> bool:
 
 
 def _typed_dict(target: Target) -> RecordSpec:
-    cls: Any = target.origin
+    cls = target.origin
     hints = class_hints(target.type, target.namespace)
     # __required_keys__ is wrong for annotations that are strings, so the resolved qualifiers count first
     qualified = {name: _is_required(tp) for name, tp in hints.items()}
@@ -463,7 +463,7 @@ def _is_required(tp: TypeExpression) -> bool | None:
 
 
 def _named_tuple(target: Target) -> RecordSpec:
-    cls: Any = target.origin
+    cls = target.origin
     required = [name for name in cls._fields if name not in cls._field_defaults]
     fields = _plain_specs(target, required, cls._field_defaults)
     return RecordSpec(
@@ -479,7 +479,7 @@ def _named_tuple(target: Target) -> RecordSpec:
 def _attrs_class(target: Target) -> RecordSpec:
     import attrs  # imported late: only users of attrs have it installed
 
-    cls: Any = target.origin
+    cls = target.origin
     attributes = {attribute.name: attribute for attribute in attrs.fields(cls) if attribute.init}
     optional = [name for name, attribute in attributes.items() if attribute.default is not attrs.NOTHING]
     fields = tuple(
@@ -508,7 +508,7 @@ def _attrs_field(spec: FieldSpec, attribute: Any) -> FieldSpec:
 def _struct(target: Target) -> RecordSpec:
     import msgspec  # imported late: only users of msgspec have it installed
 
-    cls: Any = target.origin
+    cls = target.origin
     docs = attribute_docs(cls)
     hints = class_hints(target.type, target.namespace)
     fields = []
@@ -691,7 +691,7 @@ class ObjectNode(Node[object]):
         if spec.adapter is not None:
             if has_own_schema(self):
                 raise TypeError(f"pydantic resolved the records inside {self.name} itself")
-            schema: Any = spec.adapter.core_schema
+            schema = spec.adapter.core_schema
             return dict(schema)
         fields = [
             {"type": "dataclass-field", "name": name, "schema": part.core_schema()}

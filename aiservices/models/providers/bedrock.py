@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from urllib.parse import quote, urlsplit
 from zlib import crc32
 
@@ -231,7 +231,7 @@ def _key_finder(model_name: str) -> Callable[[], AwsKeys]:
     The function raises AuthenticationError if it finds no credentials. Credentials from botocore are cached,
     because finding them may take a request to another server; botocore renews credentials that expire.
     """
-    credentials: Any = None
+    credentials = None
 
     def find_keys() -> AwsKeys:
         nonlocal credentials

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from urllib.parse import quote
 
 from pydantic_core import from_json, to_json
@@ -243,7 +243,7 @@ _HEADERS = {"content-type": "application/json", "accept": "application/json", "u
 
 def google_token(model_name: str) -> Callable[[], str]:
     """Return a function that gets access tokens for Google Cloud from the package google-auth."""
-    credentials: Any = None
+    credentials = None
 
     def token() -> str:
         nonlocal credentials
