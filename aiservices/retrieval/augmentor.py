@@ -327,7 +327,7 @@ def _distinct(rankings: Rankings) -> list[Content]:
         for content in ranking:
             first = contents.setdefault(content.key, content)
             if content is not first:
-                check_same(first, content, across_stores=True)
+                check_same(first, content)
     return list(contents.values())
 
 

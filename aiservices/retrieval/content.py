@@ -49,16 +49,16 @@ class Content:
         return self.id or self.text
 
 
-def check_same(first: Content, other: Content, *, across_stores: bool = False) -> None:
-    """Raise ValueError if two contents have the same id, but are texts of different documents.
+def check_same(first: Content, other: Content, *, is_version: bool = False) -> None:
+    """Raise ValueError if two contents have the same id, but different texts.
 
-    In a store, another text of the same document is a new version of it. ``across_stores``, it is another
-    text.
+    With ``is_version``, ``other`` is added to a store that has ``first``: another text of the same document
+    is then a new version of it.
     """
     if first.key != other.key or first.text.strip() == other.text.strip():
         return
     sources = (first.metadata.get("source"), other.metadata.get("source"))
-    if across_stores or (None not in sources and sources[0] != sources[1]):
+    if not is_version or (None not in sources and sources[0] != sources[1]):
         raise ValueError(
             f"two texts have the id {first.id!r}: {shorten(first.text, 40)!r} and "
             f"{shorten(other.text, 40)!r}; give their documents different names, as in "

@@ -237,15 +237,16 @@ def replaced_sources(stored: Mapping[str, Content], added: Iterable[Content]) ->
     """Return the documents (the metadata ``source``) of which added contents replace all stored parts.
 
     A part of a document that is added again replaces all parts of the document. ``stored`` needs only the
-    contents with the keys of the added ones. Raises ValueError if two contents have the same id, but other
-    texts of other documents.
+    contents with the keys of the added ones. Raises ValueError if two added contents have the same id and
+    different texts, or if a stored one of another document has the id.
     """
     new: dict[str, Content] = {}
     sources: dict[str, object] = {}
     for content in added:
-        old = new.get(content.key) or stored.get(content.key)
-        if old is not None:
-            check_same(old, content)
+        if content.key in new:
+            check_same(new[content.key], content)
+        elif content.key in stored:
+            check_same(stored[content.key], content, is_version=True)
         new[content.key] = content
         metadata = stored[content.key].metadata if content.key in stored else {}
         if "source" in metadata:

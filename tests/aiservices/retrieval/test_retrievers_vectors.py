@@ -115,10 +115,19 @@ def test_metadata_must_match_the_filter(store: Any) -> None:
 
 
 def test_a_content_replaces_one_with_the_same_id(store: Any) -> None:
-    store.add([Content("new east", "e"), Content("newer east", "e")], vectors("north", "west"))
+    store.add([Content("new east", "e")], vectors("north"))
+    store.add([Content("newer east", "e")], vectors("west"))
     assert len(store) == 3
     [vector] = vectors("west")
     assert {content.text for content in store.search(vector, 2)} == {"west", "newer east"}
+
+
+def test_two_texts_with_one_id_that_are_added_together_are_an_error(store: Any) -> None:
+    for metadata in ({}, {"source": "guide"}):
+        contents = [Content(text, "n", metadata) for text in ("north", "south")]
+        with pytest.raises(ValueError, match="two texts have the id 'n': 'north' and 'south'"):
+            store.add(contents, vectors("north", "west"))
+    assert len(store) == 3
 
 
 def test_replacing_a_content_replaces_its_metadata(store: Any) -> None:
