@@ -78,7 +78,7 @@ def test_the_troubleshooting_page_quotes_messages_of_the_code() -> None:
     code = "\n".join(texts)
     rows = re.findall(r"^\| (`.*?) \|", (DOCS / "troubleshooting.md").read_text("utf-8"), re.MULTILINE)
     quotes = [quote for row in rows for quote in re.findall(r"`([^`]{12,})`", row)]
-    separators = re.compile(r"…|\{\{x\}\}|\d{3} |OPENAI_API_KEY|the text|base_url")
+    separators = re.compile(r"…|\{\{x\}\}|\d{3} |OPENAI_API_KEY|the reply|base_url")
     parts = [part.strip(' :;,"[]') for quote in quotes for part in separators.split(quote)]
     assert len(quotes) > 10
     assert [part for part in parts if len(part) > 3 and part not in code] == []
