@@ -58,7 +58,7 @@ def log_calls(event: object, /) -> None:
         case CallFailed(invocation, error):
             _log_failure(invocation, error)
         case AnswerRejected(error, invocation=Invocation() as invocation):
-            text = f"answer rejected, asking again: {_reasons(error.problems)}"
+            text = f"answer rejected, requesting another: {_reasons(error.problems)}"
             _LOGGER.info("%s: %s", invocation.plan.qualname, text, extra=_fields(invocation, "rejected"))
         case GuardrailRan(name, "output", Reprompt(), invocation=Invocation() as invocation):
             text = f"answer rejected by the guard {name}"

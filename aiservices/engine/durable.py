@@ -117,7 +117,7 @@ class Durable(PickledByArguments, BaseInterceptor):
         journal: Where the calls are recorded.
         on_change: "raise" a CallChangedError if the prompt, the model, the options, the tools or the schema
             are not those with which the call was begun; or "continue" with what was recorded.
-        expires_after: The seconds after its beginning when an unfinished call cannot be continued any more.
+        expires_after: The seconds after its beginning when an unfinished call can no longer be continued.
     """
 
     position_name = InterceptorKind.DURABLE

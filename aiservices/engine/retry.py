@@ -230,7 +230,7 @@ class FieldRepair:
         except OutputParsingError as error:
             attempts[-1] = attempts[-1]._replace(error=error)
             raise ServiceOutputError(qualname, error.text, error.problems, attempts) from error.__cause__
-        repaired = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
+        repaired = [Coercion(path, "requested again", "", "") for path in self._patch.paths]
         coercions = (*repaired, *answer.coercions, *reading.coercions)
         # The conversation gets the whole answer, not the fields alone.
         messages = (*answer.messages[:-1], AiMessage(self._patch.text(answer.value)))

@@ -924,8 +924,8 @@ def _restored(stored: JsonObject, call: ToolCall, invocation: Invocation) -> Und
     toolbox = invocation.known_toolbox
     tool = None if toolbox is None else toolbox.tools.get(call.name)
     if tool is None or tool.compensate is None:
-        message = "has no such tool" if tool is None else "has no compensate function for it"
-        raise ToolError(f"{call.name} cannot be undone: the service {message} any more", call=call)
+        missing = "this tool" if tool is None else "a compensate function for it"
+        raise ToolError(f"{call.name} cannot be undone: the service no longer has {missing}", call=call)
     arguments = tool.arguments.parse(stored["arguments"])
     result = None
     if "result" in stored:

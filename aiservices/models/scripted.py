@@ -85,7 +85,7 @@ class ScriptedChatModel(PickledByArguments):
             # Called without the lock, so that a script may block until another request arrives.
             reply = self._script(request)
         if reply is None:
-            raise LookupError(f"the script of {self._name} is at its end after {request_count - 1} replies")
+            raise LookupError(f"the script of {self._name} has no reply to request {request_count}")
         if isinstance(reply, Exception):
             raise reply
         if isinstance(reply, ChatReply):

@@ -292,7 +292,7 @@ class _QuotePages:
         html = self._pages.get(id)
         if html is None:
             return Response(
-                "This page is not kept any more; run the call again.", 404, media_type="text/plain"
+                "This page is no longer available; run the call again.", 404, media_type="text/plain"
             )
         return Response(html, media_type="text/html", headers=_FILE_HEADERS | _QUOTE_PAGE_HEADERS)
 

@@ -652,7 +652,7 @@ class RetrievalAugmentor(BaseInterceptor):
         message = f"{step} failed: {type(error).__name__}: {error}"
         if self.on_error == "raise":
             raise RetrievalError(message, step=step) from error
-        logging.getLogger("aiservices").warning("retrieval goes on without a step: %s", message)
+        logging.getLogger("aiservices").warning("retrieval continues without a step: %s", message)
 
     def _answer_when_empty(self, invocation: Invocation) -> Answer:
         """Return the answer for a call for which nothing was found."""

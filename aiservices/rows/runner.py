@@ -516,7 +516,8 @@ class Runner:
         if failure.is_general:
             self._errors[str(failure.error)] += 1
             if self._errors[str(failure.error)] == self._rows_sent >= _SAME_ERRORS:
-                rule = f"the first {self._rows_sent} rows have the same error; max_failures=1.0 goes on"
+                advice = "to continue, pass max_failures=1.0"
+                rule = f"the first {self._rows_sent} rows have the same error; {advice}"
                 return _RuleError(rule, failure.error)
         share = self._errors["all"] / self._rows_sent
         if self._rows_sent < _MIN_ROWS_FOR_SHARE or share <= limit:
@@ -524,7 +525,7 @@ class Runner:
         percent = f"{share:.1%}".replace(".0%", "%")
         rule = (
             f"{percent} of {self._rows_sent} rows have an error, more than max_failures={limit:g}; "
-            "max_failures=1.0 goes on"
+            "to continue, pass max_failures=1.0"
         )
         return _RuleError(rule, failure.error)
 

@@ -88,7 +88,7 @@ def test_a_call_is_one_line_with_requests_tokens_and_seconds(
     else:
         service.count("the secret")
     assert lines(caplog) == [
-        f"INFO Counter.{kind}: answer rejected, asking again: $: expected an integer",
+        f"INFO Counter.{kind}: answer rejected, requesting another: $: expected an integer",
         f"INFO Counter.{kind}: answered, 2 requests to scripted, 14 + 4 tokens, … s",
     ]
 

@@ -293,7 +293,7 @@ def test_retry(printed: Printed) -> None:
         "  input and output tokens: 45, 6\n"
         f"{retry_message}"
         "  > Write only these parts again and fix the problems.\n"
-        "  $.age: asked for again\n"
+        "  $.age: requested again\n"
     )
 
 

@@ -28,7 +28,7 @@ def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCapture
         "gen_ai.usage.input_tokens=31, gen_ai.usage.output_tokens=2, aiservices.cost=7.8e-05\n"
     )
     rejected, line = caplog.messages
-    assert rejected == "Clerk.available: answer rejected, asking again: $: expected an array"
+    assert rejected == "Clerk.available: answer rejected, requesting another: $: expected an array"
     pattern = r"Clerk\.available: answered, 4 requests to scripted, 41 \+ 3 tokens, \d+\.\d{3} s"
     assert re.fullmatch(pattern, line)
 

@@ -270,7 +270,7 @@ class McpTools:
         except McpServerError as error:
             if self._required or invocation is None:
                 raise
-            _LOGGER.warning("the call goes on without tools: %s", error)
+            _LOGGER.warning("the call continues without tools: %s", error)
             return []
 
     # --- Resources and prompts for programs ---

@@ -226,8 +226,8 @@ class SqliteChatMemoryStore:
     """A store for conversations in an SQLite file, which is created if it does not exist.
 
     Threads and processes can share the file. If a process dies during a write, nothing of that write is
-    stored. The file is created with permissions for its owner only. Call ``close`` when the store is not
-    needed any more, or use the store as a context manager.
+    stored. The file is created with permissions for its owner only. Call ``close`` when the store is no
+    longer needed, or use the store as a context manager.
 
     Args:
         path: The path of the file.

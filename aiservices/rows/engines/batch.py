@@ -122,7 +122,7 @@ class BatchEngine:
         if job.settings.ordered:
             yield "batches return rows in the order in which they finish; leave out ordered=True, or use to="
         if job.journal is None:
-            yield "BatchEngine needs a journal to go on after an interruption; pass to= or journal="
+            yield "BatchEngine needs a journal to continue after an interruption; pass to= or journal="
 
     async def run(
         self, job: Job, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None

@@ -237,7 +237,7 @@ def test_an_error_of_the_program_is_reported_with_its_type(run: CommandRun, shop
     assert run("call", "shop:result.price", "text=x") == (
         1,
         "",
-        "error: LookupError: the script of scripted is at its end after 0 replies (--debug shows where)\n",
+        "error: LookupError: the script of scripted has no reply to request 1 (--debug shows where)\n",
     )
 
 

@@ -553,7 +553,7 @@ def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
     model = scripted(OLD, '{"age": 31}')
     result = people(model, Retry(mode="fields")).told("x")
     assert (result.value, len(result.attempts)) == (Person("Ann", 31), 2)
-    assert [(coercion.path, coercion.rule) for coercion in result.coercions] == [("$.age", "asked for again")]
+    assert [(coercion.path, coercion.rule) for coercion in result.coercions] == [("$.age", "requested again")]
     assert model.requests[1].messages == (
         UserMessage("x"),
         AiMessage(OLD),

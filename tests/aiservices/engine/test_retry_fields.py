@@ -220,7 +220,7 @@ def test_a_part_may_fit_its_schema_and_not_the_type() -> None:
 def test_each_step_of_the_reading_is_on_the_result() -> None:
     result = service(scripted(OLD, 'Here: {"age": "31"}')).told("x")
     assert {(step.path, step.rule) for step in result.coercions} >= {
-        ("$.age", "asked for again"),
+        ("$.age", "requested again"),
         ("$.age", "number as text"),
     }
 
@@ -229,7 +229,7 @@ def test_coercions_of_the_repaired_fields_are_on_the_result() -> None:
     """The Result lists all coercions, including those of the second answer."""
     result = service(scripted(OLD, 'Here: {"age": 31}')).told("x")
     assert result.coercions == (
-        Coercion("$.age", "asked for again", "", ""),
+        Coercion("$.age", "requested again", "", ""),
         Coercion("$", "text around the JSON left out", "", ""),
     )
 

@@ -530,7 +530,7 @@ def test_a_tool_that_the_service_lost_while_the_call_waited_cannot_be_undone() -
     with pytest.raises(BadRequestError) as caught:
         resume(service.order, state, True, account="A1")
     (run,) = caught.value.undone_runs
-    assert str(run.undo_error) == "buy cannot be undone: the service has no such tool any more"
+    assert str(run.undo_error) == "buy cannot be undone: the service no longer has this tool"
 
 
 def test_a_result_that_cannot_be_stored_cannot_be_undone_later() -> None:

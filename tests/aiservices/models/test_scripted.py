@@ -75,7 +75,7 @@ def test_a_request_after_the_last_reply_is_a_lookup_error() -> None:
     model.complete(ChatRequest.of("?"))
     with pytest.raises(LookupError) as caught:
         model.complete(ChatRequest.of("?"))
-    assert str(caught.value) == "the script of parrot is at its end after 1 replies"
+    assert str(caught.value) == "the script of parrot has no reply to request 2"
 
 
 def test_a_text_instead_of_a_list_of_replies_is_an_error() -> None:

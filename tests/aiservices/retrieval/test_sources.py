@@ -215,7 +215,7 @@ def test_a_step_that_fails_is_a_retrieval_error_or_skipped(
     with caplog.at_level(logging.WARNING, "aiservices"):
         result = create(Helper, model, interceptors=[STEPS[step](Shelf(NINE), "skip")]).answer("When?")
     assert [source.id for source in result.sources] == ["rule-1"]
-    assert "retrieval goes on without a step" in caplog.text
+    assert "retrieval continues without a step" in caplog.text
 
 
 def test_a_router_that_fails_chooses_no_retriever() -> None:

@@ -582,8 +582,9 @@ def test_the_same_error_of_the_provider_in_all_first_rows_ends_the_run() -> None
     model, texts = Broken("invalid"), [f"fail {n}" for n in range(40)]
     with pytest.raises(RowsError) as caught:
         map_rows(create(Desk, model, retry=None).ticket, table(*map(str, range(40))), max_concurrency=1).run()
-    assert "The reason: the first 5 rows have the same error; max_failures=1.0 goes on. Invalid" in str(
-        caught.value
+    assert (
+        "The reason: the first 5 rows have the same error; to continue, pass max_failures=1.0. Invalid"
+        in str(caught.value)
     )
     assert len(model.asked) == 5
     desk = create(Desk, Broken("invalid"), retry=None)

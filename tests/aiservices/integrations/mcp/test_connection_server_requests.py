@@ -574,7 +574,7 @@ def test_a_failing_server_does_not_end_the_call(mode: str, caplog: pytest.LogCap
         model = ScriptedChatModel(["done"])
         assert create(Clerk, model, tools=[tools]).answer("?").value == "done"
         assert model.requests[0].tooling is None
-        assert "the call goes on without tools: the failing one cannot list its tools" in caplog.text
+        assert "the call continues without tools: the failing one cannot list its tools" in caplog.text
 
 
 @both_eras
