@@ -16,10 +16,11 @@ import pytest
 from docs.running import DOCS, ROOT
 
 PUBLIC_MODULES = """
-aiservices aiservices.agents aiservices.call_log aiservices.guardrails aiservices.integrations.fastapi
-aiservices.integrations.mcp aiservices.integrations.otel aiservices.interceptors aiservices.memory
-aiservices.moderation aiservices.page aiservices.prices aiservices.retrieval aiservices.rows
-aiservices.structured_model aiservices.synthesis aiservices.testing
+aiservices aiservices.agents aiservices.call_log aiservices.documents aiservices.guardrails
+aiservices.integrations.dbos aiservices.integrations.fastapi aiservices.integrations.mcp
+aiservices.integrations.otel aiservices.interceptors
+aiservices.memory aiservices.moderation aiservices.page aiservices.prices aiservices.retrieval aiservices.rows
+aiservices.skills aiservices.structured_model aiservices.synthesis aiservices.testing
 output_parsers output_parsers.lint output_parsers.text output_parsers.tool_calls
 """.split()
 FETCHED = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["']?(https?:[^"'\s>]+)""")
