@@ -492,15 +492,15 @@ class Skills:
         arguments = Annotated[list[str], Description("the arguments of the command line")]
         text = Annotated[str, Description("the standard input")]
 
-        def activate(skill: Any) -> str:
+        def activate(skill: str) -> str:
             """Get the instructions of a skill. Do it before a task that the description of a skill fits."""
             return self._instructions_of(self.skills[skill])
 
-        def read(skill: Any, path: str) -> str | Media:
+        def read(skill: str, path: str) -> str | Media:
             """Read a file of a skill."""
             return _content_of(self.skills[skill].path_of(path), path)
 
-        def run(skill: Any, script: str, arguments: Any = (), text: str = "") -> str:
+        def run(skill: str, script: str, arguments: Sequence[str] = (), text: str = "") -> str:
             """Run a script of a skill, and get what it writes."""
             assert self._scripts is not None, "the tool is offered only if scripts are allowed"
             return self._scripts.run(self.skills[skill], script, list(arguments), text)

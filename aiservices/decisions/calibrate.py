@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import date
 from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from output_parsers import Decision
 
@@ -140,7 +141,7 @@ class Calibrated(NamedTuple):
     confidence: float
     failed: tuple[AiServiceError, ...] = ()
 
-    def write(self, path: Any) -> None:
+    def write(self, path: str | Path) -> None:
         """Write the calibrations to a JSON file, and keep the other calibrations in the file."""
         self.calibration.write(path)
 

@@ -40,7 +40,7 @@ class Run:
             background. Other async functions are an error there.
     """
 
-    function: Callable[[], Any | Awaitable[Any]]
+    function: Callable[[], Outcome | Awaitable[Outcome]]
     _: KW_ONLY
     in_thread: bool = False
     deadline: float | None = None
@@ -132,7 +132,7 @@ class GatherFlows(NamedTuple):
             first.
     """
 
-    flows: tuple[Flow[Any], ...]
+    flows: tuple[Flow[Outcome], ...]
     max_concurrency: int
     running: RunningFlows | None = None
 
@@ -181,7 +181,7 @@ class EarlyFlows(NamedTuple):
             GatherFlows waits for them, or they must be closed.
     """
 
-    start: Callable[[ReplyDelta], list[Flow[Any]]]
+    start: Callable[[ReplyDelta], list[Flow[Outcome]]]
     running: RunningFlows
 
     def after(self, item: object, perform: Callable[[Effect], object]) -> Iterator[object]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ..models.base import ChatModel
 from ..models.messages import ChatReply
 from ..models.requests import ChatRequest
 from ..models.wrapper import FlowChatModel, RequestFlow
-from .effects import CallModel, Flow, Gather, ReplyBlocked
+from .effects import CallModel, Flow, Gather, Outcome, ReplyBlocked
 
 K = TypeVar("K")
 
@@ -87,7 +87,7 @@ class RequestRecorder(ABC, Generic[K]):
             for place, one in enumerate(effect.effects)
             if isinstance(one, CallModel)
         }
-        outcomes: list[Any] = [None] * len(effect.effects)
+        outcomes: list[Outcome] = [None] * len(effect.effects)
         for place, request in requests.items():
             outcomes[place] = self.recall(*request)
         missing = [place for place, outcome in enumerate(outcomes) if outcome is None]

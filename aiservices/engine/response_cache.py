@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from ..models.arguments import checks_arguments, is_positive
 from ..models.base import ChatModel, PickledByArguments, unwrap_model
@@ -330,7 +330,7 @@ class _RedisStore:
     def __init__(self, url: str, expires: float | None) -> None:
         package = import_extra("redis", "redis", "ResponseCache")
         self.errors: tuple[type[Exception], ...] = (package.exceptions.RedisError,)
-        self._client: Any = package.Redis.from_url(url)
+        self._client = package.Redis.from_url(url)
         self._milliseconds = None if expires is None else max(1, round(expires * 1000))
 
     def get(self, key: str) -> bytes | None:

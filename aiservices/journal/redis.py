@@ -60,8 +60,8 @@ class RedisJournalStore:
     blocks = True
 
     def __init__(self, url: str) -> None:
-        self._redis: Any = import_extra("redis", "redis", "Journal")
-        self._client: Any = self._redis.Redis.from_url(url, decode_responses=True)
+        self._redis = import_extra("redis", "redis", "Journal")
+        self._client = self._redis.Redis.from_url(url, decode_responses=True)
         self._read = self._client.register_script(_READ)
         self._write = self._client.register_script(_WRITE)
         self._create = self._client.register_script(_CREATE)

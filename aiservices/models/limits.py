@@ -21,14 +21,14 @@ from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from .arguments import checks_arguments, is_positive
 from .base import Capabilities, ChatModel, PickledByArguments
 from .errors import DefinitionError, DefinitionProblem, ModelError, ModelTimeoutError
 from .fallback import CircuitBreaker, members_of, rests_of, smallest
-from .messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Usage
+from .messages import CHARACTERS_PER_TOKEN, AiMessage, ChatReply, Message, Usage
 from .presets import PROVIDERS
 from .registry import find_model
 from .requests import ChatRequest
@@ -522,7 +522,7 @@ def text_length(request: ChatRequest) -> int:
     return sum([_characters(message) for message in request.messages])
 
 
-def _characters(message: Any) -> int:
+def _characters(message: Message) -> int:
     calls = message.tool_calls if isinstance(message, AiMessage) else ()
     return len(message.text) + sum([len(call.arguments) for call in calls])
 

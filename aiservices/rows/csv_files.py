@@ -15,7 +15,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from ..text_encoding import recognized_encoding
 from .row import RowsError
@@ -87,7 +87,7 @@ def read_records(
         raise RowsError(f"{path}, line {reader.line_num + skipped}: {error}") from error
 
 
-def _open_bytes(path: Path) -> Any:
+def _open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
 
 

@@ -416,7 +416,7 @@ def to_dataframe(table: Table, rows: Iterable[Row[Any]], fields: Fields, limit: 
     return result
 
 
-def select_rows(table: Table, fields: Fields, rows: Iterable[Row[Any]], numbers: array[int]) -> object:
+def select_rows(table: Table, fields: Fields, rows: Iterable[Row[object]], numbers: array[int]) -> object:
     """Return some rows of the input as a dataframe of its kind, with its columns.
 
     Args:

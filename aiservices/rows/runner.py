@@ -310,7 +310,7 @@ class Runner:
         self._reader = EntryReader(job.method)
         self._done = job.results
         self._in_flight: dict[str, asyncio.Future[StoredEntry | None]] = {}
-        self._results: asyncio.Queue[Row[Any] | None] = asyncio.Queue()
+        self._results: asyncio.Queue[Row[object] | None] = asyncio.Queue()
         # the number of rows that may be in work or wait for the caller
         self._window = _Window(settings.window if settings.ordered else 2 * settings.max_concurrency)
         self._failed_now: set[str] = set()  # rows with an error of this run, which equal rows share
@@ -320,7 +320,7 @@ class Runner:
         self._reported_at = 0.0
         self._earlier_seconds = progress.seconds
 
-    async def run(self) -> AsyncGenerator[Row[Any], None]:
+    async def run(self) -> AsyncGenerator[Row[object], None]:
         """Process the rows and yield each when it is finished; raise an error if the run ends early."""
         self._journal.seen.forget_counts()
         context = nullcontext() if self._trace is None else self._trace.context
@@ -329,7 +329,7 @@ class Runner:
         with shared, context:  # the tasks copy the context, so that all calls share the budget
             workers = [asyncio.create_task(self._work()) for _ in range(self._settings.max_concurrency)]
         ticking = asyncio.create_task(self._report_regularly())
-        early: dict[int, Row[Any]] = {}
+        early: dict[int, Row[object]] = {}
         expected, running = 0, len(workers)
         try:
             while running:
@@ -397,7 +397,7 @@ class Runner:
             for _ in range(self._settings.max_concurrency):
                 self._window.release()  # the workers that wait for a place end
 
-    async def _process(self, item: RowInput) -> Row[Any] | None:
+    async def _process(self, item: RowInput) -> Row[object] | None:
         """Process a row and return it with its answer or error; return None if the run must stop first."""
         _, key, inputs = item
         try:
@@ -422,11 +422,11 @@ class Runner:
         stored = waiting.result()
         return None if stored is None else self._reused_row(item, row_id, stored)
 
-    def _without_entry(self, row: Row[Any]) -> Row[Any]:
+    def _without_entry(self, row: Row[object]) -> Row[object]:
         self._done.add(row.number, RowResult(Origin.NO_ENTRY))
         return row
 
-    def _reused_row(self, item: RowInput, row_id: str, stored: StoredEntry) -> Row[Any]:
+    def _reused_row(self, item: RowInput, row_id: str, stored: StoredEntry) -> Row[object]:
         if item.key is not None and stored.entry.get("key") != item.key:
             self._journal.add_key(item.key, row_id)
         self._done.add(item.number, RowResult(Origin.REUSED, stored.offset))
@@ -440,7 +440,7 @@ class Runner:
             return not entry.get("permanent", False)
         return self._settings.retry_failed
 
-    def _compare(self, row_id: str, row: Row[Any]) -> None:
+    def _compare(self, row_id: str, row: Row[object]) -> None:
         """Compare the answer of a person with the answer that the model has given in an earlier run."""
         self._summary.reviewed += 1
         stored = None if row_id in self._compared else self._journal.find(row_id)
@@ -458,7 +458,7 @@ class Runner:
 
     async def _ask_once(
         self, item: RowInput, row_id: str, arguments: Mapping[str, object]
-    ) -> Row[Any] | None:
+    ) -> Row[object] | None:
         """Ask the model about a row, and reuse the answer for equal rows that are waiting for it."""
         waiting = self._in_flight[row_id] = asyncio.get_running_loop().create_future()
         row, stored = None, None
@@ -471,7 +471,7 @@ class Runner:
 
     async def _ask(
         self, item: RowInput, row_id: str, arguments: Mapping[str, object]
-    ) -> tuple[Row[Any], StoredEntry] | tuple[None, None]:
+    ) -> tuple[Row[object], StoredEntry] | tuple[None, None]:
         replies = self._journal.replies_of(row_id)
         outcome: RowOutcome | None
         if self._settings.ask is not None:
@@ -529,7 +529,7 @@ class Runner:
         )
         return _RuleError(rule, failure.error)
 
-    def _count(self, row: Row[Any]) -> None:
+    def _count(self, row: Row[object]) -> None:
         progress = self.progress
         progress.rows += 1
         progress.errors += row.error is not None
@@ -556,14 +556,14 @@ class Runner:
             self._settings.progress(progress)
 
 
-def invalid_row(settings: RunSettings, item: RowInput, error: ValueError) -> Row[Any]:
+def invalid_row(settings: RunSettings, item: RowInput, error: ValueError) -> Row[object]:
     """Return the row for cells that cannot be arguments; nothing is requested for it."""
     if settings.null_answers and isinstance(error, NullCellError):
         return Row(*item, cost=0.0)
     return Row(*item, RowError("ValueError", str(error)))
 
 
-def reviewed_row(reviewed: Mapping[str, object], item: RowInput, content: str) -> Row[Any] | None:
+def reviewed_row(reviewed: Mapping[str, object], item: RowInput, content: str) -> Row[object] | None:
     """Return the row with the answer that a person gave for its content; None if there is no such answer."""
     if content not in reviewed:
         return None
@@ -895,7 +895,7 @@ class Job:
 
     def _run(
         self, journal: RunJournal, spent: SharedBudget, progress: Progress, trace: RunTrace | None
-    ) -> AsyncGenerator[Row[Any], None]:
+    ) -> AsyncGenerator[Row[object], None]:
         if self.engine is not None:
             return self.engine.run(self, journal, spent, progress, trace)
         return Runner(self, journal, spent, progress, self.settings, trace).run()
@@ -970,7 +970,7 @@ class Job:
                     row = reader.new(*item, entry_at(offset), seconds)
                     yield replace(row, cached=True) if origin is Origin.CACHE else row
 
-    def _row_without_entry(self, item: RowInput) -> Row[Any]:
+    def _row_without_entry(self, item: RowInput) -> Row[object]:
         try:
             arguments = self.method.arguments(item.inputs)
         except ValueError as error:

@@ -304,9 +304,9 @@ class _TextReader:
         self._method = method
         self._chunks: list[str] = []
 
-    def add(self, item: Any) -> str | None:
+    def add(self, item: object) -> str | None:
         """Add the next chunk, and return it as the text of a progress report."""
-        self._chunks.append(item)
+        self._chunks.append(str(item))
         return str(item)
 
     def result(self) -> CallToolResult:

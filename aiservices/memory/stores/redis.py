@@ -71,8 +71,8 @@ class RedisChatMemoryStore:
     ) -> None:
         check_counts("RedisChatMemoryStore", 1, expires_after=expires_after)
         package = import_extra("redis", "redis", "RedisChatMemoryStore")
-        self._exceptions: Any = package.exceptions
-        self._client: Any = package.Redis.from_url(url) if isinstance(url, str) else url
+        self._exceptions = package.exceptions
+        self._client = package.Redis.from_url(url) if isinstance(url, str) else url
         self._prefix = prefix
         self._expires_after = expires_after or 0
         self._write_script = self._client.register_script(_WRITE)
