@@ -58,7 +58,7 @@ class Passages:
                 return passage
 
     def invented(self) -> str:
-        """Return words that mostly do not stand in the text in this order, shuffled or by a Markov chain."""
+        """Return words that mostly do not occur in the text in this order, shuffled or by a Markov chain."""
         while True:
             words = self._chain()
             runs = list(zip(words, words[1:], words[2:], words[3:], strict=False))
@@ -206,7 +206,7 @@ def rates(text: str, count: int) -> Iterator[str]:
 
 
 def _is_invented(index: QuoteIndex, quote: str) -> bool:
-    """Return True if an invented quote is found whose words do not stand in the text by chance."""
+    """Return True if an invented quote is found whose words do not occur in the text by chance."""
     match = index.find(quote)
     return match is not None and match.kind == "aligned"
 

@@ -45,7 +45,7 @@ class Module(NamedTuple):
 
     @property
     def name_count(self) -> Counter[str]:
-        """How often each name stands in the code."""
+        """How often each name occurs in the code."""
         return Counter(token.string for token in self.tokens if token.type == tokenize.NAME)
 
     @property

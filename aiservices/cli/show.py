@@ -19,7 +19,7 @@ from ..interface.templates import Prompt
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, ModelError
 from ..models.http.model import HttpChatModel
-from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
+from ..models.local.weights import WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
 from ..models.presets import PRESETS, PROVIDERS, ModelProvider, preset_variable
 from ..models.registry import find_model
@@ -310,7 +310,7 @@ def list_models(*, as_json: bool) -> None:
     _print_providers(providers)
     print()
     print_heading("weights of the embedded model")
-    for weights in KNOWN_WEIGHTS:
+    for weights in WEIGHTS:
         source = str(weights_path(weights)) if is_ready(weights) else f"aiservices models pull {weights.name}"
         print(f"local:{weights.name}  {weights.needs}: {source}")
     if not has_local_runtime():
@@ -394,7 +394,7 @@ def _models_as_dict(providers: list[ModelProvider]) -> dict[str, object]:
                     "licence": weights.licence,
                     "path": str(weights_path(weights)) if is_ready(weights) else None,
                 }
-                for weights in KNOWN_WEIGHTS
+                for weights in WEIGHTS
             ],
         },
     }

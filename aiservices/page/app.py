@@ -188,8 +188,8 @@ def mount(
     for service in page_services:
         for method in service.contract.methods.values():
             run = RunEndpoints(method, service.provider, settings, threads, streams, states)
-            shown = PreviewEndpoints(method, service.provider, settings, threads, streams)
-            endpoints = {"run": run.post(("POST",)), "preview": shown.post(("POST",))}
+            preview = PreviewEndpoints(method, service.provider, settings, threads, streams)
+            endpoints = {"run": run.post(("POST",)), "preview": preview.post(("POST",))}
             if states is not None:
                 endpoints["resume"] = run.resume()
             for name, endpoint in endpoints.items():

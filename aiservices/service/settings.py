@@ -213,7 +213,7 @@ def _hints_of(settings: object) -> dict[str, str]:
     return {name: getattr(hint, "__forward_arg__", None) or str(hint) for name, hint in hints.items()}
 
 
-class _ShownDefault(str):
+class _DisplayedDefault(str):
     """A default that is only displayed."""
 
     __slots__ = ()
@@ -224,10 +224,10 @@ class _ShownDefault(str):
 
 # The defaults of settings that None would turn off.
 _DEFAULTS: dict[str, object] = {
-    "retry": _ShownDefault("Retry()"),
-    "tool_limits": _ShownDefault("ToolLimits()"),
-    "tool_errors": _ShownDefault("ToolErrors()"),
-    "columns": _ShownDefault("{}"),
+    "retry": _DisplayedDefault("Retry()"),
+    "tool_limits": _DisplayedDefault("ToolLimits()"),
+    "tool_errors": _DisplayedDefault("ToolErrors()"),
+    "columns": _DisplayedDefault("{}"),
     "dedupe": True,
     "row_timeout": 600.0,
     "max_failures": 0.5,
@@ -243,7 +243,7 @@ def _default(name: str, hint: str) -> object:
     if hint == "bool":
         return False
     if hint == "ChatOptions":
-        return _ShownDefault("ChatOptions()")
+        return _DisplayedDefault("ChatOptions()")
     return () if hint.startswith("Sequence") and "None" not in hint else None
 
 

@@ -235,7 +235,7 @@ def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation, 
         return root
     changed_unions = disambiguate_unions(root, work)
     if changed_unions is None:
-        builder.findings.give_up(location, "unions in which branches cannot be told apart")
+        builder.findings.give_up(location, "unions whose branches cannot be distinguished")
     for union in changed_unions or ():
         action = "branches that look alike are sent in objects of their own"
         builder.findings.add(union.location or location, "a union", action)
@@ -570,7 +570,7 @@ class EncodedNode(WrapperNode[T]):
             raise failure from None
         return value
 
-    def _check_unambiguous(self, decoded: Json, reply: Json, found: str, cursor: Cursor) -> None:
+    def _check_unambiguous(self, decoded: Json, reply: Json, reply_text: str, cursor: Cursor) -> None:
         """Raise Ambiguity if the reply, read without the strict-mode encoding, gives a different value."""
         try:
             values = [
@@ -580,7 +580,7 @@ class EncodedNode(WrapperNode[T]):
             return
         if not strict_equal(*values):
             message = "it can be read in more than one way: with its encoding and without"
-            raise Ambiguity(Problem(cursor.path, message, found))
+            raise Ambiguity(Problem(cursor.path, message, reply_text))
 
     def json_node(self, built: JsonNodes) -> Node[Json]:
         return EncodedNode(json_node_of(self.inner, built), self.encoding)

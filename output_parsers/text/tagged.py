@@ -508,7 +508,7 @@ class XmlOutputParser(TextParser[XmlElement]):
 
     def format_instructions(self) -> str:
         """Return prompt instructions that ask for one XML element, and list the tags to use in it."""
-        sentences = ["Reply with one XML element. Close every tag, and do not put text beside tags."]
+        sentences = ["Reply with one XML element. Close every tag, and do not put text next to tags."]
         if self.root:
             sentences.append(f"The outermost tag is <{self.root}>.")
         if self.tags:

@@ -107,7 +107,7 @@ class Sources:
             cited._set(match=kind, score=score, places=tuple(places), value_checked=checked)
             self._set_place(cited, places[0])
         elif self._check != "off" and not is_missing:
-            message = "the quote does not stand in the text; copy the words that state the value exactly"
+            message = "the quote does not occur in the text; copy the words that state the value exactly"
             if self._lines is not None:
                 message = (
                     'there are no such lines; write the numbers of lines that follow each other, as in "3-5"'

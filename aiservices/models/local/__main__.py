@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from .weights import KNOWN_WEIGHTS, ProgressLine, WeightsError, is_ready, pull, weights_path
+from .weights import WEIGHTS, ProgressLine, WeightsError, is_ready, pull, weights_path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,12 +35,12 @@ def _argument_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="list the known weights, and which of them are on this machine")
     puller = commands.add_parser("pull", help="download weights, verify their SHA-256, print their path")
-    puller.add_argument("name", metavar="NAME", help=", ".join(weights.name for weights in KNOWN_WEIGHTS))
+    puller.add_argument("name", metavar="NAME", help=", ".join(weights.name for weights in WEIGHTS))
     return parser
 
 
 def _print_weights() -> None:
-    for weights in KNOWN_WEIGHTS:
+    for weights in WEIGHTS:
         location = str(weights_path(weights)) if is_ready(weights) else "not pulled"
         print(f"{weights.name:<20} {weights.needs}: {location}")
 

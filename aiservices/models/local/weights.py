@@ -68,7 +68,7 @@ class Weights:
 
 
 # From the most to the least capable: the first that is on the machine is the default.
-KNOWN_WEIGHTS: tuple[Weights, ...] = (
+WEIGHTS: tuple[Weights, ...] = (
     Weights(
         name="qwen2.5-coder-1.5b",
         title="Qwen2.5-Coder-1.5B-Instruct Q4_K_M",
@@ -180,7 +180,7 @@ DEFAULT_NAME_VARIABLE = "AISERVICES_LOCAL_MODEL"
 
 def weights_named(name: str) -> Weights:
     """Look up known model weights by name or alias, or raise LookupError."""
-    for weights in KNOWN_WEIGHTS:
+    for weights in WEIGHTS:
         if name.lower() in (weights.name, *weights.aliases):
             return weights
     raise LookupError(f"there are no weights named {name!r}: choose one of {_names()}")
@@ -237,10 +237,10 @@ def _most_capable() -> tuple[str, Path]:
 
     Raises UnavailableError if there are no weights on this machine.
     """
-    for weights in KNOWN_WEIGHTS:
+    for weights in WEIGHTS:
         if is_ready(weights):
             return weights.name, weights_path(weights)
-    sizes = ", ".join(f"{weights.name} ({_gigabytes(weights.size)})" for weights in KNOWN_WEIGHTS)
+    sizes = ", ".join(f"{weights.name} ({_gigabytes(weights.size)})" for weights in WEIGHTS)
     raise UnavailableError(
         f"the embedded model has no weights yet: get some with {pull_command('NAME')}, where NAME is one of "
         f"{sizes}"
@@ -248,7 +248,7 @@ def _most_capable() -> tuple[str, Path]:
 
 
 def _names() -> str:
-    return ", ".join(weights.name for weights in KNOWN_WEIGHTS)
+    return ", ".join(weights.name for weights in WEIGHTS)
 
 
 def _gigabytes(size: int) -> str:

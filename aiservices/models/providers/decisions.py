@@ -737,14 +737,14 @@ def _system_one_service(
     parts = urlsplit(base_url or os.environ.get("TYPESAFE_BASE_URL") or _TYPESAFE_URL)
     path = parts.path.rstrip("/")
     host = parts.hostname or ""
-    known_servers = {
+    servers_by_host = {
         urlsplit(preset.base_url).hostname: (preset.decisions, preset.key_variable or "")
         for preset in PRESETS.values()
         if preset.decisions is not None
     }
-    known_servers[urlsplit(_TYPESAFE_URL).hostname] = DecisionServer(), _TYPESAFE_KEY
-    if host in known_servers:
-        server, key_variable = known_servers[host]
+    servers_by_host[urlsplit(_TYPESAFE_URL).hostname] = DecisionServer(), _TYPESAFE_KEY
+    if host in servers_by_host:
+        server, key_variable = servers_by_host[host]
     else:
         # A key of TypeSafe is only for TypeSafe, and for the server at TYPESAFE_BASE_URL.
         key_variable = "" if base_url else _TYPESAFE_KEY
@@ -766,7 +766,7 @@ def _system_one_service(
             header="authorization",
             prefix="Bearer ",
             advice=advice,
-            is_required=host in known_servers,
+            is_required=host in servers_by_host,
         ),
         advice,
     )

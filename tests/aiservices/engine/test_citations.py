@@ -101,7 +101,7 @@ def test_the_model_is_asked_again_for_what_is_not_in_the_document() -> None:
     chat = model(BAD, GOOD)
     assert create(Reader, chat).contract(DOCUMENT).amount.value == 1500
     assert chat.requests[1].messages[-1].text.splitlines()[1:3] == [
-        "- $.party: the quote does not stand in the text; copy the words that state the value exactly, "
+        "- $.party: the quote does not occur in the text; copy the words that state the value exactly, "
         'found "Acme Inc."',
         "- $.amount: the quote does not contain the value; correct one of them, found 1600",
     ]
@@ -164,9 +164,9 @@ def test_a_report_about_a_wrong_quote_does_not_prove_it() -> None:
         def cars(self, number: int) -> Cited[int]: ...
 
     wrong = {"quote": "31", "value": 31}
-    with pytest.raises(ServiceOutputError, match="does not stand in the text"):
+    with pytest.raises(ServiceOutputError, match="does not occur in the text"):
         structured(model(wrong, wrong, wrong), Cited[int]).invoke("Ann is 32.")
-    with pytest.raises(ServiceOutputError, match="does not stand in the text"):
+    with pytest.raises(ServiceOutputError, match="does not occur in the text"):
         create(Author, model(wrong, wrong, wrong)).cars(8)
 
 

@@ -1,4 +1,4 @@
-"""A fake model answers with values that stand in the documents of the call."""
+"""A fake model answers with values that occur in the documents of the call."""
 
 from __future__ import annotations
 

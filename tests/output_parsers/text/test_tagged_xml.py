@@ -122,7 +122,7 @@ def test_a_think_tag_that_is_requested_is_content() -> None:
 
 def test_the_instructions_name_the_tags() -> None:
     assert XmlOutputParser(tags=["film", "title"], root="film").format_instructions() == (
-        "Reply with one XML element. Close every tag, and do not put text beside tags. "
+        "Reply with one XML element. Close every tag, and do not put text next to tags. "
         "The outermost tag is <film>. Use these tags: <film>, <title>."
     )
     assert XmlOutputParser().schema is None

@@ -1,4 +1,4 @@
-"""A Cited value is accepted if its quote stands in the text, and the value in the quote."""
+"""A Cited value is accepted if its quote occurs in the text, and the value in the quote."""
 
 from __future__ import annotations
 
