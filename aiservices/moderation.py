@@ -338,8 +338,9 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
             blocked_by = yield from check.verdict()
             if blocked_by is None or isinstance(effect, Gather):  # another check blocked it and reports why
                 raise
-            if blocked.reply is None:
-                raise _unread_reply_error(invocation) from blocked_by
+            if blocked.reply is None:  # blocked before the reply was complete
+                error = ServiceOutputError(invocation.plan.qualname, "", (), invocation.state.attempts)
+                raise error from blocked_by
             return blocked.reply
         except Exception:
             blocked_by = yield from check.verdict()
@@ -382,11 +383,6 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
         event, ModerationRan
     ):  # the event of a nested check comes before the event of the reply
         raise _FlowClosed
-
-
-def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
-    """Return the error for a model request that was blocked by moderation before the reply was complete."""
-    return ServiceOutputError(invocation.plan.qualname, "", (), invocation.state.attempts)
 
 
 @checks_arguments

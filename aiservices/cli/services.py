@@ -185,7 +185,7 @@ def make_service(
     Raises DefinitionError for an invalid interface or without a model, and UsageError if no service is found.
     """
     if target.is_interface:
-        if model is None and not _has_default_model():
+        if model is None and not os.environ.get("AISERVICES_MODEL") and not has_local_runtime():
             raise DefinitionError([DefinitionProblem(target.name, _NO_MODEL, unavailable=True)])
         return create(target.value, model, listeners=listeners, interceptors=[_without_memory])
     if method_names(target.value):
@@ -235,10 +235,6 @@ def accepts_model(target: ServiceTarget) -> bool:
     if target.is_interface or method_names(target.value):
         return target.is_interface
     return "model" in _parameters_of(target.value, target.name)
-
-
-def _has_default_model() -> bool:
-    return bool(os.environ.get("AISERVICES_MODEL")) or has_local_runtime()
 
 
 def has_local_runtime() -> bool:

@@ -111,7 +111,8 @@ class ToolGuardrails:
                 if isinstance(verdict, Refused):
                     run = _refused_run(call, run, verdict)
                 elif isinstance(verdict, Rewritten):
-                    run = _with_run_value(call, run, verdict.new)
+                    new = call.answer(verdict.new)
+                    run = new._replace(arguments=run.arguments, seconds=run.seconds)
         return run
 
 
@@ -217,10 +218,6 @@ def _checked_text(guard: object, text: str, stage: Stage, call: ToolInvocation) 
 def _refused_run(call: ToolInvocation, run: ToolRun, verdict: Refused) -> ToolRun:
     error = ToolError(verdict.message, call=call.call)
     return run._replace(result=None, text=verdict.message, error=error, contents=())
-
-
-def _with_run_value(call: ToolInvocation, run: ToolRun, value: object) -> ToolRun:
-    return call.answer(value)._replace(arguments=run.arguments, seconds=run.seconds)
 
 
 def _with_run_text(call: ToolInvocation, run: ToolRun, text: str, data: object) -> ToolRun:

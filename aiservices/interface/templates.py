@@ -395,7 +395,8 @@ def _render_list(values: Iterable[object]) -> str:
     if items and all(isinstance(item, _MESSAGES) for item in items):
         return "\n".join(map(render_value, items))
     if items and all(isinstance(item, Document) for item in items):
-        return _render_documents(cast("list[Document]", items))
+        documents = cast("list[Document]", items)
+        return "\n\n".join(map(_render_document, documents, unique_names([one.name for one in documents])))
     is_prompt_list = any(structured_prompt_of(cls) is not None for cls in set(map(type, items)))
     if not is_prompt_list and any(isinstance(item, _LISTS) or _is_record(item) for item in items):
         return _to_json(items)
@@ -403,10 +404,6 @@ def _render_list(values: Iterable[object]) -> str:
     if isinstance(values, (set, frozenset)):
         texts.sort()  # a set has no order; sorted, the same set gives the same prompt in each process
     return ("\n\n" if is_prompt_list else ", ").join(texts)
-
-
-def _render_documents(documents: Sequence[Document]) -> str:
-    return "\n\n".join(map(_render_document, documents, unique_names([one.name for one in documents])))
 
 
 def _render_document(document: Document, name: str) -> str:

@@ -629,11 +629,10 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
         self._max_wait = self._limits.max_wait
         self._made: Limiter | None = None
         members = members_of(self._model)
-        limited = [] if members == (self._model,) else [self._limited(one) for one in members]
+        limited = (
+            [] if members == (self._model,) else [LimitedChatModel(one, self._limits) for one in members]
+        )
         self._members = (*(one.failing_at_once() for one in limited[:-1]), *limited[-1:])
-
-    def _limited(self, model: ChatModel) -> LimitedChatModel:
-        return LimitedChatModel(model, self._limits)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -524,7 +524,7 @@ def _sections(report: Report[object]) -> list[_Section]:
         *([_Section("scores by tag", _TAG_COLUMNS, by_tag)] if by_tag else []),
         *_reliability_tables(report),
         _Section("cost", _TOTAL_COLUMNS, [_total_cells(report)]),
-        _Section("cases", _case_columns(report), cases),
+        _Section("cases", ("case", "answer", *report.scorers, "attempts", "tokens", "seconds"), cases),
     ]
 
 
@@ -596,10 +596,6 @@ def _total_cells(report: Report[object]) -> tuple[str, ...]:
     usage = report.usage
     counts = (len(report.outcomes), failed, report.attempts, usage.input_tokens, usage.output_tokens)
     return (*map(str, counts), str(report.judge_usage.total_tokens), f"{report.seconds:.2f}")
-
-
-def _case_columns(report: Report[object]) -> tuple[str, ...]:
-    return ("case", "answer", *report.scorers, "attempts", "tokens", "seconds")
 
 
 def _case_cells(outcome: Outcome, scorers: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import pytest
 
 from aiservices.models.local import __main__ as command, weights as weights_module
 from aiservices.models.local.weights import (
-    KNOWN_WEIGHTS,
+    WEIGHTS,
     HubSource,
     OpenPiece,
     Progress,
@@ -55,7 +55,7 @@ TINY = Weights(
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("AISERVICES_LOCAL_MODEL", raising=False)
-    monkeypatch.setattr(weights_module, "KNOWN_WEIGHTS", (TINY,))
+    monkeypatch.setattr(weights_module, "WEIGHTS", (TINY,))
     return tmp_path / "cache" / "aiservices" / "models"
 
 
@@ -216,7 +216,7 @@ def test_concurrent_pulls_download_once() -> None:
 
 
 def test_a_full_disk_is_an_error_before_the_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights_module, "KNOWN_WEIGHTS", (replace(TINY, size=1_500_000_000),))
+    monkeypatch.setattr(weights_module, "WEIGHTS", (replace(TINY, size=1_500_000_000),))
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=700_000_000))
     registry = FakeRegistry()
     with pytest.raises(WeightsError) as caught:
@@ -276,9 +276,9 @@ def test_an_alias_names_the_weights() -> None:
 
 
 def test_the_names_of_known_weights_are_unique() -> None:
-    names = [name for weights in KNOWN_WEIGHTS for name in (weights.name, *weights.aliases)]
+    names = [name for weights in WEIGHTS for name in (weights.name, *weights.aliases)]
     assert len(set(names)) == len(names)
-    assert {len(weights.sha256) for weights in KNOWN_WEIGHTS} == {64}
+    assert {len(weights.sha256) for weights in WEIGHTS} == {64}
 
 
 def test_the_default_is_the_most_capable_that_was_downloaded(cache: Path) -> None:
@@ -316,7 +316,7 @@ def test_the_path_of_weights_is_in_the_cache(cache: Path) -> None:
 def test_the_command_lists_the_known_weights(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "KNOWN_WEIGHTS", (TINY,))
+    monkeypatch.setattr(command, "WEIGHTS", (TINY,))
     assert command.main(["list"]) == 0
     assert capsys.readouterr().out.split(": ")[-1] == "not pulled\n"
     pull("tiny", sources=[RegistrySource(FakeRegistry())])
