@@ -22,6 +22,7 @@ from itertools import groupby, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from ..lazy_regex import lazy_regex
+from ..result.errors import shorten
 from . import words_in
 from .announcements import REASON, after_announcement, is_announced
 from .harmless import (
@@ -32,6 +33,7 @@ from .harmless import (
     find_unknown_word,
     is_in_known_language,
     is_personal_remark,
+    opens_explanation,
     takes_back,
 )
 
@@ -149,9 +151,11 @@ class ChoiceMatcher(Generic[T]):
         if rated is not None:
             is_highest = all(label.isdecimal() and int(label) <= int(rated[2]) for label in self._by_label)
             return self._by_label.get(rated[1]) if is_highest and rated[2] in self._by_label else None
-        if _states_no(folded):
+        statement = _statement(folded)
+        if _states_no(folded) or statement in words_in("denials"):
             return self._choice_of_bool(False)
-        return self._choice_of_bool(True) if _STATED_YES.fullmatch(folded) else None
+        states_yes = _STATED_YES.fullmatch(folded) is not None or statement in words_in("affirmations")
+        return self._choice_of_bool(True) if states_yes and "?" not in folded else None
 
     def _choice_of_bool(self, value: bool) -> Choice[T] | None:
         return next((choice for choice in self.choices if choice.value is value), None)
@@ -235,20 +239,24 @@ class ChoiceMatcher(Generic[T]):
         """
         opening = _SET_OFF.match(folded, first.end)
         explanation = folded[opening.end() :] if opening else ""
-        if not explanation.strip(_EDGES):
+        if opening is None or not explanation.strip(_EDGES):
             return False
         if _restates(explanation, first.choice):
             return True
         is_only = _is_only_mention(folded, first, mentions)
+        is_repeated = any(mention.start == opening.end() for mention in mentions)
         reason = REASON.match(explanation)
-        if reason is None and _OTHER_LABEL.match(explanation):
+        if reason is None and (is_repeated or _OTHER_LABEL.match(explanation)):
             return False
         explanation = explanation[reason.end() :] if reason else explanation
+        is_short = len(explanation) <= _MAX_SHORT_TEXT
+        is_text = self._are_letters and is_short  # of an option, as in "B. Paris"
+        if reason is None and not is_text:
+            _refuse_opening(opening[0], explanation)
         is_reason = is_only and reason is not None and not find_phrase(explanation, "absences")
         _refuse_denied(explanation, first.choice, is_reason=is_reason)
-        # the text of the option, as in "B. Paris", or a few words after "Reason:"
-        is_short = (self._are_letters or is_reason) and len(explanation) <= _MAX_OPTION_TEXT
-        return is_short or is_in_known_language(explanation)
+        # a few words after "Reason:" may be of any kind
+        return is_text or (is_short and is_reason) or is_in_known_language(explanation)
 
     @cached_property
     def _are_letters(self) -> bool:
@@ -272,6 +280,7 @@ class ChoiceMatcher(Generic[T]):
             explanation, after = after[because.end() :], after[: because.start()]
             if takes_back(explanation) or not is_in_known_language(explanation):
                 raise NoMatch(_UNCLEAR)
+        self._refuse_bare(f"{before} {after}", first)
         word = find_unknown_word(f"{before} {after}", self._harmless)
         if word is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{word}” beside “{first.choice.label}”")
@@ -280,17 +289,29 @@ class ChoiceMatcher(Generic[T]):
         if not is_stated:
             self._refuse_other_sense(folded, first)
 
+    def _refuse_bare(self, around: str, first: _Mention[T]) -> None:
+        """Raise NoMatch if a word beside a choice is another choice, though a sign touches it: "<yes|no>"."""
+        for word in _BARE_WORD.findall(around):
+            choice = self._by_key.get(word, first.choice)
+            if choice is not first.choice and word not in self._standalone:
+                raise NoMatch(f"the text names {first.choice.label} and {word}")
+
     def _refuse_other_sense(self, folded: str, first: _Mention[T]) -> None:
         """Raise NoMatch if the words before a choice do not say that it is the answer."""
         before, label = folded[: first.start], folded[first.start : first.end]
         if asks_or_relates(before):
             raise NoMatch(f"the words before “{first.choice.label}” do not say that it is the answer")
-        if _OF_A_PERSON.search(before):
+        if _OF_A_PERSON.search(before) or self._is_idiom(folded):
             raise NoMatch("the text uses the word in another sense")
         if len(label) > 1:
             return
         if find_tie(before, words_in("letters")) or not _stands_alone(folded, first):  # "plan B"
             raise NoMatch(f"“{label}” may be a word of the sentence")
+
+    def _is_idiom(self, folded: str) -> bool:
+        """Return True for "That's right." and "It's fine with me.", unless the choices are about what is right."""
+        idiom = _IDIOM.search(folded)
+        return idiom is not None and not any(word in self._by_key for word in ("wrong", "incorrect", "false"))
 
     def _nothing_found(self, folded: str) -> str:
         for key in self._by_key:
@@ -304,6 +325,7 @@ class ChoiceMatcher(Generic[T]):
         return "the text names none of them"
 
 
+_BARE_WORD = lazy_regex(r"(?<![^\W_])[^\W_]{2,}+(?<!no)|(?<![^\W_])no(?![ \w])")
 _UNCLEAR = "the text does not clearly choose one of them"
 
 
@@ -357,7 +379,17 @@ def _restates(explanation: str, choice: Choice[T]) -> bool:
         return True
     if not isinstance(choice.value, bool):
         return False
+    statement = _statement(explanation)
+    if statement in words_in("affirmations" if choice.value else "denials") | words_in("stresses"):
+        return True
     return (_RESTATED_YES if choice.value else _RESTATED_NO).match(explanation) is not None
+
+
+def _refuse_opening(opening: str, explanation: str) -> None:
+    """Raise NoMatch if the first words after a choice relate or limit it, as in "low, for now"."""
+    after_comma = opening.lstrip(_QUOTES).startswith((",", "，", "、", "،"))
+    if not opens_explanation(explanation, after_comma=after_comma):
+        raise NoMatch(f"{_UNCLEAR}, because of “{shorten(explanation.strip(), 40)}”")
 
 
 def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> None:
@@ -375,8 +407,12 @@ def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> N
 
 def _affirms(explanation: str) -> bool:
     """Return True for "it does" and "das stimmt", which contradict a "no" before them."""
-    statement = "_".join(re.findall(r"[^\W\d_]+", explanation))
-    return _RESTATED_YES.match(explanation) is not None or statement in words_in("affirmations")
+    return _RESTATED_YES.match(explanation) is not None or _statement(explanation) in words_in("affirmations")
+
+
+def _statement(text: str) -> str:
+    """Return the words of a text as in ``words.txt``: "das_stimmt"."""
+    return "_".join(re.findall(r"[^\W\d_]+", text))
 
 
 def _stands_alone(folded: str, mention: _Mention[T]) -> bool:
@@ -505,7 +541,7 @@ _STATED_YES = lazy_regex(rf"{_STATEMENT}(?:correct|accurate)[\s.!*_\"'`]*")
 _NOT_TRUE_THAT = lazy_regex(r"\W*(?:no, )?it(?: is|['’]s) not (?:true|correct) that ")
 _LEADING_WORD = lazy_regex(r"[\s\"'`*_“«]*([^\W\d_]+)(?=[\"'`*_”»]*\s?(?:[,.!;:，。！；、،]|[-–—]\s|\n))")
 _NOT_LEADING = frozenset("y j n on off right".split())
-_MAX_OPTION_TEXT = 120  # characters
+_MAX_SHORT_TEXT = 120  # characters
 # A line with another label than that of a reason.
 _OTHER_LABEL = lazy_regex(r"\W*(?:[^\W\d_]+ ){0,3}[^\W\d_]+[*_]*[:：](?:\s|[*_])")
 # "No, that is not true." and "Yes, it is."
@@ -524,6 +560,11 @@ _IT_IS = lazy_regex(r"(?<!\w)it(?: is|['’]s) (?:clearly |indeed )?\Z")
 _THAT = lazy_regex(r" that(?!\w)")
 _AFTER_LETTER = lazy_regex(
     r"[\"'`*_”’)\]}]|[.!,;:]*\s*\Z|[.!,;:]\s| (?:is|was|because|applies|fits|as)(?!\w)|です|。"
+)
+_IDIOM = lazy_regex(
+    r"(?<!\w)(?:that(?:['’]s| is| was| would be| sounds| seems)|sounds|you(?:['’]re| are)|i(?:['’]m| am)) (?:all |quite |so |very |perfectly |just |about )?"
+    r"(?:right|fine|cool|clear|fair|great|ok|okay|sure|nice|enough|free|welcome|done|ready)(?!\w)"
+    r"|(?<!\w)(?:(?:it|this)(?:['’]s| is) (?:all |quite )?(?:right|fine|ok|okay)|all right|right (?:away|now|on|then|here)|fair enough|feel free)(?!\w)"
 )
 # In "I am positive" or "we are done" people describe themselves. The word is not the answer there.
 _OF_A_PERSON = lazy_regex(

@@ -297,6 +297,51 @@ def find_limit(text: str) -> str | None:
     return None
 
 
+# Languages in which a sentence often begins with a noun, because they have no article before it.
+_WITHOUT_ARTICLES = "sv da no pl cs ru uk tr id ar hi".split()
+
+
+def opens_explanation(text: str, *, after_comma: bool) -> bool:
+    """Return True if a text after an answer begins as an explanation does.
+
+    After a comma it must begin with an article, a pronoun or a reason, because words after a comma often limit or
+    relate what is before it. Elsewhere it may begin with any other word except those that do so.
+    """
+    folded = text.casefold().replace("’", "'")
+    words = _phrase_words(folded)
+    start = words[:_MAX_PHRASE]
+    if not start:
+        return True
+    if _RUN_CHARACTER.match(start[0]):
+        return _opens_run(folded)
+    if find_phrase(folded, "openers", start, only_start=True):
+        return len(words) >= (_MIN_STATEMENT if after_comma else 2)
+    if find_phrase(folded, "never opens", start, only_start=True):
+        return False
+    return not after_comma or any(start[0] in words_in(language) for language in _WITHOUT_ARTICLES)
+
+
+_MIN_STATEMENT = 3  # words, after a comma
+# In Japanese and Korean, a subject with its particle, and the ending of a verb.
+_STATEMENT_IN_RUNS = lazy_regex(
+    r".+(?:は|が|には|では).+(?:す|た|ん|い|る|だ)\W*|.+[은는이가]\s.+(?:다|요)\W*|理由(?:は|：|:).+|.+(?:からです|ためです|때문입니다)\W*",
+    re.DOTALL,
+)
+_SAID_IN_RUNS = lazy_regex(
+    r"(?:说|說|写|道|言う|言った|と思います|말했습니다|생각합니다)\W*\Z|ありがとう|당신|하세요|해_?주세요"
+)
+
+
+def _opens_run(folded: str) -> bool:
+    """Return True if a text in Chinese, Japanese or Korean is a statement."""
+    if _SAID_IN_RUNS.search(folded):
+        return False
+    opening = folded.lstrip(" \t\r\n\"'“‘「『（(*_")
+    if any(opening.startswith(word) for word in words_in("openers runs")):
+        return True
+    return _STATEMENT_IN_RUNS.fullmatch(folded.strip()) is not None
+
+
 def refuses(text: str) -> str | None:
     """Return the words of a text that ask for something or refuse to answer, or None."""
     folded = text.casefold().replace("’", "'")

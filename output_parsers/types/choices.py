@@ -207,7 +207,7 @@ _YES = """
     是 是的 对 正确 はい 네 예 ✅ ✓ ✔ wahr vrai vero verdadero verdadeiro waar prawda истина
 """
 _NO = """
-    n off 0 nope incorrect wrong nein non não nee nej nei нет ні hayır nem tidak không όχι לא لا नहीं
+    n off 0 nope incorrect wrong nein non não nee nej nei нет ні nie hayır nem tidak không όχι לא لا नहीं
     否 不 不是 いいえ 아니요 아니오 ❌ ✗ ✘ falsch faux falso onwaar fałsz ложь
 """
 _TRUE = Choice("true", True, ("yes",), standalone_aliases=tuple(_YES.split()))

@@ -671,3 +671,76 @@ def test_a_letter_that_may_be_an_initial_is_refused() -> None:
         "B. Das steht im Text.",
     ):
         assert parse(letters, text) == "B", text
+
+
+LIMITING = {
+    "Yes": "pending a second signature|subject to review|on paper|for now|I think|he said"
+    "|as requested by the user|at first glance|most of"
+    " the time|under one condition|close to medium|you decide|every other day|I know, you want it",
+    "Ja": "vorbehaltlich der Prüfung|laut dem Kunden|sagt der Kunde|meine ich|auf dem Papier"
+    "|das kommt darauf an|vorerst",
+    "Oui": "sous réserve de validation|dit le client|hier|à une condition|la plupart du temps|en principe"
+    "|je crois",
+    "Sí": "pendiente de firma|de momento|dice el cliente|un momento|de acuerdo|a condición de pagar"
+    "|según el cliente",
+    "Sì": "in attesa di firma|dice il cliente|il più delle volte|a una condizione|per ora",
+    "Sim": "pendente de assinatura|diz o cliente|de acordo|em princípio",
+    "Tak": "pod warunkiem podpisu|zgodnie z prośbą|na razie|to zależy",
+    "Да": "при условии подписи|по словам клиента|надеюсь|на бумаге",
+    "是": "待审核|客户说|前提是付款|暂时|见上文",
+    "はい": "条件付き|お客様によると|今のところ|ありがとうございます",
+    "네": "조건부|비가 오면|지금은|고객이 말했습니다",
+}
+EXPLAINING = {
+    "Yes": "the text says so|because it asks for a refund|there is a phone number in it|it does"
+    "|definitely|of course|you can",
+    "Ja": "der Text ist auf Englisch|das stimmt|weil der Kunde es schreibt",
+    "Oui": "le client veut un remboursement|c'est exact|bien sûr",
+    "Sí": "el cliente quiere cancelar|es correcto|por supuesto",
+    "Sì": "il testo menziona un rimborso|è vero",
+    "Tak": "to prawda|tekst wspomina o zwrocie",
+    "Да": "в тексте упоминается возврат|это правда",
+    "是": "文本中提到了退款",
+    "はい": "顧客は解約を希望しています|そうです",
+    "네": "고객이 해지를 원합니다|맞습니다",
+}
+
+
+def test_words_after_a_choice_that_relate_or_limit_it_are_refused() -> None:
+    read_texts = []
+    for answer, endings in LIMITING.items():
+        for choices, choice in ((bool, answer), (Literal["low", "high"], "high")):
+            for text in (
+                f"{choice}{sign}{end}" for end in endings.split("|") for sign in (", ", " - ", ". ", "\n")
+            ):
+                try:
+                    read_texts.append((text, parse(choices, text)))
+                except OutputParsingError:
+                    continue
+    assert read_texts == []
+
+
+def test_a_statement_after_a_yes_is_its_explanation() -> None:
+    for answer, endings in EXPLAINING.items():
+        for end in endings.split("|"):
+            assert parse(bool, f"{answer}, {end}.") is True, end
+
+
+def test_a_statement_that_something_is_true_or_false_is_a_bool() -> None:
+    for text, value in (
+        ("Das stimmt nicht.", False), ("C'est faux.", False), ("È falso.", False),
+        ("Nie, to nieprawda.", False),
+        ("Das stimmt.", True), ("C'est vrai.", True), ("Ja, det stämmer.", True), ("Это правда.", True),
+    ):  # fmt: skip
+        assert parse(bool, text) is value, text
+
+
+def test_a_template_or_an_idiom_names_no_choice() -> None:
+    for choices, text in (
+        (bool, "<yes|no>"), (bool, "Answer: <yes|no>"), (Literal["left", "right"], "That's right."),
+        (Literal["free", "paid"], "Feel free to ask."), (Literal["left", "right"], "Right now."),
+    ):  # fmt: skip
+        with pytest.raises(OutputParsingError):
+            parse(choices, text)
+    assert parse(Literal["right", "wrong"], "That's right.") == "right"
+    assert parse(Literal["free", "paid"], "It's free.") == "free"
