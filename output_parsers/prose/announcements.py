@@ -132,6 +132,12 @@ _IF_YOU = lazy_regex(
     r"|wenn sie|als u|falls sie)\b[^.!?]*",
     re.IGNORECASE,
 )
+# "I hope." weakens an answer, and "Ask me later." refuses it.
+_NO_CLOSING = lazy_regex(
+    r"\W*(?:(?:i )?hope(?: so)?|ich hoffe|hoffe ich|j['’]espère|espero|spero|ik hoop|hopelijk|hoppas(?: jag)?|(?:jeg )?(?:håber|håper)|mam nadzieję|doufám"
+    r"|надеюсь|сподіваюся|umarım|semoga|希望|ask (?:me )?(?:again )?(?:later|tomorrow))\W*",
+    re.IGNORECASE,
+)
 _RULER = lazy_regex(r"\s*\n\s*(?:-{3,}|\*{3,}|_{3,})\Z")
 _LAST_LINE = lazy_regex(r"(?:\n\s*|(?<=[.!?]) +)(?=[^\s.!?][^\n.!?]*[.!?…😊🙂 ]*\Z)")
 
@@ -146,7 +152,12 @@ def without_small_talk(text: str) -> str:
         last = _LAST_LINE.search(bare, max(0, len(bare) - _MAX_LAST_LINE))
         sentence = bare[last.end() :] if last else ""
         closing = CLOSING.match(sentence)
-        if last is None or closing is None or takes_back(_IF_YOU.sub("", sentence[closing.end() :])):
+        if (
+            last is None
+            or closing is None
+            or _NO_CLOSING.fullmatch(sentence)
+            or takes_back(_IF_YOU.sub("", sentence[closing.end() :]))
+        ):
             break
         bare = _RULER.sub("", bare[: last.start()].rstrip())
     introduction = _INTRODUCTION.match(AGREEMENT.sub("", bare))

@@ -29,6 +29,7 @@ from .harmless import (
     asks_or_relates,
     find_limit,
     find_phrase,
+    find_relation,
     find_tie,
     find_unknown_word,
     is_in_known_language,
@@ -284,6 +285,9 @@ class ChoiceMatcher(Generic[T]):
         word = find_unknown_word(f"{before} {after}", self._harmless)
         if word is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{word}” beside “{first.choice.label}”")
+        relation = find_relation(after)
+        if relation is not None:
+            raise NoMatch(f"{_UNCLEAR}, because of “{shorten(relation, 40)}”")
         if before.rstrip().endswith(" as") and after.lstrip().startswith("as"):
             raise NoMatch(_UNCLEAR)
         if not is_stated:

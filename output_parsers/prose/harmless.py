@@ -117,7 +117,24 @@ def find_objection(
     markup = _OTHER_MARKUP.search(f"{before} {after}")
     if markup is not None:
         return markup[0]
-    return _sign_beside(before, after) or find_tie(before, leading)
+    return _sign_beside(before, after) or find_tie(before, leading) or find_relation(after)
+
+
+_SET_OFF = lazy_regex(r"[\s\"'”’*_`)\]]*(?:[,;:(，、；：（。]|[.!](?=\s)|\n|\s[-–—](?=\s))[\s*_]*")
+
+
+def find_relation(after: str) -> str | None:
+    """Return harmless words that are set off after a value if they relate or limit it, as in "42, I think", or None."""
+    opening = _SET_OFF.match(after)
+    if opening is None:
+        return None
+    rest = _harmless_phrases().sub(" ", after[opening.end() :].casefold().replace("’", "'")).strip()
+    if not _WORD_CHARACTER.search(rest):
+        return None
+    return find_limit(rest) if opens_explanation(rest, after_comma=False) else rest
+
+
+_WORD_CHARACTER = lazy_regex(r"[^\W\d_]")
 
 
 def _without_lead(before: str, leading: frozenset[str]) -> str:

@@ -40,7 +40,7 @@ from . import (
     words_in,
 )
 from .announcements import after_announcement
-from .harmless import find_objection, separate_runs, takes_back
+from .harmless import find_objection, find_relation, separate_runs, takes_back
 from .units import CURRENCY_CODES, CURRENCY_SIGNS, SCALES, UNITS
 
 
@@ -320,6 +320,10 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
         if after and _power_of(bare_word(after[0])) is not None:
             after = after[1:]
         _refuse_unclear(words[:position], after, rules, value)
+        if _ENDS_CLAUSE.search(words[position]) or sentence_of[position] < max(
+            sentence_of[position : position + 2]
+        ):
+            _refuse_relation(after)
     return TextReading(value, join_rules(readings[0].rule, "number in a sentence"))
 
 
@@ -392,12 +396,26 @@ def _refuse_unclear(before: list[str], after: list[str], rules: NumberRules, val
     before = _without_variable(before)
     if after and bare_word(after[0]) in UNITS[0] and _AGO.search(" ".join(before)):
         raise TextParseError("the text says how long ago something was")
-    if after and not _is_wrong_unit(after[0].strip(".,;:!()*\"'"), rules):
+    if (
+        after
+        and after[0].count("(") == after[0].count(")")
+        and not _is_wrong_unit(after[0].strip(".,;:!()*\"'"), rules)
+    ):
         after = after[1:]
     objection = _objection_around(before, after, rules)
     if objection:
         raise TextParseError(f'"{shorten(objection, 40)}" in the text may change the value')
     _refuse_label(" ".join(before), rules, value)
+
+
+def _refuse_relation(after: list[str]) -> None:
+    """Raise TextParseError if words that are set off after a number relate or limit it, as in "42, I think"."""
+    relation = find_relation(f", {' '.join(after)}")
+    if relation is not None:
+        raise TextParseError(f'"{shorten(relation, 40)}" in the text may change the value')
+
+
+_ENDS_CLAUSE = lazy_regex(r"[,;:.!][*_`\"')]*\Z")
 
 
 def _without_variable(before: list[str]) -> list[str]:

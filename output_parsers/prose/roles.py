@@ -25,11 +25,13 @@ from . import ENGLISH_NUMBER_WORDS, TextParseError, word_set
 from .announcements import AGREEMENT, CLOSING, CONDITION_OF_MORE, REASON, is_announced
 from .harmless import (
     calls_example,
+    find_limit,
     find_negation,
     find_phrase,
     find_unknown_word,
     is_personal_remark,
     is_sentence_in_known_language,
+    opens_explanation,
     refuses,
     takes_back,
 )
@@ -456,8 +458,12 @@ def _explains(text: str) -> bool:
     explanation = text[reason.end() :] if reason else text
     if not explanation.strip(_MARKUP) or _HAS_NUMBER.search(explanation):
         return False
+    if reason is None and not opens_explanation(explanation, after_comma=False):
+        return False
     value = _Value("", 0, 0, no_words)
-    return all(_objection_after(sentence, value) is None for sentence in _SENTENCE_END.split(explanation))
+    return find_limit(explanation) is None and all(
+        _objection_after(sentence, value) is None for sentence in _SENTENCE_END.split(explanation)
+    )
 
 
 # Another value; "the two texts" is none.

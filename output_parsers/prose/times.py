@@ -726,6 +726,7 @@ def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
             raise TextParseError(f"{text[start:end]} may be a time of day")
     else:
         raise TextParseError("expected a duration")
+    end -= text[end - 1] == "."  # of the sentence
     return value, rule, _duration_sentence_rule(text[:start], text[end:])
 
 

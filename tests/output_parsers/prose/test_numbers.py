@@ -10,6 +10,7 @@ import pytest
 from growth import growing
 from hypothesis import given, strategies as st
 
+from output_parsers import OutputParsingError, parse
 from output_parsers.prose.numbers import (
     NumberRules,
     NumberStyle,
@@ -539,3 +540,26 @@ def test_an_amount_in_another_currency_than_the_declaration_names_is_refused() -
     for text in ("5 EUR", "€5", "5 euros", "The price is EUR 5", "5 £"):
         with pytest.raises(TextParseError):
             find_number(text, dollars)
+
+
+def test_words_after_a_number_that_relate_or_limit_it_are_refused() -> None:
+    endings = (
+        "pending a second signature|on paper|I think|subject to review|according to the manager"
+        "|now and then|as it were|glaube ich|laut dem"
+        " Kunden|selon le client|je crois|de momento|según el cliente|credo|secondo il cliente|em revisão"
+        "|denk ik|według klienta|думаю"
+    )
+    read_texts = []
+    for text in (f"42{sign}{end}" for end in endings.split("|") for sign in (", ", " - ", ". ", "\n", ": ")):
+        try:
+            read_texts.append((text, parse(int, text)))
+        except OutputParsingError:
+            continue
+    assert read_texts == []
+    for text in (
+        "42, the number of names",
+        "42 - I counted the names.",
+        "42\n\nThe text names them.",
+        "42, as stated in the text.",
+    ):
+        assert parse(int, text) == 42, text
