@@ -50,15 +50,16 @@ def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
 _ASKING = frozenset("is was are were would has have am ist war sind würde sont était zou är var".split())
 _RELATING = frozenset(
     """
-    of for from in to with as on under after very there comme como come zu sehr für mit als très dans pour muy para por molto per muito em zeer
+    of for from in to with as on under after very there falls nach après depuis hier después desde dopo da página pagina page seite
+    room question ticket comme como come zu sehr für mit als très dans pour muy para por molto per muito em zeer
     heel voor met zou mycket till för meget til veldig bardzo velmi очень дуже çok sangat
     """.split()
 )
 # Labels of what was asked, and words about what somebody else chose or what is to be answered.
 _OTHER_LABEL = lazy_regex(
-    r"(?<!\w)(?:(?:input|query|question|user|prompt|request|subject|given|eingabe|frage|nutzer|benutzer|anfrage|betreff|entrée|question|utilisateur|requête"
+    r"(?<!\w)(?:(?:input|query|question|user|customer|client|person \w|min|max|minimum|maximum|prompt|request|subject|given|kunde|kundin|cliente|klant|klient|kund|клиент|eingabe|frage|nutzer|benutzer|anfrage|betreff|entrée|question|utilisateur|requête"
     r"|sujet|objet|entrada|pregunta|usuario|consulta|asunto|domanda|utente|richiesta|oggetto|pergunta|usuário|assunto|invoer|vraag|gebruiker"
-    r"|вопрос|запрос|пользователь|ввод)(?: (?:text|message|texto?|testo|tekst))?|输入|問題|问题|用户|用戶|入力|質問|ユーザー|입력|질문|사용자)[*_\"'`]*\s?[:：]\W*\Z"
+    r"|вопрос|запрос|пользователь|ввод)(?: (?:text|message|texto?|testo|tekst))?|输入|問題|问题|客户|客戶|顧客|고객|用户|用戶|入力|質問|ユーザー|입력|질문|사용자)[*_\"'`]*\s?[:：]\W*\Z"
 )
 _OF_OTHERS = lazy_regex(
     r"(?<!\w)(?:(?:he|she|they|(?:the|a) (?:user|customer|author|writer|speaker|person|client|reviewer)) (?:has )?"
@@ -67,13 +68,22 @@ _OF_OTHERS = lazy_regex(
     r"|you(?:r (?:answer|choice|input|reply|response|message|question)|['’]?ve)? (?:is|was|picked|selected|chose|answered|said|wrote|gave)"
     r"|please (?:answer|respond|reply|say|return|write)(?: with)?|(?:\A|[.!]\s)\W*(?:(?:answer|respond|reply) with|(?:return|think|say|write|choose|pick|select|type|enter|press|click|tap)))\W*\Z"
 )
+# Who else says so, and what is not so.
+_PERSON = (
+    r"(?:customer|user|client|manager|author|seller|buyer|boss|teacher|doctor|sender|writer|kunde\w*|nutzer\w*|benutzer\w*|autor\w*|chef\w*|cliente?|utilisateur"
+    r"|auteur|usuari[oa]|utente|usuário|klant|gebruiker|klient\w*|użytkownik\w*|kund\w*|клиент\w*|пользовател\w*|автор\w*|zákazník\w*)"
+)
+_UNREAL = lazy_regex(
+    r"(?<!\w)(?:(?:according to|laut|nach angaben|selon|d['’]après|según|secondo|segundo|volgens|według|enligt|ifølge|podle|по словам|по мнению|согласно)"
+    rf" (?:\w+['’ ]){{0,3}}?{_PERSON}|on paper|au lieu de?|(?:het|dit|dat|antwoord) zou)(?!\w)"
+)
 _SETS_OFF = (":", "：", "=", "→", "-", "–", "—")
 
 
 def asks_or_relates(before: str) -> bool:
     """Return True if the harmless words before a value make no statement: "Is it low", "with low", "very low"."""
     folded = before.casefold()
-    if _OTHER_LABEL.search(folded) or _OF_OTHERS.search(folded):
+    if any(pattern.search(folded) for pattern in (_OTHER_LABEL, _OF_OTHERS, _UNREAL)):
         return True
     words = list(_words(before))
     if not words or before.rstrip(" \t\r\n*_`\"'“").endswith(_SETS_OFF):
@@ -161,7 +171,9 @@ def find_tie(before: str, leading: frozenset[str]) -> str | None:
     """Return the word directly before a value that ties it to something else, or None."""
     words = list(_words(before))
     if not words:
-        return None
+        return before.strip() if _OTHER_LABEL.search(before) else None
+    if _UNREAL.search(before.casefold()):
+        return before.strip()
     if len(words) == 1 and words[0] in _NUMBERED.difference(leading):
         return words[0]
     if _IGNORED.sub("", before).rstrip(_BEFORE_VALUE)[-1:].isalnum():

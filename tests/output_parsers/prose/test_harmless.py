@@ -198,3 +198,19 @@ def _value_of(cls: Any, text: str) -> object:
         return parse(cls, text)
     except OutputParsingError:
         return None
+
+
+def test_words_before_a_value_that_say_whose_it_is_are_refused() -> None:
+    leads = (
+        "On paper, |According to the customer it is |Customer: |Person B: |Min: |Max: |Laut Kunde ist es "
+        "|Kunde: |D'après le client, |Client : |Cliente: |Klant: |Клиент: |客户：|用户："
+    )
+    read_texts = []
+    for lead in leads.split("|"):
+        values = ((int, "42"), (bool, "yes"), (date, "2024-03-15"), (Literal["low", "high"], "high"))
+        for cls, value in values:
+            try:
+                read_texts.append((lead, parse(cls, f"{lead}{value}")))
+            except OutputParsingError:
+                continue
+    assert read_texts == []
