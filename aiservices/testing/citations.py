@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from output_parsers.mentions import dates_in, durations_in, numbers_in, times_in
@@ -79,14 +79,53 @@ def _shortened(data: Json) -> Json:
     return [_shortened(one) for one in data[:1]] if isinstance(data, list) else data
 
 
-def stands_in(parser: TypeParser[object], text: str, sources: Sources) -> bool:
-    """Return True if the quotes of an answer occur in the texts of the call."""
+def about_part(parser: TypeParser[object], text: str, sources: Sources) -> str:
+    """Return what an answer about a document says about a part: the values whose quotes are in the part.
+
+    An item of a list is in the part with all its quotes. Values without quotes are in the first part.
+    """
+    collected = _Collected()
+    with cited_from(collected):
+        parser.parse(text)
+    in_part = {path: _is_cited(cited, node, sources) for cited, node, path in collected.values}
+    data = json.loads(text, parse_float=Decimal)
+    answer = dump_json(_data_about_part(data, Cursor(), in_part, has_others=not sources.is_continued))
     try:
         with cited_from(sources):
-            parser.parse(text)
+            parser.parse(answer)
     except OutputParsingError:
+        return nothing_of(parser)
+    return answer
+
+
+def _is_cited(cited: Cited[object], node: Node[object] | None, sources: Sources) -> bool:
+    try:
+        sources.verify(cited, node, Cursor())
+    except ValidationFailure:
         return False
     return True
+
+
+def _data_about_part(data: Json, cursor: Cursor, in_part: Mapping[str, bool], *, has_others: bool) -> Json:
+    path = cursor.path
+    if path in in_part:
+        return data if in_part[path] else None
+    if isinstance(data, dict):
+        if not (has_others or path == "$" or any(quoted.startswith(path) for quoted in in_part)):
+            return None
+        return {
+            key: _data_about_part(one, cursor.child(key), in_part, has_others=has_others)
+            for key, one in data.items()
+        }
+    if not isinstance(data, list):
+        return data if has_others else None
+    items = []
+    for index, item in enumerate(data):
+        child = cursor.child(index)
+        quotes = [flag for quoted, flag in in_part.items() if quoted.startswith(child.path)]
+        if all(quotes) if quotes else has_others:
+            items.append(item)
+    return items
 
 
 def _citations(

@@ -37,7 +37,7 @@ from ..models.requests import ChatRequest, ImageFormat, JsonObjectFormat, JsonSc
 from ..models.scripted import ScriptedChatModel
 from ..service.methods import plan_of
 from .cassette import canonical_json, request_to_json
-from .citations import nothing_of, stands_in, with_quotes, with_short_lists
+from .citations import about_part, nothing_of, with_quotes, with_short_lists
 from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for
 
 _CAPABILITIES = Capabilities(
@@ -187,7 +187,7 @@ class FakeChatModel(ScriptedChatModel):
         if sources.is_continued and not has_quotes:
             return nothing_of(parser)
         text = self._whole_text(whole, choices)
-        return text if not has_quotes or stands_in(parser, text, sources) else nothing_of(parser)
+        return about_part(parser, text, sources) if has_quotes else text
 
     def _whole_text(self, request: ChatRequest, choices: Choices) -> str:
         parser, key = request.parser, self._key(request)

@@ -9,7 +9,17 @@ from typing import Literal, Protocol
 
 import pytest
 
-from aiservices import Cited, CitedText, Document, Result, Strategy, create, options, user_message
+from aiservices import (
+    Cited,
+    CitedText,
+    Document,
+    Result,
+    ServiceOutputError,
+    Strategy,
+    create,
+    options,
+    user_message,
+)
 from aiservices.documents import Split, by
 from aiservices.testing import FakeChatModel
 
@@ -103,6 +113,51 @@ def test_the_parts_of_a_long_document_do_not_contradict_each_other() -> None:
         assert reader.things([Document(text), Document(text[:300])]).title
         assert reader.names(Document(text))
         assert isinstance(reader.count(Document(text)), int)
+
+
+@dataclass
+class Term:
+    name: str
+    days: Cited[int]
+    fee: Cited[int] | None
+
+
+@dataclass
+class Terms:
+    party: Cited[str]
+    rent: Cited[Decimal]
+    terms: list[Term]
+    tags: list[str]
+    counts: dict[str, int]
+
+
+class Lawyer(Protocol):
+    @options(split=Split(tokens=20, overlap=5), merge={"terms": by("name")})
+    @user_message("Extract this.\n\n{{document}}")
+    def terms(self, document: Document) -> Terms: ...
+
+
+def test_given_values_with_quotes_in_several_parts_are_found_in_each_of_them() -> None:
+    filler = " Nothing here." * 30
+    terms = f"Repairs take 14 days and cost 90 euros.{filler} Answers take 3 days."
+    text = f"The tenant is Ann.{filler} {terms}{filler} Pay 500.50."
+    answer = Terms(
+        party=Cited("Ann", "tenant is Ann"),
+        rent=Cited(Decimal("500.50"), "Pay 500.50"),
+        terms=[
+            Term("repairs", Cited(14, "take 14 days"), Cited(90, "cost 90 euros")),
+            Term("answers", Cited(3, "take 3 days"), None),
+        ],
+        tags=["lease"],
+        counts={"rooms": 2},
+    )
+    assert create(Lawyer, FakeChatModel(values={Terms: answer})).terms(Document(text)) == answer
+    answer.rent = Cited(Decimal(501), "Pay 501")
+    with pytest.raises(ServiceOutputError) as caught:
+        create(Lawyer, FakeChatModel(values={Terms: answer})).terms(Document(text))
+    assert [str(problem) for problem in caught.value.problems] == [
+        "$.rent: no part of the document has a value"
+    ]
 
 
 def test_given_values_of_a_long_document_are_found_in_the_part_with_their_quotes() -> None:
