@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreConfig, SchemaError, SchemaValidator, from_json
@@ -37,6 +37,7 @@ _FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')
 FastReader: TypeAlias = Callable[[str], Any]
 _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 _QUOTE_AND_COLON = lazy_regex(r'\\"[ \t\r\n]*:')  # in a string
+_GAP_BEFORE_COLON = lazy_regex(r":(?<=[ \t\r\n]:)")  # the colon comes first, because it is searched fast
 _STRING = lazy_regex(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*(:?)')
 
 
@@ -81,35 +82,49 @@ def compile_fast_reader(
 
 def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], field: str | None) -> FastReader:
     """Return a function that validates JSON text, and that rejects unknown and repeated keys."""
-    always, per_item, count_others = _plan_key_count(node)
+    if any(isinstance(part, ObjectNode) and part.counts_own_keys for part in walk(node)):
+        return _reader_with_counter(validate, node, field)
+    always, count = _plan_key_count(node)
     if field is not None:
         always += 1
-    counts_itself = any(isinstance(part, ObjectNode) and part.counts_own_keys for part in walk(node))
+    first_characters = _FIRST_CHARACTERS
 
     # It runs for every reply that is exact JSON, so it uses local variables and loops without helpers.
     def read(text: str) -> object:
-        if text[:1] not in _FIRST_CHARACTERS:  # a fence or prose: cheaper to see here than by an exception
+        if not text or text[0] not in first_characters:  # cheaper for a fence or prose than an exception
             return NOT_EXACT
         if "\\" in text and has_lost_backslash(text):
             return NOT_EXACT
-        counter = None
-        if counts_itself:  # each record that ``make`` creates adds its keys
-            counter = ValidationContext()
-            counter.json_keys = always
         try:
-            value = validate(text, context=counter)
+            value = validate(text)
+            if field is not None:
+                value = value[field]
+            keys = always if count is None else always + count(value)
         except (ValueError, *USER_CODE_ERRORS):  # a ValidationError is a ValueError
             return NOT_EXACT
-        if field is not None:
-            value = value[field]
-        keys = always if counter is None else counter.json_keys
-        for name, keys_per_item in per_item:
-            keys += keys_per_item * len(getattr(value, name))
-        if count_others is not None:
-            try:
-                keys += count_others(value)
-            except ValueError:
-                return NOT_EXACT
+        return value if text.count(":") == keys or _has_keys(text, keys) else NOT_EXACT
+
+    return read
+
+
+def _reader_with_counter(validate: Callable[..., Any], node: Node[object], field: str | None) -> FastReader:
+    """Return a function that validates JSON text whose records add their keys when ``make`` creates them."""
+    always, count = _plan_key_count(node)
+    if field is not None:
+        always += 1
+
+    def read(text: str) -> object:
+        if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text):
+            return NOT_EXACT
+        counter = ValidationContext()
+        counter.json_keys = always
+        try:
+            value = validate(text, context=counter)
+            if field is not None:
+                value = value[field]
+            keys = counter.json_keys if count is None else counter.json_keys + count(value)
+        except (ValueError, *USER_CODE_ERRORS):
+            return NOT_EXACT
         return value if text.count(":") == keys or _has_keys(text, keys) else NOT_EXACT
 
     return read
@@ -143,8 +158,12 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
 
 def _has_keys(text: str, keys: int) -> bool:
     """Return True if JSON has a number of keys; its strings may contain colons."""
+    is_simple = "\\" not in text or '\\\\"' not in text
+    # no fewer than ``keys`` are keys, and at most these; the others are in strings
+    if is_simple and text.count('":') - text.count('\\":') == keys and not _GAP_BEFORE_COLON.search(text):
+        return True
     found = len(_KEY_END.findall(text))
-    if "\\" in text and '\\\\"' not in text:
+    if is_simple:
         found -= len(_QUOTE_AND_COLON.findall(text))
     if found == keys:
         return True
@@ -197,42 +216,35 @@ def _compile_wide_validator(schema: object) -> Callable[..., object]:
         return {**copy, "strict": False} if part.get("type") == "dataclass" else copy  # dicts are accepted
 
     validate = SchemaValidator(lax(schema), _use_prebuilt=False).validate_python
-    return lambda text, context: validate(from_json(text), context=context)
+    return lambda text, context=None: validate(from_json(text), context=context)
 
 
-class _KeyCountPlan(NamedTuple):
-    """How the JSON keys of a value are counted, to detect repeated and unknown keys.
+def _plan_key_count(node: Node[object]) -> tuple[int, Callable[[Any], int] | None]:
+    """Choose how to count the JSON keys of a value, to detect repeated and unknown keys.
 
-    Attributes:
-        always: The number of keys that every value has.
-        per_item: The names of list fields, each with the number of keys of one item.
-        count_others: A function that counts further keys in a value, or None.
+    Return the number of keys that every value has, and a function that counts the others, or None.
     """
-
-    always: int
-    per_item: tuple[tuple[str, int], ...] = ()
-    count_others: Callable[[Any], int] | None = None
-
-
-def _plan_key_count(node: Node[object]) -> _KeyCountPlan:
-    """Choose how to count the JSON keys of a value, to detect repeated and unknown keys."""
     if node.fixed_keys() is not None:
-        return _KeyCountPlan(node.fixed_keys() or 0)
-    count_each_time = _KeyCountPlan(0, (), node.count_keys)
+        return node.fixed_keys() or 0, None
     if not isinstance(node, ObjectNode) or node.spec.extra == "allow":
-        return count_each_time
+        return 0, node.count_keys
     if not all(field.required for field in node.spec.fields):
-        return count_each_time
+        return 0, node.count_keys
     always, per_item = len(node.nodes), []
     for name, part in node.nodes.items():
         fixed = part.fixed_keys()
         per = part.item.fixed_keys() if fixed is None and isinstance(part, ListNode) else None
         if fixed is None and per is None:
-            return count_each_time
+            return 0, node.count_keys
         always += fixed or 0
         if per is not None:
             per_item.append((name, per))
-    return _KeyCountPlan(always, tuple(per_item))
+    if not per_item:
+        return always, None
+    if len(per_item) > 1:
+        return always, lambda value: sum([keys * len(getattr(value, name)) for name, keys in per_item])
+    ((only, each),) = per_item
+    return always, lambda value: each * len(getattr(value, only))
 
 
 def _strict_schema(schema: object) -> object:

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain, combinations, starmap
+from itertools import chain, combinations, product, starmap
 from typing import Any, NamedTuple, Union
 
 from typing_extensions import is_typeddict
@@ -185,6 +185,8 @@ class ListNode(Node[Any]):
             return self._keys_per_item * len(value)
         if type(self.item) is AnyNode and isinstance(value, (list, tuple)):
             return self.item.count_keys(value)  # of all items, which is faster than one by one
+        if isinstance(self.item, UnionNode):
+            return self.item.count_keys_of_all(value)
         return sum(map(self.item.count_keys, value))
 
 
@@ -615,11 +617,11 @@ class UnionNode(Node[object]):
 
     def _read(self, data: Json, cursor: Cursor) -> object:
         options = self.options_by_tag(data, cursor) or self.options
-        likely = self._options_by_type.get(type(data), ())
-        if isinstance(data, dict) and len(likely) > 1:
-            likely = tuple(option for option in likely if _may_have_keys(option, data))
-        if len(options) < len(self.options):
-            likely = ()
+        likely: tuple[Node[object], ...] = ()
+        if len(options) == len(self.options):
+            likely = self._options_by_type.get(type(data), ())
+            if isinstance(data, dict) and len(likely) > 1:
+                likely = tuple(option for option in likely if _may_have_keys(option, data))
         return self._best(options, data, cursor, lambda option: option.read(data, cursor), likely)
 
     @cached_property
@@ -714,6 +716,10 @@ class UnionNode(Node[object]):
         for key in self._tag_keys:
             if key not in data:
                 continue
+            tag = data[key]
+            exact = self._options_by_tag[key].get(tag, ()) if isinstance(tag, str) else ()
+            if len(exact) == 1:
+                return tuple(exact)
             chosen = []
             for option in self.options:
                 node = _as_object(option)
@@ -723,6 +729,18 @@ class UnionNode(Node[object]):
             if len(chosen) == 1:
                 return tuple(chosen)
         return None
+
+    @cached_property
+    def _options_by_tag(self) -> dict[str, dict[str, list[Node[object]]]]:
+        """The members by the exact text of each tag, because reading it as a choice takes long."""
+        by_tag: dict[str, dict[str, list[Node[object]]]] = {key: {} for key in self._tag_keys}
+        for key, option in product(by_tag, self.options):
+            record = _as_object(option)
+            tag = None if record is None else _tag_node(record, key)
+            choices = None if tag is None else _bare(tag)
+            for text in choices.texts if isinstance(choices, ChoiceNode) else ():
+                by_tag[key].setdefault(text, []).append(option)
+        return by_tag
 
     @cached_property
     def _tag_keys(self) -> list[str]:
@@ -782,6 +800,25 @@ class UnionNode(Node[object]):
         return _JsonUnionNode(
             tuple(json_node_of(option, built) for option in self.options), self._declared_tag
         )
+
+    def count_keys_of_all(self, values: collections.abc.Iterable[object]) -> int:
+        """Return how many keys the JSON of all the values has. It runs for each reply, so it calls little."""
+        total, counts = 0, self._counts_by_class
+        for value in values:
+            count = counts.get(type(value), self.count_keys)
+            total += count if isinstance(count, int) else count(value)
+        return total
+
+    @cached_property
+    def _counts_by_class(self) -> dict[object, int | Callable[[Any], int]]:
+        """How many keys the values of a class have, or a function that counts them; not for all classes."""
+        counts: dict[object, int | Callable[[Any], int]] = {type(None): 0}
+        classes = [cls for cls, _ in self._options_with_keys]
+        if len(set(classes)) == len(classes):
+            for cls, option in self._options_with_keys:
+                fixed = option.fixed_keys()
+                counts[cls] = option.count_keys if fixed is None else fixed
+        return counts
 
     def count_keys(self, value: object) -> int:
         if value is None:

@@ -1080,7 +1080,7 @@ class ObjectNode(Node[object]):
         if self._fixed is not None:
             return self._fixed
         # only exact records are counted: plain dataclasses, which have no defaults, and pydantic models
-        names = self.nodes if self.spec.plain_dataclass else value.model_fields_set
+        names = self.nodes if self.spec.plain_dataclass else value.__pydantic_fields_set__
         count = len(names)
         for name, node in self._nodes_with_parts:
             if name in names:

@@ -431,3 +431,45 @@ def test_colons_and_quotes_in_texts_are_not_taken_for_keys() -> None:
             assert read_fast(dict[str, Any], text) == value
             repeated = f'{text[:-1]}, "b": 1, "b"{separator} 1}}'
             assert read_fast(dict[str, Any], repeated) is NOT_EXACT
+
+
+class Question(BaseModel):
+    role: Literal["user"]
+    text: str
+    name: str | None = None
+
+
+class Reply(BaseModel):
+    role: Literal["assistant"]
+    text: str
+    data: dict[str, Any] = {}
+
+
+def test_a_repeated_key_is_found_wherever_colons_and_spaces_are() -> None:
+    """Keys are counted by the quotes before colons, unless a space is between them."""
+    chosen = random.Random(5)
+    reader = parser_for(list[Question | Reply]).fast_reader
+    assert reader is not None
+    texts = ["a", "a: b", ":", '":', ' ":', '\\":', "x\\", "\\", '"a": 1', "t\n:"]
+    outcomes = set()
+    for _ in range(3000):
+        records = []
+        repeated = False
+        for _ in range(chosen.randint(1, 3)):
+            role = chosen.choice(["user", "assistant"])
+            pairs = [("role", role), ("text", chosen.choice(texts))]
+            if role == "user" and chosen.random() < 0.5:
+                pairs.append(("name", chosen.choice(texts)))
+            if role == "assistant" and chosen.random() < 0.5:
+                pairs.append(("data", {chosen.choice(texts): chosen.choice(texts)}))
+            if chosen.random() < 0.2:
+                pairs.append(("text", chosen.choice(texts)))
+                repeated = True
+            colon = lambda: chosen.choice([":", ": ", ": ", " :", "\n: "])  # noqa: E731
+            body = ", ".join(f"{json.dumps(key)}{colon()}{json.dumps(value)}" for key, value in pairs)
+            records.append(f"{{{body}}}")
+        text = f"[{', '.join(records)}]"
+        is_exact = reader(text) is not NOT_EXACT
+        assert is_exact is not repeated, text
+        outcomes.add(is_exact)
+    assert outcomes == {True, False}

@@ -3,9 +3,11 @@
 # ruff: noqa: UP007, UP045, RUF036  # both spellings of a union, in any order
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from types import FrameType
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, TypeVar, Union
 
 import msgspec
@@ -407,3 +409,30 @@ def test_the_end_of_a_list_is_not_its_only_item(text: str) -> None:
     assert parse(int, text) == 7
     either: Any = list[int] | str
     assert parse(either, f"Hello :{text}") == f"Hello :{text}"
+
+
+def test_an_exact_tag_is_not_searched_for_in_the_words_of_each_member() -> None:
+    """That made damaged message histories take 100 times pydantic's time."""
+
+    class Cat(BaseModel):
+        kind: Literal["cat"]
+
+    class Dog(BaseModel):
+        kind: Literal["dog", "Cat"]
+
+    searched: list[str] = []
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_qualname == "ChoiceMatcher.find":
+            searched.append(frame.f_locals["text"])
+
+    pets = parser_for(list[Annotated[Cat | Dog, Field(discriminator="kind")]])
+    sys.setprofile(profile)
+    try:
+        read_pets = pets.parse('[{"kind": "cat"}, {"kind": "Cat"}, {"kind": "dog"},]')
+        assert searched == []
+        assert pets.parse('[{"kind": "DOG"},]') == [Dog(kind="dog")]
+    finally:
+        sys.setprofile(None)
+    assert searched != []
+    assert read_pets == [Cat(kind="cat"), Dog(kind="Cat"), Dog(kind="dog")]
