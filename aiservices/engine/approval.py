@@ -814,13 +814,7 @@ def decisions_for(
     Raises TypeError for an argument of the wrong type, SuspendedCallError if the state belongs to another
     method or is not waiting, and ValueError unless exactly the pending calls have a decision or a result.
     """
-    if not isinstance(suspended, SuspendedCall):
-        raise TypeError(
-            f"{qualname}: the state is a {type(suspended).__name__}; pass a SuspendedCall, "
-            "for example from SuspendedCall.from_json(text)"
-        )
-    if suspended.qualname != qualname:
-        raise SuspendedCallError(f"the suspended call belongs to {suspended.qualname}, not to {qualname}")
+    _check_state(suspended, qualname)
     calls = waiting_calls(suspended)
     in_doubt = [call.id for call in calls.in_doubt]
     waiting, external = [call.id for call in calls.approvals], [call.id for call in calls.results]
@@ -842,6 +836,16 @@ def decisions_for(
     if missing:
         raise ExternalResultError(f"{qualname}: results has no value for {', '.join(missing)}")
     return decisions
+
+
+def _check_state(suspended: object, qualname: str) -> None:
+    if not isinstance(suspended, SuspendedCall):
+        raise TypeError(
+            f"{qualname}: the state is a {type(suspended).__name__}; pass a SuspendedCall, "
+            "for example from SuspendedCall.from_json(text)"
+        )
+    if suspended.qualname != qualname:
+        raise SuspendedCallError(f"the suspended call belongs to {suspended.qualname}, not to {qualname}")
 
 
 def _check_results(results: object, external: Sequence[str], in_doubt: Sequence[str], qualname: str) -> None:

@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from functools import partial, wraps
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, Union, cast, get_origin, get_type_hints
@@ -203,7 +203,7 @@ def _record(cls: Any, values: dict[str, object]) -> object:
         raise MemoryIdError(f"{cls.__name__} cannot be made from {', '.join(values)}: {error}") from error
 
 
-class Role(Enum):
+class Role(StrEnum):
     """The special purpose of a method parameter, such as the id or the history of a conversation."""
 
     MEMORY_ID = "MemoryId"

@@ -500,9 +500,7 @@ class ChatMemory(BaseInterceptor):
         """Load a conversation, and add the messages that the window selects to the chat request."""
         if invocation.is_resumed:  # the earlier messages were added before the call waited for approval
             stored = yield from self._loaded(conversation, 1, invocation)
-            return _Recalled(
-                invocation, partial(self.store.append, conversation, expected=stored.version), stored.version
-            )
+            return _Recalled(invocation, self._writer(conversation, stored, None), stored.version)
         messages = invocation.request.messages
         rest = tuple(message for message in messages if not isinstance(message, SystemMessage))
         own_system_message = last_system_message(messages)
@@ -522,20 +520,23 @@ class ChatMemory(BaseInterceptor):
         has_evicted = view.exchanges != past or not stored.is_complete
         if not view.replaces_past:  # a summary leaves out nothing
             _log_left_out(invocation.qualname, past, view.exchanges)
-        evicted = self._forget_evicted and has_evicted
-        if not (evicted if view.replaces_past is None else view.replaces_past):
-            return _Recalled(
-                recalled, partial(self.store.append, conversation, expected=stored.version), stored.version
-            )
+        replaces_past = view.replaces_past
+        if replaces_past is None:
+            replaces_past = self._forget_evicted and has_evicted
+        write = self._writer(conversation, stored, view.exchanges if replaces_past else None)
+        return _Recalled(recalled, write, stored.version)
+
+    def _writer(
+        self, conversation: str, stored: StoredConversation, new_past: Sequence[Exchange] | None
+    ) -> Callable[[Exchange], int]:
+        """Return the function that stores the new messages; ``new_past`` replaces the earlier messages."""
+        if new_past is None:
+            return partial(self.store.append, conversation, expected=stored.version)
         # the system message of the method is not written to the store, but one that is there stays
         stored_system = last_system_message(stored.messages)
         start = () if stored_system is None else (stored_system,)
-        new_past = (*start, *join_exchanges(view.exchanges))
-
-        def rewrite(exchange: Exchange) -> int:
-            return self.store.replace(conversation, (*new_past, *exchange), expected=stored.version)
-
-        return _Recalled(recalled, rewrite, stored.version)
+        earlier = (*start, *join_exchanges(new_past))
+        return lambda new: self.store.replace(conversation, (*earlier, *new), expected=stored.version)
 
 
 def _log_left_out(qualname: str, past: Sequence[Exchange], sent: Sequence[Exchange]) -> None:

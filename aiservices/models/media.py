@@ -97,6 +97,10 @@ class _MediaBase:
         problem = None if self.url is None else _url_problem(self.url)
         if problem is not None:
             raise ValueError(f"the url of {self.kind} {problem}")
+        object.__setattr__(self, "media_type", self._checked_media_type())
+
+    def _checked_media_type(self) -> str | None:
+        """Return the media type in its usual spelling; None for a URL without one."""
         media_type = self.media_type or (None if self.data is None else detect_media_type(self.data))
         if media_type is None and self.data is not None:
             raise ValueError(f"the media type of {self.name or self.kind} is unknown; pass media_type")
@@ -104,7 +108,7 @@ class _MediaBase:
         media_type = media_type and _SYNONYMS.get(media_type, media_type)
         if media_type is not None and not media_type.startswith(self._media_type_prefix):
             raise ValueError(f"{self.name or 'it'} is {media_type}, which is not {self.kind}")
-        object.__setattr__(self, "media_type", media_type)
+        return media_type
 
     @classmethod
     def from_path(

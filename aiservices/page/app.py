@@ -161,15 +161,7 @@ def mount(
     # The page refers to its files by relative URLs, which need the slash at the end.
     base = "/" + path.strip("/")
     base = base if base.endswith("/") else f"{base}/"
-    same_path = [
-        route
-        for route in app.routes
-        if isinstance(route, APIRoute) and route.path in (base, base.rstrip("/"))
-    ]
-    if any("GET" in (route.methods or ()) for route in same_path):
-        raise ValueError(
-            f"the application already has a route for GET {base}; pass another path for the page"
-        )
+    _check_path(app, base)
     server_arguments = dict(server_arguments or {})
     page_services = _page_services(services, interface, server_arguments, parsers, media)
     problems = caller_problems(
@@ -198,6 +190,14 @@ def mount(
     router.add_api_route(f"{base}{_SUBPATH}/quotes/{{id}}", _QUOTE_PAGES.send, include_in_schema=False)
     _add_files(router, base, [_page_description(service, server_arguments) for service in page_services])
     app.include_router(router, dependencies=list(dependencies))
+
+
+def _check_path(app: FastAPI, base: str) -> None:
+    """Raise ValueError if an application already has a page at a path."""
+    routes = [one for one in app.routes if isinstance(one, APIRoute) and one.path.rstrip("/") == base[:-1]]
+    if any("GET" in (route.methods or ()) for route in routes):
+        message = f"the application already has a route for GET {base}; pass another path for the page"
+        raise ValueError(message)
 
 
 def _page_route_class(allowed_hosts: Collection[str] | None) -> type[ServiceRoute]:

@@ -115,9 +115,9 @@ class MethodPlan(NamedTuple):
             arguments = prompt.bind(args, kwargs)
         except TypeError as error:
             raise self._wrong_arguments(error, args, kwargs) from None
-        names, options = prompt.role_names, call.options
-        if names and Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
-            options = self._options_of_call(arguments[names[Role.OPTIONS]])
+        names = prompt.role_names
+        options = arguments.get(names.get(Role.OPTIONS, ""))
+        options = call.options if options is None else self._options_of_call(options)
         toolbox = call.toolbox
         if toolbox is not None and Role.TOOLS in names:
             toolbox = self.toolbox_with(arguments[names[Role.TOOLS]], prompt.signature.parameters)
@@ -134,8 +134,8 @@ class MethodPlan(NamedTuple):
             toolbox,
             () if call.transform is None else (call.transform,),
             arguments,
-            arguments[names[Role.MEMORY_ID]] if names and Role.MEMORY_ID in names else None,
-            arguments[names[Role.USER_NAME]] if names and Role.USER_NAME in names else None,
+            arguments.get(names.get(Role.MEMORY_ID, "")),
+            arguments.get(names.get(Role.USER_NAME, "")),
             tool_context,
             prompt.rendered_examples() if prompt.examples else (),
         )

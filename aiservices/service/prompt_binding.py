@@ -174,7 +174,7 @@ class PromptPlan(NamedTuple):
         if self.it_parameter is not None:
             values["it"] = arguments[self.it_parameter]
         message_argument = arguments.get(self.message_parameter or "")
-        user_name = arguments[names[Role.USER_NAME]] if Role.USER_NAME in names else None
+        user_name = arguments.get(names.get(Role.USER_NAME, ""))
         contents: tuple[str | Media, ...] = ()
         if isinstance(message_argument, UserMessage):
             user_name, contents = user_name or message_argument.name, message_argument.contents

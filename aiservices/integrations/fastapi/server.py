@@ -11,7 +11,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
@@ -323,6 +323,17 @@ class RouteSettings(NamedTuple):
     approvals: ApprovalSettings | None = None
     keep_streams: float | None = None
 
+    def problems(self) -> Iterator[str]:
+        """Yield an error description for each number that is out of its range, and for the approvals."""
+        for name, least in {"threads": 1, "max_waiting_calls": 0, "max_body_size": 1}.items():
+            if not is_count(getattr(self, name), least):
+                yield f"{name} is {getattr(self, name)!r}; it must be at least {least}"
+        keep = self.keep_streams
+        if keep is not None and not (is_at_least(keep, 0) and math.isfinite(keep)):
+            yield f"keep_streams is {keep!r}; it must be 0 or more"
+        if self.approvals is not None:
+            yield from self.approvals.problems()
+
 
 def _check_settings(
     served: Sequence[tuple[Contract, Provider[object]]],
@@ -346,18 +357,7 @@ def _check_settings(
     problems += caller_problems(
         [(contract, provider.service) for contract, provider in served], caller_arguments
     )
-    limits = {"threads": 1, "max_waiting_calls": 0, "max_body_size": 1}
-    problems += [
-        DefinitionProblem(services, f"{name} is {getattr(settings, name)!r}; it must be at least {least}")
-        for name, least in limits.items()
-        if not is_count(getattr(settings, name), least)
-    ]
-    keep = settings.keep_streams
-    if keep is not None and not (is_at_least(keep, 0) and math.isfinite(keep)):
-        message = f"keep_streams is {settings.keep_streams!r}; it must be 0 or more"
-        problems.append(DefinitionProblem(services, message))
-    if settings.approvals is not None:
-        problems += [DefinitionProblem(services, message) for message in settings.approvals.problems()]
+    problems += [DefinitionProblem(services, message) for message in settings.problems()]
     problems += host_problems(services, allowed_hosts)
     if problems:
         raise DefinitionError(problems)
