@@ -17,7 +17,7 @@ from .results import Comparison, Stage
 from .ten_methods import new_interface
 
 _UNUSED_URL = "http://127.0.0.1:9/v1"  # no request is sent
-_INTERFACES_PER_SAMPLE = 5  # a sample is the median over so many new interfaces
+_INTERFACES_PER_SAMPLE = 5  # a sample is the median over this number of new interfaces
 _TARGET = 10.0
 
 

@@ -104,7 +104,7 @@ class Difference(NamedTuple):
 
     Attributes:
         path: The path of the part in the JSON.
-        is_leaf: True if both parts are strings, numbers or the like.
+        is_leaf: True if both parts are strings, numbers or similar values.
         true: The true part.
         read: The part that was read.
         is_default: True if it was read as the default of its field.
@@ -443,7 +443,7 @@ def leaf_spans(text: str, start: int) -> dict[JsonPath, tuple[int, int]]:
     return spans
 
 
-# As in JSON5, but without zeros at the beginning, which may be what is left of another number.
+# As in JSON5, but without zeros at the beginning, which may be the rest of another number.
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _KNOWN_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _LITERALS: dict[str, object] = {"true": True, "false": False, "null": None}
@@ -704,7 +704,7 @@ class _Unit(NamedTuple):
     damage: str
     cases: int
     seed: int
-    streams: int  # one of so many texts is also read in chunks; 0 for none
+    streams: int  # every n-th text is also read in chunks; 0 for none
     keep: bool
 
 
@@ -842,7 +842,7 @@ def run(
         cases: The number of texts. A few fewer are read, because edits that change nothing are left out.
         seed: Decides which texts are chosen.
         processes: How many processes read them.
-        streams: One of so many texts is also read in chunks; 0 for none.
+        streams: Every n-th text is also read in chunks; 0 for none.
         keep_outcomes: True to return the outcome of each text.
     """
     quotas = _quotas(cases)

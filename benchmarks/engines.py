@@ -83,7 +83,7 @@ class InvoiceModel(ScriptedChatModel):
 
 
 def engine_named(name: str, workers: int) -> Any:
-    """Return an engine with so many workers; None for this process."""
+    """Return an engine with this number of workers; None for this process."""
     if name == "ray":
         return RayEngine(workers=workers, cpus=0.25)
     if name == "spark":
@@ -138,7 +138,7 @@ def _map_letters(url: str, seconds: float, name: str, workers: int, rpm: float |
 
 
 def limits(name: str, seconds: float, rate: float) -> None:
-    """Print how much of a limit so many workers use together, and how much the server refuses."""
+    """Print how much of a limit the workers use together, and how much the server refuses."""
     kinds = [
         (Kind(f"hidden: {rate:g} requests a second", rate), None),
         (Kind("hidden: 20 requests of half a second at the same time", in_flight=20, delay=0.5), None),

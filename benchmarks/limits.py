@@ -152,7 +152,7 @@ class _Server:
 
 
 def _send(url: str, seconds: float, sizes: tuple[int, int] = (5, 5)) -> None:
-    """Send requests with texts of so many characters."""
+    """Send requests with texts of this number of characters."""
     random = Random(7)
 
     async def run() -> None:
@@ -177,7 +177,7 @@ def measure(
 ) -> tuple[float, float]:
     """Return the share of the allowed requests that was used, and the share that was refused.
 
-    ``send`` sends requests to a URL for so many seconds; it runs in a process of its own.
+    ``send`` sends requests to a URL for some seconds; it runs in a process of its own.
     """
 
     async def run() -> tuple[float, float]:

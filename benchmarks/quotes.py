@@ -225,7 +225,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def peer_times(text: str, directory: str) -> Iterator[str]:
-    """Yield lines with the times of langextract's aligner beside ours, for 20 extractions at once."""
+    """Yield lines with the times of langextract's aligner and ours, for 20 extractions at once."""
     sys.path.insert(0, directory)
     from langextract import data, resolver  # type: ignore[import-not-found]
 

@@ -44,7 +44,7 @@ def with_map_rows(url: str, rows: int) -> int:
 
 
 def gather(one: Callable[[str], Awaitable[Any]], rows: int) -> Awaitable[list[Any]]:
-    """Run one coroutine for each row, with so many at a time as ``map_rows`` has."""
+    """Run one coroutine for each row, with as many at a time as ``map_rows``."""
     free = asyncio.Semaphore(_CONCURRENCY)
 
     async def limited(text: str) -> Any:

@@ -1,7 +1,7 @@
 """Sort reviews with the batch service of a provider, at half the price: ``python -m samples.batch``.
 
 The model is that of AISERVICES_MODEL, such as ``openai:gpt-5-mini``, or the first argument. Stop the program
-whenever you want: it goes on with the same batches when you start it again.
+whenever you want: it continues with the same batches when you start it again.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def in_stock(article: str) -> int:
 @tool(name="price_of", description="The price of an article.", timeout=5)
 def price(article: str, currency: Literal["EUR", "GBP"] = "EUR") -> float:
     """Return the price of an article."""
-    # after the KeyError, the model is only told that the tool failed: the message is not meant for it
+    # after the KeyError, the model only learns that the tool failed: the message is not for the model
     return SHELF[article][1] * (0.85 if currency == "GBP" else 1)
 
 

@@ -72,7 +72,7 @@ def main(model: ChatModel | str | None = None) -> None:
                 print(f"Wednesday: {waiting.id} is approved")
                 decide(journal, waiting.id, True)
 
-        # Thursday: the server starts again, and continues what is left.
+        # Thursday: the server starts again, and continues the remaining work.
         with Journal(path) as journal:
             desk = create(Desk, model, tools=[pay_back], interceptors=[Durable(journal)])
             for done in recover(journal, services=[desk]):

@@ -99,7 +99,7 @@ def download(name: str, *, yes: bool) -> None:
 
 
 def _agrees_to_download(name: str) -> bool:
-    """Ask for the permission to download weights. Without a terminal, nobody can agree."""
+    """Ask for the permission to download weights. Without a terminal, it is not possible to agree."""
     question = f"Download the weights {name} ({weights_named(name).size / 1e9:.1f} GB)? [y/N] "
     return sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes")
 

@@ -125,7 +125,7 @@ def is_killed(task: Callable[[], None], seconds: float) -> bool:
 
 
 def main(journal: str, folder: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kill processes so many times, and return what was found."""
+    """Kill processes ``kills`` times, and return the problems."""
     random, outside = Random(seed), Outside(folder)
     work(journal, outside, "first")  # it imports what the others need
     usual = min(

@@ -227,7 +227,7 @@ class Process:
     # --- Running it ---
 
     def call(self) -> str:
-        """Make the call, and answer what it asks as an operator who tells the truth."""
+        """Make the call, and answer its questions like an honest operator."""
         return asyncio.run(self._acall()) if self.is_async else self._call()
 
     def _call(self) -> str:

@@ -86,7 +86,7 @@ def logged(log: Path) -> list[LogLine]:
 
 
 def asked(log: Path) -> list[tuple[float, str]]:
-    """Return when the model was asked for which rows."""
+    """Return the times of the requests for each row."""
     return [(line.at, line.row) for line in logged(log) if line.what == "start"]
 
 

@@ -125,7 +125,7 @@ class Program:
 def check_kills(program: Program, folder: Path, seed: int, *, rows: int = _ROWS) -> Kills:
     """Map a table with a program that is killed at random; return what was killed.
 
-    The output must be that of an undisturbed run, and nothing that was stored may be asked again. With
+    The output must be that of an undisturbed run, and nothing that was stored may be requested again. With
     limits, never more requests than allowed may be in flight, and none may start without the first process.
     """
     chance, is_limited = random.Random(seed), seed % 2 == 1

@@ -158,7 +158,7 @@ class FaultyServer:
         return len(self._connections)
 
     def settled(self, connections: int) -> bool:
-        """Wait until at most so many connections are open; return False on a timeout."""
+        """Wait until at most ``connections`` are open; return False on a timeout."""
         deadline = time.monotonic() + MAX_WAIT
         while self.open > connections and time.monotonic() < deadline:
             time.sleep(0.005)

@@ -37,7 +37,7 @@ def process_time(read: Reader, text: str) -> float:
 def growth(
     read: Reader, unit: str, head: str = "", tail: str = "", *, short: int = SHORT, times: int = 10
 ) -> float:
-    """Return by how much the time per character grows if a repeated text is so many times as long.
+    """Return by how much the time per character grows if a repeated text is ``times`` as long.
 
     It is the lowest of several measurements, because the machine may be busy.
     """

@@ -26,7 +26,7 @@ class LostWorkerError(Exception):
 
 @dataclass(frozen=True)
 class ProcessEngine:
-    """Processes rows in so many processes."""
+    """Processes rows in several processes."""
 
     workers: int = 2
     chunk_rows: int = 8

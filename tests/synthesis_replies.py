@@ -1,4 +1,4 @@
-"""Prompts of a synthesis, and a model's reply that tells which contents a request has."""
+"""Prompts of a synthesis, and a model's reply that says which contents a request has."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_objects_say_what_their_attributes_are_called_here() -> None:
     assert copy.deepcopy(pickle.loads(pickle.dumps(result))) == result
 
 
-# What the library or a model makes, and small values; their constructors are not settings.
+# Objects that the library or a model makes, and small values; their constructors are not settings.
 VALUES = """
 AiMessage Attempt Audio Calibrated Calibration CalibrationEntry Calibrator ChatReply ChatRequest Comparison
 Conflict Content ContentsRetrieved DefinitionProblem Difference Document Excerpts Exchange File GuardrailRan
@@ -261,7 +261,7 @@ def test_each_package_says_that_it_is_typed(module: types.ModuleType) -> None:
     assert importlib.resources.files(module.__name__).joinpath("py.typed").is_file()
 
 
-# Modules with parameters that readers of the reference see, beside those of PACKAGES.
+# Modules with parameters that readers of the reference see, in addition to those of PACKAGES.
 MORE_MODULES = (
     "aiservices.call_log",
     "aiservices.integrations.fastapi",

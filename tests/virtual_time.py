@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class VirtualTime:
-    """A clock that stands still until somebody waits for it."""
+    """A clock that only moves when code waits for it."""
 
     def __init__(self) -> None:
         self.now = time.monotonic()

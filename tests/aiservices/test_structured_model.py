@@ -174,7 +174,7 @@ def test_a_schema_need_not_be_a_record(schema: Any, reply: str, value: Any) -> N
     assert structured(scripted(reply), schema).invoke("x") == value
 
 
-# what is said
+# messages
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_further_properties_that_the_schema_allows_are_kept() -> None:
     assert structured(model, SCHEMA).invoke("x") == {**PLAIN, "note": "hi"}
 
 
-# what is wrong with the declaration
+# mistakes in the declaration
 
 
 KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, decision, text, function_calling"

@@ -49,7 +49,7 @@ with_each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
 
 def send_megabytes(count: int, status: str = "200 OK", kind: str = "application/json") -> Action:
-    """Return an action that sends a body of so many megabytes without a line end."""
+    """Return an action that sends a body of ``count`` megabytes without a line end."""
 
     def action(connection: socket.socket) -> None:
         head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {count * MEGABYTE}\r\n\r\n"

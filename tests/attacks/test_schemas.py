@@ -103,7 +103,7 @@ def test_equal_alternatives_at_each_level_are_read_once() -> None:
 def _chain(keyword: str, *alternatives: dict[str, Any], array: bool = False) -> dict[str, Any]:
     """Return a JSON Schema with 20 definitions, each of which refers to the next one.
 
-    ``alternatives`` are the keywords beside each reference; several of them double the references.
+    ``alternatives`` are the keywords next to each reference; several of them double the references.
     """
     definitions: dict[str, Any] = {"d20": {"type": "integer"}}
     for index in range(20):

@@ -416,7 +416,7 @@ def check_kills(kind: str, address: str, kills: int) -> None:
 
 
 class FaultyModel:
-    """A model that waits for a moment, fails at random, and repeats what it is told."""
+    """A model that waits for a moment, fails at random, and repeats its input."""
 
     name = "faulty"
     capabilities = Capabilities()

@@ -1,4 +1,4 @@
-"""The official SDKs read the local batch server of the tests, which stands for the services."""
+"""The official SDKs read the local batch server of the tests, which simulates the services."""
 
 from __future__ import annotations
 

@@ -448,7 +448,7 @@ def bedrock_normal(body: Any) -> Any:
                 block = {"toolResult": without(block["toolResult"], "status")}
             blocks.append(block)
         add_message(messages, message["role"], "content", blocks)
-    for message in messages:  # line ends beside a document are not sent
+    for message in messages:  # line ends next to a document are not sent
         message["content"] = [
             {"text": block["text"].strip("\n")} if "text" in block else block for block in message["content"]
         ]
@@ -638,7 +638,7 @@ def responses_messages(recorded: Any, model: HttpChatModel) -> Iterator[Message]
     written = recorded["input"]
     items = [{"role": "user", "content": written}] if isinstance(written, str) else written
     names: dict[str, str] = {}
-    turn: list[Any] = []  # what the model wrote, one item after the other
+    turn: list[Any] = []  # the items that the model wrote, in order
     for item in [*items, None]:
         role = None if item is None else item.get("role")
         is_of_caller = role in ("user", "system") or (item or {}).get("type") == "function_call_output"

@@ -556,7 +556,7 @@ _CLASSES = {
 
 
 def _of_problem(problem: Any) -> Outcome:
-    """Return the outcome that a problem of HTTP tells."""
+    """Return the outcome that an HTTP problem describes."""
     name = problem["type"].rpartition(":")[2]
     attempts = problem.get("attempts")
     return Outcome(error=_CLASSES.get(name, name), requests=attempts and len(attempts), message=str(problem))
@@ -639,7 +639,7 @@ def _command(world: World, case: Case) -> Outcome:
 
 
 def _is_decided_by_definition(case: Case) -> bool:
-    """Whether the definition of a service alone tells if the call works."""
+    """Return True if the definition of a service alone decides whether the call works."""
     return case.model is not None and case.expected is not ProbabilitiesUnavailableError
 
 
@@ -694,7 +694,7 @@ def _of_cells(case: Case, cells: dict[str, Any]) -> Outcome:
 
 
 def _is_plain_value(case: Case) -> bool:
-    """Whether the columns of an answer can be told from the fields of a record without its type."""
+    """Return True if the columns of an answer differ from the fields of a record even without its type."""
     return _is_scripted(case) and "value" not in (parser_for(case.form).schema or {}).get("properties", {})
 
 

@@ -19,7 +19,7 @@ __all__ = ["Outcome", "of_error", "of_result", "of_value", "typed"]
 
 
 class Outcome(NamedTuple):
-    """The result of one case at one entry point. None stands for what an entry point does not tell.
+    """The result of one case at one entry point. None means that an entry point does not report it.
 
     Attributes:
         value: The value with the types of all of its parts; None after an error.
@@ -71,7 +71,7 @@ def _text_of(message: Message) -> str:
 
 
 def of_error(error: Exception) -> Outcome:
-    """Return the class of an error, and what it tells about its requests."""
+    """Return the class of an error, and what it says about its requests."""
     name = type(error).__name__
     if isinstance(error, OutputParsingError):  # parsers and services have a class each
         name = "OutputParsingError"

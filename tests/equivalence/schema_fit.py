@@ -14,11 +14,11 @@ from jsonschema import Draft202012Validator
 __all__ = ["ABSENT", "fit_to_schema"]
 
 Json = Any
-ABSENT = object()  # stands for a property that the value leaves out
+ABSENT = object()  # represents a property that the value leaves out
 
 
 class Fit(NamedTuple):
-    """A value in the form of a schema. ``cost`` tells how much it differs from the original value."""
+    """A value in the form of a schema. ``cost`` is how much it differs from the original value."""
 
     cost: int
     value: Json
@@ -33,7 +33,7 @@ def fit_to_schema(schema: Any, value: Json) -> Json:
     return json.loads(_written(json.dumps(schema), json.dumps(value)))
 
 
-@cache  # each type is asked for many times
+@cache  # each type is needed many times
 def _written(schema_text: str, value_text: str) -> str:
     schema, value = json.loads(schema_text), json.loads(value_text)
     fit = _Fitting(schema).fit(schema, value)

@@ -27,7 +27,7 @@ READERS = (
     "|(chat|responses|anthropic|gemini|bedrock), prompt, (blocking|Stream)"
 )
 pytestmark = pytest.mark.timeout(600)  # some tests run thousands of cases
-SHARE = 45  # the sample has one case of so many at each entry point, other ones at the next
+SHARE = 45  # the sample has every n-th case at each entry point, and other cases at the next
 
 
 @pytest.fixture(scope="module")

@@ -186,7 +186,7 @@ MODEL = ScriptedChatModel(SCRIPT)
 
 
 class Nothing:
-    """Stands for an argument that did not arrive."""
+    """Represents an argument that did not arrive."""
 
 
 class World:

@@ -180,7 +180,7 @@ def _always(change: Callable[[str], str]) -> Callable[[Draws, str], str]:
 
 
 def _beside_another_text(template: str) -> Callable[[Draws, str], str]:
-    """Return a mutation that puts the text of another type, or of the same type, beside a text."""
+    """Return a mutation that adds the text of another type, or of the same type, to a text."""
 
     def apply_to(draws: Draws, text: str) -> str:
         source = SUBJECTS[draws.below(len(SUBJECTS))]

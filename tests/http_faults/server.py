@@ -144,7 +144,7 @@ def drip(response: Http, size: int, pause: float = 0.002) -> Serve:
 
 
 def stall(response: Http, cut: int) -> Serve:
-    """Return what a server does that sends nothing any more, so many bytes before the end of the response."""
+    """Return the action of a server that stops sending some bytes before the end of the response."""
 
     def wait(connection: socket.socket, data: bytes) -> None:
         connection.sendall(data)

@@ -80,7 +80,7 @@ def test_a_body_without_an_end_is_not_read_on(path: str, serve: Callable[[Any], 
     with connect(serve(app(desk()))) as connection:
         connection.sendall(f"{head}\r\n\r\n".encode())
         try:
-            # A client that goes on until the server answers.
+            # A client that tries until the server answers.
             while not select.select([connection], [], [], 0)[0] and sent < 100 * MIB:
                 connection.sendall(chunk)
                 sent += 65536
@@ -249,7 +249,7 @@ def test_a_call_whose_client_has_left_sends_no_further_request(serve: Callable[[
     def reply(request: ChatRequest) -> str:
         begun.set()
         assert released.wait(LONGEST_WAIT)
-        return "This is not a number."  # the model would be asked again
+        return "This is not a number."  # the model would get a second request
 
     def listener(event: Any) -> None:
         if isinstance(event, CallFailed):

@@ -91,7 +91,7 @@ def offered(model: ScriptedChatModel) -> list[list[str]]:
     return [[one.name for one in r.tooling.tools] if r.tooling else [] for r in model.requests]
 
 
-# what is a tool
+# objects that are tools
 
 
 def test_a_tool_method_that_a_subclass_overrides_is_that_of_the_subclass() -> None:

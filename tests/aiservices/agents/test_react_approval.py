@@ -48,7 +48,7 @@ class Order:
 
 
 class Desk:
-    """Looks orders up, and pays money back when somebody approves it."""
+    """Looks up orders, and pays money back if a person approves."""
 
     def __init__(self) -> None:
         self.paid: list[int] = []

@@ -17,7 +17,7 @@ pytest.importorskip("semantic_text_splitter")
 
 
 class Shelf:
-    """An index that counts what it is asked to do, and replaces contents only by their ids."""
+    """An index that counts its calls, and replaces contents only by their ids."""
 
     def __init__(self) -> None:
         self.contents: dict[str, Content] = {}

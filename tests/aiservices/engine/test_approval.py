@@ -442,7 +442,7 @@ def test_other_objects_than_service_methods_are_refused() -> None:
         resume(other, state, {})
 
 
-# what is given to tools
+# arguments of tools
 
 
 class Books(Protocol):
@@ -571,7 +571,7 @@ def test_calls_of_a_model_that_the_service_does_not_ask_are_not_read_as_those_of
     assert seen == [({"a": 1}, None)]
 
 
-# what a call is, beside its messages
+# the parts of a call other than its messages
 
 
 class Instructed(Protocol):
@@ -758,7 +758,7 @@ def test_a_user_name_that_json_cannot_express_cannot_be_stored() -> None:
 
 
 WHOLE = json.loads(SuspendedCall("x", (), (tool_calls_reply(SEND).message,), ("c1",)).to_json())
-SINCE = {"external", "model", "user_name", "before", "id", "expires_at"}  # what was not kept at first
+SINCE = {"external", "model", "user_name", "before", "id", "expires_at"}  # not part of the first states
 
 
 def test_a_state_of_an_older_version_is_read() -> None:
@@ -947,7 +947,7 @@ def test_the_time_of_the_budget_starts_over_and_ends_an_async_tool() -> None:
         service = create(Awaits, model, tools=[send], budget=Budget(seconds=0.5))
         with pytest.raises(ApprovalRequiredError) as caught:
             await service.aask("pay")
-        await asyncio.sleep(0.6)  # the time in which somebody decides does not count
+        await asyncio.sleep(0.6)  # the time until the decision does not count
         return await resume(service.aask, caught.value.state, True)
 
     assert asyncio.run(ask(5)) == "Paid."

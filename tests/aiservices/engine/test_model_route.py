@@ -416,7 +416,7 @@ def test_a_type_that_goes_without_strict_mode_is_not_sent_twice_in_the_same_way(
     assert [strategy_option_of(request) for request in model.requests] == ["schema", "tool", "mode"]
 
 
-# what is remembered
+# the remembered refusals
 
 
 def test_the_next_call_begins_where_the_last_one_was_accepted() -> None:

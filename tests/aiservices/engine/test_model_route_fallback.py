@@ -1,4 +1,4 @@
-"""The members of a fallback model are asked one after the other, within one budget."""
+"""The members of a fallback model are called one after another, within one budget."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_another_error_is_not_hidden_by_the_next_member() -> None:
 
 
 def waits_of(monkeypatch: pytest.MonkeyPatch, *members: ChatModel, **budget: Any) -> list[float]:
-    """Return the waits in seconds until a member answers or no member can be asked any more."""
+    """Return the waits in seconds until a member answers or no member is left."""
     waits: list[float] = []
     clock = time.monotonic
     monkeypatch.setattr("aiservices.engine.drivers.time.sleep", waits.append)
@@ -305,7 +305,7 @@ def waits_of(monkeypatch: pytest.MonkeyPatch, *members: ChatModel, **budget: Any
         people(*members, **budget).person("x")
     except ModelServerError:
         pass
-    return [wait for wait in waits if wait > 0.1]  # less passes while the members are asked
+    return [wait for wait in waits if wait > 0.1]  # the requests themselves take less time
 
 
 def test_only_after_a_whole_round_is_there_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def calling(arguments: str, name: str = "Person", number: str = "c1") -> ChatRep
     return ChatReply(AiMessage("", (ToolCall(number, name, arguments),)), FinishReason.TOOL_CALLS)
 
 
-# what the model is told
+# feedback for the model
 
 
 @every_kind
@@ -361,7 +361,7 @@ def test_tokens_that_are_used_up_end_the_asking() -> None:
     )
 
 
-# what is told of it
+# how errors are reported
 
 
 def test_the_result_has_all_attempts_and_the_usage_of_all() -> None:
@@ -400,7 +400,7 @@ def test_the_error_names_its_method_once() -> None:
     assert (str(caught.value).count("People.person: "), caught.value.qualname) == (1, "People.person")
 
 
-# what is not asked again
+# errors without another request
 
 
 @every_kind
@@ -467,7 +467,7 @@ def test_a_list_whose_first_item_does_not_fit_is_asked_for_again_in_async_calls(
     assert (asyncio.run(collected(people(model).aeach("x"))), len(model.requests)) == ([Person("Ann", 31)], 2)
 
 
-# beside other interceptors
+# with other interceptors
 
 
 def test_other_interceptors_see_only_the_answer_that_was_accepted() -> None:

@@ -105,7 +105,7 @@ def schema_of(model: ScriptedChatModel, number: int) -> Any:
     return form.schema
 
 
-# what is asked
+# the request for the fields
 
 
 def test_the_model_gets_its_answer_and_is_asked_for_the_field_only() -> None:
@@ -175,7 +175,7 @@ def test_a_number_is_asked_for_in_full() -> None:
     assert service(model).number("x") == 7
 
 
-# what is read
+# how the fields are read
 
 
 def test_parts_that_do_not_fit_are_asked_for_again() -> None:
@@ -269,7 +269,7 @@ def test_parts_are_asked_for_in_async_calls() -> None:
     assert asyncio.run(made.aperson("x")) == Person("Ann", 31)  # type: ignore[arg-type]
 
 
-# beside others
+# with other features
 
 
 def test_the_model_that_gave_the_answer_is_asked_for_its_parts() -> None:

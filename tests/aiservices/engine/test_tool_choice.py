@@ -200,7 +200,7 @@ def test_agents_and_structured_models_have_the_choice() -> None:
     assert choices(model) == ["required", "auto"]
 
 
-# what is sent
+# the requests
 
 
 @dataclass

@@ -298,7 +298,7 @@ def test_arguments_in_the_words_of_strict_mode_are_read_back() -> None:
     assert seen in ([({"k": 2}, (1, "a"), 3, "n")], [({"k": 2}, (1, "a"), 3, None)])
 
 
-# what is said of errors
+# messages of errors
 
 
 def test_a_function_of_tool_errors_gets_the_call() -> None:

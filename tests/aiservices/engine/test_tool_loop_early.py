@@ -78,7 +78,7 @@ class AsyncTexts(Protocol):
 
 
 class Gate(threading.Event):
-    """An event whose ``was_opened`` tells whether all who waited for it saw it set."""
+    """An event whose ``was_opened`` is True if all waiting tasks saw it set."""
 
     was_opened = True
 

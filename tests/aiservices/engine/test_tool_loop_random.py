@@ -66,7 +66,7 @@ class AsyncChat(Protocol):
 
 
 class Killed(BaseException):
-    """Stands for the end of the process while a tool runs."""
+    """Simulates the end of the process while a tool runs."""
 
 
 class Script:

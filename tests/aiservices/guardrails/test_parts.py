@@ -457,7 +457,7 @@ def test_streams_and_blocking_calls_agree(
             request.messages for request in blocking.requests
         ]
     elif shown and len(blocking.requests) > len(streamed.requests):
-        pass  # a blocking call has shown nothing yet, so it asked again
+        pass  # a blocking call has shown nothing yet, so it sent another request
     else:
         assert isinstance(error, GuardrailError)
         assert isinstance(refused, GuardrailError)

@@ -23,7 +23,7 @@ on_linux = pytest.mark.skipif(not BOOT, reason="it needs the files of Linux abou
 
 @pytest.fixture
 def taken(store: JournalStore) -> Journal:
-    """A journal that owns the call x, which nobody renews."""
+    """A journal that owns the call x and does not renew its lease."""
     journal = Journal(store, lease=60.0)
     journal.lease(OWNED, START)
     journal._leases.clear()
@@ -76,7 +76,7 @@ def test_a_process_that_exists_is_not_dead_and_one_that_ended_is() -> None:
     if BOOT:
         while b") Z" not in Path(f"/proc/{child.pid}/stat").read_bytes():
             time.sleep(0.001)
-        assert is_dead("/".join(owner) + "#1")  # a zombie, for which nobody has waited
+        assert is_dead("/".join(owner) + "#1")  # a zombie, because no process has waited for it
     child.communicate()
     assert is_dead("/".join(owner) + "#1")
 

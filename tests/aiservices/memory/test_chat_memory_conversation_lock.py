@@ -1,4 +1,4 @@
-"""Concurrent calls of one conversation run one after the other or are refused, and never mix."""
+"""Concurrent calls of one conversation run one after another or are refused, and never mix."""
 
 from __future__ import annotations
 

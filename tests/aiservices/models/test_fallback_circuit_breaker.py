@@ -57,7 +57,7 @@ class Chat(Protocol):
 
 
 class Server:
-    """Models that fail while they are down, and record who was asked."""
+    """Models that fail while they are down, and record which of them were called."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -76,7 +76,7 @@ class Server:
         return FallbackChatModel(*map(self.model, names), **settings)
 
     def asked_now(self) -> str:
-        """Return who was asked since the last time."""
+        """Return the models that were called since the last time."""
         asked = "".join(self.asked)
         self.asked.clear()
         return asked

@@ -110,7 +110,7 @@ class Bucket:
 
 
 class Window:
-    """A server's limit per window of time, which starts anew at fixed times."""
+    """A server's limit per window of time; windows start at fixed times."""
 
     def __init__(self, requests: int, seconds: float) -> None:
         self._requests, self._seconds = requests, seconds

@@ -132,7 +132,7 @@ def limited(inner: Inner, folder: Path) -> Wrapped:
 
 
 class Permissions:
-    """Permits all requests, and notes what it is told about them."""
+    """Permits all requests, and records what is reported about them."""
 
     address = PermissionAddress("", 0, "", 60.0)
 

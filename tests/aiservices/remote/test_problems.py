@@ -35,7 +35,7 @@ from aiservices import (
 from aiservices.guardrails import GuardrailError
 from aiservices.integrations.fastapi import Problem, app
 
-SECRET = "sk-very-secret"  # stands for keys, prompts and texts of models
+SECRET = "sk-very-secret"  # represents keys, prompts and texts of models
 
 
 class Desk(Protocol):

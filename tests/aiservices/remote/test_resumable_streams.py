@@ -104,7 +104,7 @@ def desk_of(journal: Journal, bank: Bank | None = None) -> tuple[Any, ScriptedCh
 
 
 def events_of(http: httpx2.Client, url: str, body: Any, last_id: str = "", most: int = 10**6) -> list[Any]:
-    """Return events as (id, name, data), at most so many; then the connection is closed."""
+    """Return at most ``most`` events as (id, name, data), and close the connection."""
     headers = {"Last-Event-ID": last_id} if last_id else {}
     events: list[Any] = []
     with http.stream("POST", url, json=body, headers=headers) as response:

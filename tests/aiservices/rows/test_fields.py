@@ -1,4 +1,4 @@
-"""The columns of an answer follow from its type, and get names beside those of the input."""
+"""The columns of an answer follow from its type, and their names differ from those of the input."""
 
 from __future__ import annotations
 

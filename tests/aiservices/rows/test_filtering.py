@@ -47,7 +47,7 @@ WORLDS: dict[str, Callable[[float], float]] = {
 
 
 def simulate(world: Callable[[float], float], chance: Random, size: int, labelled: int) -> float | None:
-    """Return the share of right rows among those that are selected; None if none are."""
+    """Return the share of right rows among the selected rows; None without selected rows."""
     power = chance.choice([0.2, 0.5, 1.0])
     stated = sorted((0.5 + 0.5 * chance.random() ** power for _ in range(size)), reverse=True)
     truth = [chance.random() < world(one) for one in stated]
@@ -197,7 +197,9 @@ def test_labels_of_people_come_from_a_file_that_does_not_show_the_answers(tmp_pa
     assert [row.number for row in found] == [
         row.number for row in filter_rows(rows, **{**settings, "labels": truth, "journal": tmp_path / "j"})
     ]
-    assert found.summary.requests <= 1  # the answers are in the journal; only the failed row is asked again
+    assert (
+        found.summary.requests <= 1
+    )  # the answers are in the journal; only the failed row is requested again
     wrong = {int(line["id"]) for line in lines if line["truth"] == "false"}
     assert wrong
     assert not wrong & {row.inputs["id"] for row in found}

@@ -78,7 +78,7 @@ class Desk(Protocol):
 
 
 class Model(ScriptedChatModel):
-    """Answers with a ticket for the team named in the text, and counts how often it was asked for each."""
+    """Answers with a ticket for the team named in the text, and counts its requests for each."""
 
     def __init__(self, *errors: Exception) -> None:
         self.asked: list[str] = []

@@ -1,4 +1,4 @@
-"""Progress is a line each 30 seconds where there is no terminal."""
+"""Without a terminal, progress is a line every 30 seconds."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def approved(method: Callable[[str], Any]) -> Any:
             wait = error
 
 
-# calls that wait for approval, and answers that are asked for again
+# calls that wait for approval, and answers that are requested again
 
 UNREAD, REJECTED = "nobody", '{"name": "Bob", "age": 1}'
 ORDERS: dict[str, Callable[[str], tuple[str | ChatReply, ...]]] = {
@@ -208,7 +208,7 @@ def test_calls_of_a_later_answer_have_ids_of_their_own() -> None:
     ]
 
 
-# what is kept as it was sent
+# stored as it was sent
 
 
 class Shown(Protocol):

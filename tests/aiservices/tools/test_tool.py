@@ -368,7 +368,7 @@ def test_a_long_docstring_of_blank_lines_is_read_at_once() -> None:
     assert (one(find).description, parameters(find)["city"]["description"]) == ("Finds.", "A city.")
 
 
-# what is not a plain function
+# callables that are not plain functions
 
 
 class Shop:
@@ -694,7 +694,7 @@ def test_a_whole_service_has_the_tools_that_it_declares() -> None:
     ] == ["summarize"]
 
 
-# what the model never sees
+# parameters that the model does not see
 
 
 def test_parameters_with_a_role_are_passed_and_not_described() -> None:

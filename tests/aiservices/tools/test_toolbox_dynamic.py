@@ -50,7 +50,7 @@ def offered(model: ScriptedChatModel) -> list[list[str]]:
 
 
 class Grows:
-    """A provider that returns the next list of tools each time it is asked."""
+    """A provider that returns the next list of tools each time it is called."""
 
     dynamic = True
 

@@ -1,4 +1,4 @@
-"""Tool providers that are asked in each call, and the injected parameters of tools."""
+"""Tool providers that are called in each call, and the injected parameters of tools."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from aiservices import (
 from aiservices.interceptors import Invocation
 from aiservices.tools.tool import tools_of
 
-# what the model never sees
+# parameters that the model does not see
 
 
 class Books(Protocol):

@@ -416,7 +416,7 @@ def test_a_large_broken_text_is_read_completely() -> None:
 
 
 def test_characters_without_width_between_tokens_are_white_space() -> None:
-    """A character that nobody sees must not decide which JSON of a reply is read."""
+    """An invisible character must not decide which JSON of a reply is read."""
     text = '{"name": "Ann", "age": 3, "tags": ["a", "b"], "of": {"x": [1.5, null]}}'
     value = json.loads(text)
     places = [place for place in range(1, len(text)) if text[place - 1] in "{[:," or text[place] in ",:]}"]

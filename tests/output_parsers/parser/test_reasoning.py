@@ -16,7 +16,7 @@ class Person:
     age: int
 
 
-# What stands around the reasoning, and around the answer after it.
+# The marks around the reasoning, and around the answer after it.
 MARKS = {
     "think": ("<think>", "</think>", ""),
     "thinking": ("<Thinking>", "</THINKING>", ""),

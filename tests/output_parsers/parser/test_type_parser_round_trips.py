@@ -143,7 +143,7 @@ def to_plain_data(value: Any) -> Any:
 
 
 class Number(float):
-    """A decimal number that is to be written with all its digits."""
+    """A decimal number that must be written with all its digits."""
 
     def __new__(cls, value: Decimal) -> Number:
         number = super().__new__(cls, value)

@@ -13,7 +13,7 @@ from output_parsers import OutputParsingError, parse
 from output_parsers.prose import words_in
 from output_parsers.prose.harmless import _LANGUAGES, find_unknown_word
 
-# Words that deny what stands beside them, in many languages.
+# Words that deny what is next to them, in many languages.
 NEGATORS = """
     not non never ei eivät en et emme ez ne ni nije nav nėra nu nem nincs nuk nid dim ddim
     ní níl cha chan pas pa mica ekki ikki ikke inte ej nicht net nit niet nie geen não nun

@@ -197,7 +197,7 @@ def values_for(schema: Any, definitions: dict[str, Any], depth: int = 0) -> st.S
         return values_for(definitions[schema["$ref"].rpartition("/")[2]], definitions, depth + 1)
     if "anyOf" in schema:
         parts = schema["anyOf"]
-        if len(parts) == 2 and {"type": "null"} in parts:  # keywords beside anyOf apply to the value
+        if len(parts) == 2 and {"type": "null"} in parts:  # keywords next to anyOf apply to the value
             beside = {key: schema[key] for key in schema if key != "anyOf"}
             parts = [part if part == {"type": "null"} else {**beside, **part} for part in parts]
         options = [option for option in parts if option == {"type": "null"}] if depth > 6 else []
@@ -242,7 +242,7 @@ def json_texts(description: str) -> st.SearchStrategy[str]:
 
 
 def has_repeated_key(encoded: Any) -> bool:
-    """Return True if the same key is written twice: in a list of key-value pairs, or there and beside it."""
+    """Return True if the same key is written twice: in a list of pairs, or also outside it."""
     if isinstance(encoded, dict):
         lists = [item for name, item in encoded.items() if name.startswith(("additional_", "matching_"))]
         pairs = [key for item in lists for key in keys_of_pairs(item)]

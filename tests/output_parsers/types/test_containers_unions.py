@@ -333,7 +333,7 @@ def test_an_alias_of_itself_is_an_unsupported_type() -> None:
 
 
 def test_members_that_contain_the_union_read_each_part_once() -> None:
-    depth = 60  # asked twice on each level, it would not end
+    depth = 60  # with two checks on each level, it would not end
     text = '{"a": 1, "kid": ' * depth + "null" + "}" * depth
     result: Any = parse(Left | Right, text)
     for _ in range(depth - 1):

@@ -58,7 +58,7 @@ def test_a_client_passes_all_scenarios_but_those_of_the_list(run_suite: RunSuite
     command = f"{sys.executable} {FOLDER / 'conformance_client.py'}"
 
     def passes(scenario: str) -> bool:
-        # One after the other, because some scenarios measure times.
+        # One after another, because some scenarios measure times.
         done = run_suite("client", "--command", command, "--scenario", scenario, "--timeout", "120000")
         return "OVERALL: PASSED" in done.stderr
 

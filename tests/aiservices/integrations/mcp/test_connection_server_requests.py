@@ -1,4 +1,4 @@
-"""Uses of an MCP client besides tools: questions of servers, requests to models, prompts, resources."""
+"""Uses of an MCP client other than tools: questions of servers, requests to models, prompts, resources."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def calls(name: str) -> ChatReply:
 
 
 def result_text(tools: McpTools, name: str) -> str:
-    """Return what a model is told after it has called a tool."""
+    """Return the text that a model gets after it has called a tool."""
     (run,) = create(Clerk, ScriptedChatModel([calls(name), "done"]), tools=[tools]).answer("?").tool_runs
     return run.text
 

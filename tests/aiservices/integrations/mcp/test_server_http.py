@@ -232,7 +232,7 @@ def test_unknown_hosts_and_other_origins_are_refused(headers: dict[str, str], ki
 def test_hosts_can_be_allowed(allowed: str) -> None:
     with TestClient(application(clerk(), allowed_hosts=[allowed]), base_url="http://api.example") as http:
         response = http.post("/mcp", json={}, headers={"Accept": "application/json, text/event-stream"})
-    assert response.status_code == 400  # by the package mcp, because it is no message
+    assert response.status_code == 400  # by the package mcp, because it is not a message
 
 
 class Verifier:

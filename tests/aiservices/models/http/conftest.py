@@ -40,7 +40,7 @@ class Caller(Protocol):
     def ask(self, request: ChatRequest = HELLO) -> str: ...
 
     def stream(self, request: ChatRequest = HELLO, *, until: int | None = None) -> str:
-        """Return the text of a stream; with ``until``, the stream is left after so many pieces."""
+        """Return the text of a stream; with ``until``, the stream is closed after that number of chunks."""
 
     def close(self) -> None: ...
 

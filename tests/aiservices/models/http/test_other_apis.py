@@ -1,6 +1,6 @@
 """``aiservices.models.http`` supports an API that differs from OpenAI's in every respect.
 
-The API of this file has features of the native APIs of Anthropic, Google and Amazon: a system text beside
+The API of this file has features of the native APIs of Anthropic, Google and Amazon: a system text outside
 the messages, the name of the model in the path, another path for streams, a signature over each request, and
 binary frames instead of server-sent events.
 """

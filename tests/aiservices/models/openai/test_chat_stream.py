@@ -161,7 +161,7 @@ def piece(
 ONE, TWO = '{"a":1}', '{"a":2}'
 F, G = ToolCall("x", "f", ONE), ToolCall("y", "g", TWO)
 FF = ToolCall("y", "f", TWO)
-# What the pieces of servers that do not number their calls as OpenAI does are put together to.
+# The calls that are assembled from the chunks of servers that do not number them as OpenAI does.
 PIECES: dict[str, tuple[list[dict[str, Any]], tuple[ToolCall, ...]]] = {
     "index 0 for all calls": ([piece(0, "x", "f", ONE), piece(0, "y", "f", TWO)], (F, FF)),
     "index 0 for all calls in pieces": (

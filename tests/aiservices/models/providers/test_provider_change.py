@@ -1,4 +1,4 @@
-"""A conversation goes on with another provider: texts and calls are sent, and no state of the other."""
+"""A conversation continues with another provider, which gets texts and calls but not the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run with batches that is killed at any time goes on, and pays for nothing twice."""
+"""A run with batches that is killed at any time continues, and pays for nothing twice."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ async def test_a_connection_without_the_token_ends(monkeypatch: pytest.MonkeyPat
         reader, writer = await asyncio.open_connection(address.host, address.port)
         writer.write(first)
         writer.write(b'{"do": "ask", "number": 1}\n' if first else b"")
-        with suppress(ConnectionError):  # what was sent is not read
+        with suppress(ConnectionError):  # the server does not read what was sent
             assert await reader.read() == b""
         writer.close()
     await server.close()
