@@ -68,14 +68,20 @@ def log_calls(event: object, /) -> None:
 
 
 def _log_step(event: ReplyReceived | ReplyFailed | ToolFinished | ToolUndone) -> None:
+    invocation = event.invocation
+    call = {"method": invocation.plan.qualname, "call_id": invocation.id} if invocation else {}
     match event:
         case ReplyReceived(model, reply, seconds):
             fields = {"model": model, "outcome": "answered", "seconds": seconds, **_counts(reply.usage)}
-            _LOGGER.debug("request to %s: %s, %.3f s", model, _tokens(reply.usage), seconds, extra=fields)
+            _LOGGER.debug(
+                "request to %s: %s, %.3f s", model, _tokens(reply.usage), seconds, extra={**call, **fields}
+            )
         case ReplyFailed(model, error, seconds):
             name = type(error).__name__
             fields = {"model": model, "outcome": "failed", "seconds": seconds, "error_type": name}
-            _LOGGER.debug("request to %s: failed with %s, %.3f s", model, name, seconds, extra=fields)
+            _LOGGER.debug(
+                "request to %s: failed with %s, %.3f s", model, name, seconds, extra={**call, **fields}
+            )
         case ToolFinished(run):
             name = "" if run.error is None else type(run.error).__name__
             outcome, text = ("failed", f"failed with {name}") if name else ("done", "done")
@@ -85,12 +91,14 @@ def _log_step(event: ReplyReceived | ReplyFailed | ToolFinished | ToolUndone) ->
                 "seconds": run.seconds,
                 "error_type": name or None,
             }
-            _LOGGER.debug("tool %s: %s, %.3f s", _one_line(run.name), text, run.seconds, extra=fields)
+            _LOGGER.debug(
+                "tool %s: %s, %.3f s", _one_line(run.name), text, run.seconds, extra={**call, **fields}
+            )
         case ToolUndone(run):
             name = "" if run.undone else type(run.undo_error).__name__
             text = "undone" if run.undone else f"not undone, {name}"
             fields = {"tool": run.name, "outcome": text.partition(",")[0], "error_type": name or None}
-            _LOGGER.debug("tool %s: %s", run.name, text, extra=fields)
+            _LOGGER.debug("tool %s: %s", run.name, text, extra=call | fields)
 
 
 def _log_failure(invocation: Invocation, error: BaseException) -> None:

@@ -242,3 +242,14 @@ def test_a_call_without_a_key_counts_no_request(
         create(Counter, "openai:gpt-5-mini", listeners=[log_calls]).count("lamp")
     (record,) = [one for one in caplog.records if one.name == "aiservices.calls"]
     assert (vars(record)["requests"], "0 requests to openai:gpt-5-mini" in record.message) == (0, True)
+
+
+def test_lines_of_requests_and_tools_have_the_method_and_the_id_of_their_call(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG, "aiservices.calls"):
+        model = ScriptedChatModel([calling("half"), ONE])
+        create(Counter, model, tools=[half], listeners=[log_calls]).count("lamp")
+    records = [vars(one) for one in caplog.records if one.name == "aiservices.calls"]
+    assert [record["method"] for record in records] == ["Counter.count"] * 4
+    assert len({record["call_id"] for record in records}) == 1
