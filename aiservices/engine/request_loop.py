@@ -242,8 +242,10 @@ class RequestLoop:
                 self._continue_after_refusal(error)
             else:
                 yield from self.use_next_model(error)
-        elif self._reader.is_required or not state.may_retry():
+        elif self._reader.is_required:
             yield from self.use_next_model(lacking)
+        else:
+            self._continue_after_refusal(lacking)
 
     def _continue_after_refusal(self, error: ModelError) -> None:
         """Do not count the refused request as an attempt; raise its error if the budget ends here."""

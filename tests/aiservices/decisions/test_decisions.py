@@ -46,6 +46,7 @@ from aiservices import (
     tool,
     user_message,
 )
+from aiservices.models.errors import AttemptPurpose
 from aiservices.testing import FakeChatModel
 
 
@@ -154,9 +155,11 @@ def test_a_refusal_of_log_probabilities_is_remembered(server: Loopback) -> None:
     def reply(request: ReceivedRequest) -> Reply:
         return REFUSED if "logprobs" in request.json else completion('{"value": true}', logprobs=False)
 
-    service = create(Plain, model_at(server, reply))
+    service = create(Plain, model_at(server, reply), budget=Budget(max_attempts=1))
     first, second = service.sure("x"), service.sure("y")
     assert ["logprobs" in request.json for request in server.requests] == [True, False, False]
+    purposes = [attempt.purpose for attempt in first.attempts]
+    assert purposes == [AttemptPurpose.REFUSED, AttemptPurpose.ANSWER]  # a refusal is not an attempt
     for result in (first, second):
         assert (result.value, dict(result.probabilities)) == (True, {})
         assert result.reasons[-1] == "no probabilities: the reply has none"
