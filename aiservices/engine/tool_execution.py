@@ -355,11 +355,11 @@ def record_undoable(done: UndoableCall) -> None:
 def _undo_late(done: UndoableCall) -> None:
     """Undo a tool call that finished after its timeout or after the end of the service call."""
     undoable = done.call.invocation.state.undoable
-    if undoable is None or done not in undoable or is_async(done.call.tool.compensate):
+    if undoable is None or is_async(done.call.tool.compensate):
         return
     try:
         undoable.remove(done)
-    except ValueError:  # the call that ended has undone it at the same time
+    except ValueError:  # the call that ended has undone it
         return
     try:
         done.function()()

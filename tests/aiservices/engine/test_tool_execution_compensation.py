@@ -22,6 +22,9 @@ from aiservices import (
     AsyncStream,
     Budget,
     BudgetExceededError,
+    Capabilities,
+    ChatReply,
+    ChatRequest,
     DefinitionError,
     Denied,
     ModelServerError,
@@ -174,6 +177,32 @@ def test_tools_are_undone_when_the_time_is_over() -> None:
     assert trip.log == ["book Rome", "cancel Rome 1 #1"]
 
 
+def test_an_async_function_that_undoes_a_tool_has_time_after_the_end_of_the_seconds() -> None:
+    log: list[str] = []
+
+    async def cancel() -> None:
+        await asyncio.sleep(0.25)  # other functions have 0.2 seconds then
+        log.append("cancel")
+
+    @tool(compensate=cancel)
+    async def book() -> None:
+        """Books."""
+        await asyncio.sleep(5)
+
+    @tool(compensate=cancel)
+    async def reserve() -> None:
+        """Reserves."""
+
+    class Async(Protocol):
+        async def ask(self, text: str) -> str: ...
+
+    model = strict_provider(tool_calls_reply(("reserve", "{}"), ("book", "{}")))
+    service = create(Async, model, tools=[book, reserve], budget=Budget(seconds=0.1))
+    with pytest.raises(BudgetExceededError):
+        asyncio.run(service.ask("x"))
+    assert log == ["cancel"]
+
+
 def test_tools_are_undone_when_the_call_is_cancelled() -> None:
     log: list[str] = []
     waiting = asyncio.Event()
@@ -258,6 +287,51 @@ def test_a_tool_that_ends_after_its_timeout_is_undone() -> None:
     goes_on.set()
     assert undone.wait(10)
     assert (log, texts(model)) == (["book", "cancel"], ["The tool book did not finish in time."])
+
+
+def test_a_tool_that_ends_after_its_timeout_is_undone_while_the_call_goes_on() -> None:
+    goes_on, undone = threading.Event(), threading.Event()
+
+    def cancel() -> None:
+        undone.set()
+
+    @tool(compensate=cancel, timeout=0.05)
+    def book() -> None:
+        """Books slowly."""
+        goes_on.wait(10)
+
+    def reply(request: ChatRequest) -> ChatReply | str:
+        if len(request.messages) == 1:
+            return tool_calls_reply(("book", "{}"))
+        goes_on.set()
+        return "Undone." if undone.wait(5) else "Not undone."
+
+    model = ScriptedChatModel(reply, capabilities=Capabilities(tools=True))
+    assert text_service(model, book).ask("x") == "Undone."
+
+
+def test_only_async_tools_with_a_function_that_undoes_them_are_undone() -> None:
+    log: list[str] = []
+
+    def cancel() -> None:
+        log.append("cancel")
+
+    @tool(compensate=cancel)
+    async def book() -> None:
+        """Books."""
+
+    @tool
+    async def look() -> str:
+        """Looks."""
+        return "seen"
+
+    class Async(Protocol):
+        async def ask(self, text: str) -> str: ...
+
+    model = strict_provider(tool_calls_reply(("book", "{}"), ("look", "{}")), FATAL)
+    with pytest.raises(BadRequestError) as caught:
+        asyncio.run(create(Async, model, tools=[book, look], budget=Budget(max_attempts=1)).ask("x"))
+    assert (log, [run.name for run in caught.value.undone_runs]) == (["cancel"], ["book"])
 
 
 def test_a_stream_that_is_closed_early_undoes_nothing() -> None:

@@ -98,7 +98,10 @@ def test_the_model_gets_the_text_of_a_tool_exception() -> None:
     def fail() -> None:
         raise ToolException("There is no such city; ask for another.")
 
-    assert tool_result_text(fail, call=("fail", "{}")) == "There is no such city; ask for another."
+    for timeout in (None, 5.0):
+        limits = ToolLimits(timeout=timeout)
+        text = tool_result_text(fail, call=("fail", "{}"), tool_limits=limits)
+        assert text == "There is no such city; ask for another."
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
