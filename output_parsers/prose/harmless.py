@@ -155,12 +155,15 @@ def _without_lead(before: str, leading: frozenset[str]) -> str:
     return " ".join(words[:-1] if words and words[-1] in leads else words)
 
 
+def ends_a_heading(text: str) -> bool:
+    """Return True if a text ends with a colon, so that what follows it is missing: "Answer 5:", "**May 1:**"."""
+    return text.rstrip(" \t\r\n*_`\"'”’»)]}").endswith((":", "："))
+
+
 def _sign_beside(before: str, after: str) -> str | None:
     """Return the sign directly beside a value that may change it, as in "- 5", or None."""
     bare, following = (_IGNORED.sub("", part) for part in (before, after))
     bare, following = bare.rstrip(_BEFORE_VALUE), following.strip(_BEFORE_VALUE)
-    if following in (":", "："):  # of the label "Answer 5:"
-        return following
     for sign, allowed in ((bare[-1:], _SIGNS_BEFORE), (following[:1], _SIGNS_AFTER)):
         if sign and not (sign.isalnum() or sign in allowed or sign in _MARKS or bare.endswith("##")):
             return sign

@@ -40,7 +40,7 @@ from . import (
     words_in,
 )
 from .announcements import after_announcement
-from .harmless import find_objection, find_relation, separate_runs, takes_back
+from .harmless import ends_a_heading, find_objection, find_relation, separate_runs, takes_back
 from .units import CURRENCY_CODES, CURRENCY_SIGNS, SCALES, UNITS
 
 
@@ -289,6 +289,8 @@ def _without_introduction(sentence: str) -> str:
 
 
 def _only_number(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    if ends_a_heading(text):
+        raise TextParseError(f"{shorten(text.split()[-1], 40)} ends a heading")
     if _DIGIT.search(text):
         if _LIST_MARKER.search(text):
             raise TextParseError("a numbered list, not one number")
@@ -310,8 +312,6 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
         raise TextParseError(f"{len(positions)} numbers")
     readings = [_number_at(words, position, rules) for position in positions]
     value = _only_value([reading.value for reading in readings])
-    if words[-1].rstrip("*_`\"'").endswith((":", "：")):
-        raise TextParseError(f"{shorten(words[-1], 40)} ends a heading")
     if len({sentence_of[position] for position in positions}) < len(positions):
         numbers = _list_some(words[position] for position in positions)
         raise TextParseError(f"several numbers in a sentence: {numbers}")

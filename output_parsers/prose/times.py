@@ -29,7 +29,7 @@ from . import (
     words_in,
 )
 from .announcements import after_announcement
-from .harmless import find_objection, separate_runs
+from .harmless import ends_a_heading, find_objection, separate_runs
 from .numbers import has_number_word, read_number_token, read_words
 from .units import TIME_UNITS
 
@@ -298,6 +298,8 @@ _SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
 
 def _refuse_unknown(parts: list[str], kind: str) -> None:
     """Raise TextParseError if a word around a value is not known to be harmless, such as another calendar."""
+    if ends_a_heading(parts[-1]):
+        raise TextParseError(f"the {kind} ends a heading")
     of_a_date = words_in("of a date")
     known = (of_a_date | _OF_A_DURATION | NEUTRAL) - {"day"} if kind == "duration" else of_a_date
     objection = find_objection(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -191,6 +191,26 @@ def test_an_explanation_with_mostly_unknown_words_is_rejected() -> None:
 
 def test_a_number_after_a_word_that_does_not_lead_to_it_is_rejected() -> None:
     assert [text for text in TIED.split("|") if _value_of(int, text) is not None] == []
+
+
+def test_a_value_before_a_colon_is_a_heading_and_not_an_answer() -> None:
+    values: dict[Any, str] = {
+        int: "5|five|5 euros|five apples|5%",
+        Decimal: "5.50|5,50 €",
+        date: "2024-05-01|May 1, 2024|1 May 2024|2024年5月1日",
+        time: "10:30|5 pm|10:30 am",
+        datetime: "2024-05-01 10:30|2024-05-01T10:30:00Z|May 1, 2024 at 5 pm",
+        timedelta: "5 days|PT5M|1:30:00|five minutes",
+    }
+    read = [
+        text
+        for cls, line in values.items()
+        for value in line.split("|")
+        for before in ("", "**", "Answer ", "It is ", "The answer is ", "(")
+        for after in (":", "：", " :\n", "**:", ":**", "`:", "):", ':"')
+        if _value_of(cls, text := before + value + after) is not None
+    ]
+    assert read == []
 
 
 def _value_of(cls: Any, text: str) -> object:
