@@ -232,16 +232,16 @@ def _is_free(call: StoredCall) -> bool:
 
 def _store(store: str | Path | JournalStore, synchronous: str) -> JournalStore:
     if isinstance(store, (str, Path)):
-        if isinstance(store, str) and store.startswith("sqlite:///"):
+        if isinstance(store, str):
             store = store.removeprefix("sqlite:///")
-        if isinstance(store, str) and store.startswith(("redis://", "rediss://", "unix://")):
-            from .redis import RedisJournalStore
+            if store.startswith(("redis://", "rediss://", "unix://")):
+                from .redis import RedisJournalStore
 
-            return RedisJournalStore(store)
-        if isinstance(store, str) and "://" in store:
-            from .sql import SqlAlchemyJournalStore
+                return RedisJournalStore(store)
+            if "://" in store:
+                from .sql import SqlAlchemyJournalStore
 
-            return SqlAlchemyJournalStore(store)
+                return SqlAlchemyJournalStore(store)
         from .sqlite import SqliteJournalStore
 
         return SqliteJournalStore(store, synchronous=synchronous)
