@@ -52,7 +52,7 @@ from ..service.signatures import ReturnShape
 from .console import print_text, stdout_console
 from .errors import UsageError
 from .map_options import EngineName, MapOptions
-from .services import find_target, make_service, selected_methods
+from .services import find_target, make_service, only_method
 from .values import display_text, read_arguments
 
 _ENGINES: Mapping[EngineName, Callable[[], Engine | None]] = {
@@ -80,10 +80,7 @@ def map_table(
     """
     target = find_target(target_name)
     service = make_service(target, model)
-    names = selected_methods(target, service)
-    if len(names) > 1:
-        raise UsageError(f"{target_name} has several methods; name one of them: {', '.join(names)}")
-    method = getattr(service, names[0])
+    method = getattr(service, only_method(target_name, target, service))
     settings = _row_settings(method, output, options)
     if dry_run:
         _show_plan(method, source, settings)
@@ -276,17 +273,13 @@ def call(
     target = find_target(target_name)
     details = _CallDetails()
     service = make_service(target, model, [details])
-    names = selected_methods(target, service)
-    if len(names) > 1:
-        raise UsageError(
-            f"{target_name} has several methods; name one as {target_name}.METHOD: {', '.join(names)}"
-        )
-    method = contract_of(target.interface_of(service)).methods[names[0]]
+    name = only_method(target_name, target, service)
+    method = contract_of(target.interface_of(service)).methods[name]
     args, kwargs = method.bind_arguments(read_arguments(argument_texts, method))
     # One event loop for the call and its stream: connections belong to the loop that opened them.
     with asyncio.Runner() as runner:
         printer = _AnswerPrinter(method, details, runner, verbose, as_json)
-        printer.print_answer(getattr(service, names[0])(*args, **kwargs))
+        printer.print_answer(getattr(service, name)(*args, **kwargs))
     if verbose and not as_json:
         printer.print_details()
 

@@ -17,7 +17,7 @@ from ..rows.progress import ProgressLine
 from ..service.methods import service_method_of
 from .console import print_text
 from .errors import UsageError
-from .services import find_target, make_service, selected_methods
+from .services import find_target, make_service, only_method
 from .values import read_arguments
 
 
@@ -40,11 +40,9 @@ def extract(
     """
     target = find_target(target_name)
     service = make_service(target, model)
-    names = selected_methods(target, service)
-    if len(names) > 1:
-        raise UsageError(f"{target_name} has several methods; name one of them: {', '.join(names)}")
-    method = contract_of(target.interface_of(service)).methods[names[0]]
-    parameter = _document_parameter(getattr(service, names[0]))
+    name = only_method(target_name, target, service)
+    method = contract_of(target.interface_of(service)).methods[name]
+    parameter = _document_parameter(getattr(service, name))
     arguments = read_arguments([f"{parameter}=", *argument_texts], method)
     documents: dict[str, Document] = {}
     values: dict[str, object] = {}
@@ -63,7 +61,7 @@ def extract(
     journal, line = Path(f"{to}.journal"), ProgressLine()
     try:
         answers = map_rows(
-            getattr(service, names[0]),
+            getattr(service, name),
             rows(),
             max_failures=1,
             journal=journal,

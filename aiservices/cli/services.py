@@ -153,6 +153,16 @@ def selected_methods(target: ServiceTarget, service: object) -> list[str]:
     return [target.method]
 
 
+def only_method(target_name: str, target: ServiceTarget, service: object) -> str:
+    """Return the method that a command-line argument selects; raise UsageError if it selects several."""
+    names = selected_methods(target, service)
+    if len(names) > 1:
+        raise UsageError(
+            f"{target_name} has several methods; name one as {target_name}.METHOD: {', '.join(names)}"
+        )
+    return names[0]
+
+
 def check_method(target: ServiceTarget, names: Sequence[str]) -> None:
     """Raise UsageError if the method that a command-line argument names is not one of ``names``."""
     if target.method not in names:

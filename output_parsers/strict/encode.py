@@ -36,6 +36,7 @@ from ..types.node import (
     WrapperNode,
     closed_object,
     json_node_of,
+    schema_of,
     with_description,
 )
 from ..types.records import EnvelopeNode, ObjectNode
@@ -605,18 +606,7 @@ _NO_DEFAULT = object()
 
 def schema_with_defaults(node: Node[object]) -> JsonSchema:
     """Return the JSON Schema of a type, including the default values of its fields."""
-    # the first pass finds the definitions that are used more than once, the second one names them
-    first = _DefinitionsWithDefaults()
-    root = node.schema(first)
-    if not first.repeated and not first.schemas:
-        return root
-    definitions = _DefinitionsWithDefaults(frozenset(first.repeated))
-    root = node.schema(definitions)
-    if set(root) == {"$ref"}:
-        # a definition may be true or false
-        named: object = definitions.schemas[root["$ref"].rpartition("/")[2]]
-        root = dict(named) if isinstance(named, dict) else {"allOf": [named]}
-    return {**root, "$defs": definitions.schemas}
+    return schema_of(node, _DefinitionsWithDefaults)
 
 
 class _DefinitionsWithDefaults(Definitions):

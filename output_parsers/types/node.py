@@ -438,20 +438,22 @@ def walk(node: Node[object]) -> Iterator[Node[object]]:
         waiting.extend(current.parts)
 
 
-def schema_of(node: Node[object]) -> JsonSchema:
+def schema_of(node: Node[object], make_definitions: type[Definitions] = Definitions) -> JsonSchema:
     """Return the JSON Schema (draft 2020-12) of the type that a parser reads.
 
     A class that the type uses twice, or that contains itself, is defined once under ``$defs``. The root is
     never a reference, because providers reject that.
     """
-    first = Definitions()
+    first = make_definitions()
     root = node.schema(first)
     if not first.repeated and not first.schemas:
         return root
-    definitions = Definitions(frozenset(first.repeated))
+    definitions = make_definitions(frozenset(first.repeated))
     root = node.schema(definitions)
     if set(root) == {"$ref"}:
-        root = dict(definitions.schemas[root["$ref"].rpartition("/")[2]])
+        # a definition may be true or false
+        named: object = definitions.schemas[root["$ref"].rpartition("/")[2]]
+        root = dict(named) if isinstance(named, dict) else {"allOf": [named]}
     return {**root, "$defs": definitions.schemas}
 
 
