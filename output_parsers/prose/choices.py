@@ -27,6 +27,7 @@ from . import words_in
 from .announcements import REASON, after_announcement, is_announced
 from .harmless import (
     asks_or_relates,
+    find_denial_of_answer,
     find_limit,
     find_phrase,
     find_relation,
@@ -36,6 +37,7 @@ from .harmless import (
     is_personal_remark,
     opens_explanation,
     takes_back,
+    without_reported_negations,
 )
 
 T = TypeVar("T")
@@ -229,6 +231,9 @@ class ChoiceMatcher(Generic[T]):
         leads = stated or not folded[: first.start].strip(_BEFORE_LEADING)
         if leads and self._is_explanation(folded, first, mentions):
             return first.choice
+        end = None if leads else self._end_of_statement(folded, first, mentions)
+        if end is not None and self._explains(folded, end, first, mentions):
+            return first.choice
         _refuse_others(first, mentions)
         self._check_sentence(folded, first, mentions, is_stated=bool(stated))
         return first.choice
@@ -239,12 +244,36 @@ class ChoiceMatcher(Generic[T]):
         Raises NoMatch if the explanation denies the choice, or names another one.
         """
         opening = _SET_OFF.match(folded, first.end)
-        explanation = folded[opening.end() :] if opening else ""
-        if opening is None or not explanation.strip(_EDGES):
+        return opening is not None and self._explains(folded, opening, first, mentions)
+
+    def _end_of_statement(
+        self, folded: str, first: _Mention[T], mentions: list[_Mention[T]]
+    ) -> re.Match[str] | None:
+        """Return the end of the first sentence or line if it says by itself what the answer is: "It is low. …"."""
+        end = _STATEMENT_END.search(folded, first.end)
+        before = folded[: first.start]
+        if end is None or _STATEMENT_END.search(before) or _IN_THE_PAST.search(before):
+            return None
+        if find_phrase(before, "reports"):
+            return None
+        inside = [mention for mention in mentions if mention.end <= end.start()]
+        try:
+            self._check_sentence(folded[: end.start()], first, inside, is_stated=False)
+        except NoMatch:
+            return None
+        return end
+
+    def _explains(
+        self, folded: str, opening: re.Match[str], first: _Mention[T], mentions: list[_Mention[T]]
+    ) -> bool:
+        """Return True if the text after a statement explains it; see ``_is_explanation``."""
+        explanation = folded[opening.end() :]
+        if not explanation.strip(_EDGES):
             return False
         if _restates(explanation, first.choice):
             return True
-        is_only = _is_only_mention(folded, first, mentions)
+        later = [mention for mention in mentions if mention is first or mention.start >= opening.end()]
+        is_only = _is_only_mention(folded, first, later)
         is_repeated = any(mention.start == opening.end() for mention in mentions)
         reason = REASON.match(explanation)
         if reason is None and (is_repeated or _OTHER_LABEL.match(explanation)):
@@ -279,7 +308,10 @@ class ChoiceMatcher(Generic[T]):
             because = _THAT.match(after)
         if because is not None:
             explanation, after = after[because.end() :], after[: because.start()]
-            if takes_back(explanation) or not is_in_known_language(explanation):
+            denied = takes_back(explanation, denies=True)
+            if first.choice.value is not False:
+                denied = denied or find_denial_of_answer(explanation)
+            if denied or not is_in_known_language(explanation):
                 raise NoMatch(_UNCLEAR)
         self._refuse_bare(f"{before} {after}", first)
         word = find_unknown_word(f"{before} {after}", self._harmless)
@@ -398,7 +430,11 @@ def _refuse_opening(opening: str, explanation: str) -> None:
 
 def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> None:
     """Raise NoMatch if an explanation denies or limits a choice, or is no explanation."""
-    denied = takes_back(explanation, denies=choice.value is False or is_reason) or find_limit(explanation)
+    if is_reason and choice.value is not False:
+        denied = takes_back(explanation, denies=True) or find_denial_of_answer(explanation)
+    else:
+        denied = takes_back(without_reported_negations(explanation), denies=choice.value is False)
+    denied = denied or find_limit(explanation)
     if denied is None and isinstance(choice.value, bool):
         denied = find_phrase(explanation, "addresses")
     if denied is None and choice.value is False and _affirms(explanation):
@@ -532,6 +568,9 @@ _SET_OFF = lazy_regex(
     r"[\"'`*_”’)\]}]*(?:[.;!:]|,\s|\s*[-–—]\s|\s*[—–]|\s*\n|\\n|[。，：；！、،]|\s*:\s|\)\s|,(?=[\u3040-\u9fff\uac00-\ud7af])"
     r"|\s\((?=[^()\n]{3,}\)\W*\Z))(?:[\s\"'`*_]|\\n)*"
 )
+_STATEMENT_END = lazy_regex(r"(?<=[.!])[*_\"'`”’)]*\s+|[*_]*\s*\n\s*|。")
+# What was so may be different now.
+_IN_THE_PAST = lazy_regex(r"(?<!\w)(?:was|were|war|était|era|fue|was|var|było|był|была|был|было)(?!\w)[^.]{0,9}\Z")
 _COPULA_LAST = lazy_regex(r"(?:です|だ|입니다|이다)[。.]?\s*\Z")
 _CROSSED = lazy_regex(r"\s*[❌✗✘✖]\s*(?=\w)")
 _RATED = lazy_regex(

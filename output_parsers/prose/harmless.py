@@ -318,6 +318,31 @@ def find_negation(text: str, words: Sequence[str] | None = None) -> str | None:
     return find_phrase(text, "negations", words) or ("n't" if "n't" in text else None)
 
 
+def find_denial_of_answer(text: str) -> str | None:
+    """Return the first clause that denies the answer itself, as in "this is not the right category", or None.
+
+    A clause with other words, such as "cannot log in", denies something else.
+    """
+    for clause in _CLAUSE.split(text.casefold().replace("’", "'")):
+        negations = {word for word in _words(clause) if find_negation(word)}
+        if find_negation(clause) and find_unknown_word(clause, negations) is None:
+            return clause.strip()
+    return None
+
+
+def without_reported_negations(text: str) -> str:
+    """Return an explanation without the negations in what a person says: "The customer says there is no rush."."""
+    return "".join(map(_without_reported_negation, _SENTENCE.findall(text)))
+
+
+def _without_reported_negation(sentence: str) -> str:
+    subject = _phrase_words(sentence)[:_MAX_PHRASE]
+    is_report = not words_in("subjects").isdisjoint(subject) and find_phrase(sentence, "reports", subject)
+    if not is_report or find_denial_of_answer(sentence) or find_phrase(sentence, "pronouns of a statement"):
+        return sentence
+    return " ".join(word for word in sentence.split() if not find_negation(word))
+
+
 def find_limit(text: str) -> str | None:
     """Return the words at the beginning of a clause that limit the answer to some cases, or None."""
     for clause in _CLAUSE.split(text.casefold()):
@@ -389,6 +414,7 @@ def calls_example(text: str) -> str | None:
 
 
 _MAX_PHRASE = 5  # words
+_SENTENCE = lazy_regex(r"[^.!?\n]*[.!?\n]*\s*")
 _CLAUSE = lazy_regex(r"[,;，；]\s*|(?<=[.!])\s+")
 _PHRASE_WORD = lazy_regex(r"[^\W\d_]+")
 
