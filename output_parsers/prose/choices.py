@@ -570,7 +570,9 @@ _SET_OFF = lazy_regex(
 )
 _STATEMENT_END = lazy_regex(r"(?<=[.!])[*_\"'`”’)]*\s+|[*_]*\s*\n\s*|。")
 # What was so may be different now.
-_IN_THE_PAST = lazy_regex(r"(?<!\w)(?:was|were|war|était|era|fue|was|var|było|był|была|был|было)(?!\w)[^.]{0,9}\Z")
+_IN_THE_PAST = lazy_regex(
+    r"(?<!\w)(?:was|were|war|était|era|fue|was|var|było|był|была|был|было)(?!\w)[^.]{0,9}\Z"
+)
 _COPULA_LAST = lazy_regex(r"(?:です|だ|입니다|이다)[。.]?\s*\Z")
 _CROSSED = lazy_regex(r"\s*[❌✗✘✖]\s*(?=\w)")
 _RATED = lazy_regex(

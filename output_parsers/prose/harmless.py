@@ -325,7 +325,8 @@ def find_denial_of_answer(text: str) -> str | None:
     """
     for clause in _CLAUSE.split(text.casefold().replace("’", "'")):
         negations = {word for word in _words(clause) if find_negation(word)}
-        if find_negation(clause) and find_unknown_word(clause, negations) is None:
+        is_denial = "_".join(_phrase_words(clause)) in words_in("denials")
+        if is_denial or (find_negation(clause) and find_unknown_word(clause, negations) is None):
             return clause.strip()
     return None
 
