@@ -34,7 +34,7 @@ from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
 from ..engine.streams import CallCompleted
-from ..models.errors import AiServiceError
+from ..models.errors import AiServiceError, counted
 from ..models.limits import Limits
 from ..models.presets import PROVIDERS
 from ..models.registry import find_model
@@ -163,9 +163,8 @@ def _prices(method: object, *, required: bool) -> Prices | None:
 def _show_plan(method: Any, source: str, options: RowSettings) -> None:
     """Print the number of rows, and the request for the first row."""
     job = job_for(method, source, options)
-    print(
-        f"{sum(1 for _ in islice(job.rows(), options.get('limit'))):,} rows; the request of the first one:\n"
-    )
+    count = sum(1 for _ in islice(job.rows(), options.get("limit")))
+    print(f"{counted(count, 'row')}; the request of the first one:\n")
     first = next(iter(job.rows()), None)
     if first is not None:
         print_text(str(preview(method, **job.method.arguments(first))))

@@ -90,6 +90,8 @@ def test_a_dry_run_shows_the_first_request_and_sends_nothing(run: CommandRun, de
     assert out.startswith("3 rows; the request of the first one:\n\nDesk.ticket → scripted\n")
     assert "Which team? I paid, twice" in out
     assert not Path("out.csv.journal").exists()
+    _, out, _ = run("map", desk, "in.csv", "out.csv", "--column", "text=body", "--dry-run", "--limit", "1")
+    assert out.startswith("1 row; the request of the first one:\n\n")
 
 
 def test_a_sample_gives_an_estimate(run: CommandRun, desk: str) -> None:
