@@ -165,7 +165,7 @@ def _sign_beside(before: str, after: str) -> str | None:
     bare, following = (_IGNORED.sub("", part) for part in (before, after))
     bare, following = bare.rstrip(_BEFORE_VALUE), following.strip(_BEFORE_VALUE)
     for sign, allowed in ((bare[-1:], _SIGNS_BEFORE), (following[:1], _SIGNS_AFTER)):
-        if sign and not (sign.isalnum() or sign in allowed or sign in _MARKS or bare.endswith("##")):
+        if not (sign.isalnum() or sign in allowed or sign in _MARKS or bare.endswith("##")):
             return sign
     return None
 
@@ -207,7 +207,7 @@ def _harmless_phrases() -> re.Pattern[str]:
 
 @cache
 def _harmless_runs() -> re.Pattern[str]:
-    words = sorted(words_in("runs"), key=len, reverse=True)
+    words = sorted(words_in("runs"), reverse=True)
     return re.compile(f"(?>{'|'.join(words)})++")
 
 
@@ -526,7 +526,7 @@ def _counts_of_common_words(text: str, own_words: Collection[str]) -> tuple[list
 
 @cache
 def _common_runs() -> re.Pattern[str]:
-    words = sorted(words_in("runs") | words_in("explanations runs"), key=len, reverse=True)
+    words = sorted(words_in("runs") | words_in("explanations runs"), reverse=True)
     return re.compile("|".join(words))
 
 

@@ -11,7 +11,12 @@ import pytest
 
 from output_parsers import OutputParsingError, parse
 from output_parsers.prose import words_in
-from output_parsers.prose.harmless import _LANGUAGES, find_unknown_word
+from output_parsers.prose.harmless import (
+    _LANGUAGES,
+    find_limit,
+    find_unknown_word,
+    is_sentence_in_known_language,
+)
 
 # Words that deny what is next to them, in many languages.
 NEGATORS = """
@@ -186,7 +191,36 @@ def test_a_letter_after_a_word_that_does_not_lead_to_it_is_rejected() -> None:
 
 
 def test_an_explanation_with_mostly_unknown_words_is_rejected() -> None:
-    assert _value_of(Literal["low", "high"], "low. Zorble frantic quux glimp.") is None
+    for text in ("low. Zorble frantic quux glimp.", "low. The value of zorble frantic quux glimp frob nar."):
+        assert _value_of(Literal["low", "high"], text) is None, text
+
+
+def test_a_short_sentence_consists_of_known_words_and_a_long_one_of_a_third_of_them() -> None:
+    known, unknown = "the value of this text is in".split(), "zorb quux frob glimp nar vax dorn plim".split()
+    enough = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 4, 8: 3, 9: 3, 10: 4}
+    for total, least in enough.items():
+        for count in (least - 1, least):
+            sentence = " ".join([*known[:count], *unknown[: total - count]])
+            assert is_sentence_in_known_language(sentence, ()) == (count == least), sentence
+
+
+def test_a_relating_word_before_a_colon_is_a_label() -> None:
+    assert [_value_of(Literal["low", "high"], text) for text in ("With: low", "With low")] == ["low", None]
+
+
+def test_a_limit_begins_a_clause() -> None:
+    texts = ("and when it rains", "it says so, when it rains", "it asks when it rains", "when it rains")
+    assert [find_limit(text) for text in texts] == ["when", "when", None, "when"]
+
+
+def test_a_sentence_that_refuses_to_answer_before_json_is_an_error_and_one_in_italian_is_not_about_me() -> None:
+    refusals = (
+        "Please provide the text.|I need more information.|Could you send the text?|Please share the file,"
+        "|Bitte schicken Sie den Text.|Merci de fournir le texte.|No puedo leer el texto."
+    )
+    for text in refusals.split("|"):
+        assert _value_of(dict[str, int], f'{text} Here is the JSON: {{"a": 1}}') is None, text
+    assert _value_of(dict[str, int], '{"a": 1}\nI valori sono presi dal testo.') == {"a": 1}
 
 
 def test_a_number_after_a_word_that_does_not_lead_to_it_is_rejected() -> None:
