@@ -174,9 +174,7 @@ class Journal(PickledByArguments):
 
     def _keep(self, call: str, fence: int) -> None:
         """Renew a lease until it is given up."""
-        with self._lock:
-            if self._process != os.getpid():  # after a fork
-                self._leases, self._renewer, self._process = {}, None, os.getpid()
+        with self._own_lock():
             self._leases[call, fence] = time.monotonic()
             if self._renewer is None:
                 # with a weak reference, so that the thread ends with the journal
@@ -185,21 +183,28 @@ class Journal(PickledByArguments):
                 )
                 self._renewer.start()
 
+    def _own_lock(self) -> threading.Lock:
+        """Return the lock for the leases. After a fork, the child begins with its own lock and no leases."""
+        if self._process != os.getpid():
+            self._leases, self._renewer, self._process = {}, None, os.getpid()
+            self._lock = threading.Lock()  # a thread of the parent may hold the other one
+        return self._lock
+
     def _forget(self, call: StoredCall) -> None:
-        with self._lock:
+        with self._own_lock():
             self._leases.pop((call.id, call.fence), None)
 
     def _renew(self) -> bool:
         """Renew the older leases; return False if this process has no leases."""
         now = time.monotonic()
-        with self._lock:
+        with self._own_lock():
             if not self._leases:
                 self._renewer = None
                 return False
             old = [one for one, at in self._leases.items() if now - at > self.lease_seconds / 4]
         for call, fence in old:
             is_renewed = self.store.append(call, fence, (), leased_for=self.lease_seconds)
-            with self._lock:
+            with self._own_lock():
                 if not is_renewed:
                     self._leases.pop((call, fence), None)
                 elif (call, fence) in self._leases:

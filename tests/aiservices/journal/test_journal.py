@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
@@ -25,6 +26,7 @@ class RenewedStore(SqliteJournalStore):
     def __init__(self, path: Path, failures: int = 0) -> None:
         super().__init__(path)
         self.renewed = Event()
+        self.seconds_left: list[float] = []
         self._failures = failures
 
     def append(
@@ -40,6 +42,9 @@ class RenewedStore(SqliteJournalStore):
         if leased_for and self._failures:
             self._failures -= 1
             raise OSError("the disk is full")
+        if leased_for:
+            loaded = self.load(call)
+            self.seconds_left.append(0.0 if loaded is None else loaded.call.leased_for)
         kept = super().append(call, fence, entries, status=status, leased_for=leased_for)
         if leased_for and kept:
             self.renewed.set()
@@ -98,8 +103,38 @@ def test_a_lease_is_renewed_after_an_error_of_the_store(
         call = journal.lease(NEW, "{}").call
         store.wait()
     journal.release(call)
-    message = "the leases of durable calls were not renewed: the disk is full"
-    assert [record.getMessage() for record in caplog.records] == [message, message]
+    message = ("aiservices", "the leases of durable calls were not renewed: the disk is full")
+    assert [(record.name, record.getMessage()) for record in caplog.records] == [message, message]
+
+
+def test_a_lease_is_renewed_before_it_ends(tmp_path: Path) -> None:
+    store = RenewedStore(tmp_path / "calls.db")
+    with Journal(store, lease=0.9) as journal:
+        call = journal.lease(NEW, "{}").call
+        store.wait()
+        journal.release(call)
+    assert store.seconds_left[0] > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="it needs fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_process_renews_its_own_leases_and_not_those_of_its_parent(tmp_path: Path) -> None:
+    store = RenewedStore(tmp_path / "calls.db")
+    with Journal(store, lease=60) as journal:
+        call = journal.lease(NEW, "{}").call
+        with journal._lock:  # as if a thread that the child does not have used the leases
+            child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                journal.lease_seconds = 0.03
+                journal.lease(NEW._replace(id="y"), "{}")
+                store.wait()
+                status = 0 if {key for key, _ in journal._leases} == {"y"} else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        journal.release(call)
 
 
 def test_the_thread_that_renews_leases_ends_with_its_journal(tmp_path: Path) -> None:

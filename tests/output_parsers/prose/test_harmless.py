@@ -213,7 +213,7 @@ def test_a_limit_begins_a_clause() -> None:
     assert [find_limit(text) for text in texts] == ["when", "when", None, "when"]
 
 
-def test_a_sentence_that_refuses_to_answer_before_json_is_an_error_and_one_in_italian_is_not_about_me() -> None:
+def test_json_after_a_sentence_that_refuses_is_an_error_and_italian_after_it_is_not_about_me() -> None:
     refusals = (
         "Please provide the text.|I need more information.|Could you send the text?|Please share the file,"
         "|Bitte schicken Sie den Text.|Merci de fournir le texte.|No puedo leer el texto."
