@@ -509,10 +509,10 @@ class Skills:
         read.__annotations__ |= {"skill": name, "path": path}
         run.__annotations__ |= {"skill": name, "script": path, "arguments": arguments, "text": text}
         for function, tool_name in ((activate, ACTIVATE), (read, READ), (run, RUN)):
-            [made] = tools_of(tool(name=tool_name)(function))
+            [skill_tool] = tools_of(tool(name=tool_name)(function))
             if tool_name == RUN and self._scripts is not None:
-                made = replace(made, needs_approval=self._scripts.needs_approval)
-            yield made
+                skill_tool = replace(skill_tool, needs_approval=self._scripts.needs_approval)
+            yield skill_tool
 
     def _instructions_of(self, skill: Skill) -> str:
         files = skill.files()

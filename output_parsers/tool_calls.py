@@ -234,12 +234,12 @@ class ToolCallsParser(ABC, Generic[R_co]):
     ) -> Reading[R_co]:
         """Parse the tool calls in a model's API response; return typed values with the conversions made."""
         every = tool_calls_of(calls)
-        wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
+        selected = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
         values: list[object] = []
         coercions: list[Coercion] = []
         failures: list[ValidationFailure] = []
         # Problems of all calls are collected, so that a repair prompt can name them at once.
-        for index, call in wanted[:1] if self.first_tool_only else wanted:
+        for index, call in selected[:1] if self.first_tool_only else selected:
             if partial and not _is_complete(call.arguments):
                 # Plain arguments may be incomplete, but a value of a type needs all of its fields.
                 if self._others is not None:

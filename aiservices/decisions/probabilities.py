@@ -57,11 +57,11 @@ def find_probabilities(node: Node[object], reply: ChatReply) -> dict[str, Probab
     for leaf in leaves:
         stated = (reply.probabilities or {}).get(leaf.path)
         if stated is not None:
-            made = _of_endpoint(leaf, stated)
+            probabilities = _of_endpoint(leaf, stated)
         else:
-            made = None if tokens is None else tokens.probabilities_of(leaf)
-        if made is not None:
-            by_path[leaf.path] = made
+            probabilities = None if tokens is None else tokens.probabilities_of(leaf)
+        if probabilities is not None:
+            by_path[leaf.path] = probabilities
     incomplete = {leaf.list_path for leaf in leaves if leaf.path not in by_path} - {None}
     return {path: one for path, one in by_path.items() if one.leaf.list_path not in incomplete}
 

@@ -185,13 +185,13 @@ def part_type(tp: object, enclosing: tuple[type, ...] = ()) -> object:
     if not all(one.isidentifier() and not iskeyword(one) for one in fields):  # keys of a TypedDict
         optional = {key: NotRequired[one] for key, one in fields.items()}
         return TypedDict(name, optional)  # type: ignore[operator]  # known at run time only
-    made = dataclasses.make_dataclass(
+    part_class = dataclasses.make_dataclass(
         name, [(key, one, dataclasses.field(default=None)) for key, one in fields.items()]
     )
-    setattr(made, _PART, True)
+    setattr(part_class, _PART, True)
     if spec.description:
-        made.__doc__ = spec.description
-    return made
+        part_class.__doc__ = spec.description
+    return part_class
 
 
 def _part_field(field: FieldSpec, enclosing: tuple[type, ...]) -> object:

@@ -199,12 +199,12 @@ class ApprovalRequiredError(AiServiceError):
         in_doubt: tuple[ToolCall, ...] = (),
     ) -> None:
         pending = tuple([call for call in calls if call not in in_doubt])
-        wanted = (
+        requirements = (
             ("approval required for", pending),
             ("result required of", external_calls),
             ("not known whether it ran:", in_doubt),
         )
-        texts = [f"{text} {', '.join(map(_call_text, some))}" for text, some in wanted if some]
+        texts = [f"{text} {', '.join(map(_call_text, some))}" for text, some in requirements if some]
         super().__init__(f"{qualname}: {'; '.join(texts)}; continue with resume")
         self.calls = calls
         self.external_calls = external_calls

@@ -296,9 +296,9 @@ class CallState:
     def remaining(self) -> Remaining:
         """The amounts that the call may still use under its own budget, shared budgets and outer calls."""
         budget, seconds = self.budget, self.seconds_left
-        made = sum(attempt.purpose is AttemptPurpose.ANSWER for attempt in self.attempts)
+        used = sum(attempt.purpose is AttemptPurpose.ANSWER for attempt in self.attempts)
         own = Remaining(
-            max(0, budget.max_attempts - made),
+            max(0, budget.max_attempts - used),
             None if seconds is None else max(0.0, seconds),
             None if budget.tokens is None else max(0, budget.tokens - self.tokens),
             None if budget.money is None else max(0.0, budget.money - self.money),
@@ -336,8 +336,8 @@ class CallState:
     @property
     def requests(self) -> int:
         """The number of requests that the call and its inner calls have made so far."""
-        made = len(self.attempts)
-        return made + sum([call.requests for call in self.inner]) if self.inner else made
+        own = len(self.attempts)
+        return own + sum([call.requests for call in self.inner]) if self.inner else own
 
     def price_of(self, *names: str) -> Price | None:
         """Return a model's price from the budget of this call or of an outer call; None if it is unknown."""
@@ -435,11 +435,11 @@ class CallState:
         late = _late_error(self)
         if late is not None:
             return late
-        made = 0  # rounds of tools and side questions do not count
+        used = 0  # rounds of tools and side questions do not count
         for attempt in self.attempts:
-            made += attempt.purpose is AttemptPurpose.ANSWER
-        if made >= budget.max_attempts and not is_side_question:
-            return _exceeded("max_attempts", f"{made} of {budget.max_attempts} attempts used")
+            used += attempt.purpose is AttemptPurpose.ANSWER
+        if used >= budget.max_attempts and not is_side_question:
+            return _exceeded("max_attempts", f"{used} of {budget.max_attempts} attempts used")
         if budget.requests is not None and self.requests >= budget.requests:
             return _exceeded("requests", f"{self.requests} of {budget.requests} requests sent")
         if budget.tokens is not None and self.tokens >= budget.tokens:

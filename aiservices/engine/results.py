@@ -171,8 +171,8 @@ class Result(Generic[T_co]):
                 for path, shares in self.probabilities.items()
             },
         }
-        made: dict[str, object] = to_jsonable_python(data, fallback=_to_jsonable)
-        return made
+        plain: dict[str, object] = to_jsonable_python(data, fallback=_to_jsonable)
+        return plain
 
     def to_json(self) -> str:
         """Return the data of ``to_dict`` as JSON text."""

@@ -235,17 +235,19 @@ class _FormatFactory:
             reasons = (*reasons, *changes)
         if option.strategy is Strategy.JSON_SCHEMA:
             return schema_format(schema, name, reasons)
-        made = tool_format(schema, name, reasons)
-        return made._replace(text_answers="also") if self._parser.node.any_text else made
+        output_format = tool_format(schema, name, reasons)
+        return output_format._replace(text_answers="also") if self._parser.node.any_text else output_format
 
     def _make_record_tool(
         self, record: TypeParser[object], option: StrategyOption, reasons: tuple[str, ...]
     ) -> OutputFormat:
         """Return the output format for a type such as ``Answer | str``, with a tool call or text as reply."""
         factory = _FormatFactory(record, self._capabilities, partial_values=False, is_streamed=True)
-        made = factory.make(option, reasons)
-        read = tool_or_text_reader(record, made.tooling.choice if made.tooling else "", self._parser)
-        return made._replace(read=read, parser=self._parser, text_answers="only")
+        output_format = factory.make(option, reasons)
+        read = tool_or_text_reader(
+            record, output_format.tooling.choice if output_format.tooling else "", self._parser
+        )
+        return output_format._replace(read=read, parser=self._parser, text_answers="only")
 
     @cached_property
     def _record_parser(self) -> TypeParser[object] | None:

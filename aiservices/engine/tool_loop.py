@@ -478,9 +478,9 @@ def _repeated_call(calls: Sequence[ToolCall], limit: int | None, invocation: Inv
     if limit is None or invocation.approvals.get(call.id) is not None:
         return None
     rounds = (one.tool_calls for one in invocation.state.tool_messages[:-1] if isinstance(one, AiMessage))
-    made = [other for calls in rounds for other in calls] + earlier
+    all_calls = [other for calls in rounds for other in calls] + earlier
     key = _call_key(call)
-    count = sum(other.name == call.name and _call_key(other) == key for other in made)
+    count = sum(other.name == call.name and _call_key(other) == key for other in all_calls)
     if count < limit:
         return None
     times = counted(limit, "time")

@@ -390,19 +390,19 @@ def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, obje
     never be used as types. No reference to a frame is stored.
     """
     functions = [thing for thing in objects if isinstance(thing, FunctionType)]
-    wanted: list[object] = [function for function in functions if _mentioned(function)]
-    scopes = [scope for function in functions for scope in _scopes(function)] if wanted else []
+    pending: list[object] = [function for function in functions if _mentioned(function)]
+    scopes = [scope for function in functions for scope in _scopes(function)] if pending else []
     spaces: list[dict[str, object]] = []
     while frame is not None and scopes:
         if (frame.f_code.co_qualname, id(frame.f_globals)) in scopes:
             spaces.append(frame.f_locals)
         frame = frame.f_back
     values, names = ChainMap(*spaces), dict[str, object]()
-    while wanted:
-        for name in _mentioned(wanted.pop()) - names.keys():
+    while pending:
+        for name in _mentioned(pending.pop()) - names.keys():
             if name in values:
                 names[name] = values[name]
-                wanted.append(values[name])  # the annotations of a record may mention others
+                pending.append(values[name])  # the annotations of a record may mention others
     return names
 
 
@@ -417,11 +417,11 @@ def names_in_hints(interface: object) -> dict[str, object]:
         return {}
     names: dict[str, object] = {}
     space = vars(sys.modules[cls.__module__])
-    wanted: list[object] = [attribute for _, _, attribute in methods_of(cls)]
-    while wanted:
-        for name in (_mentioned(wanted.pop()) & space.keys()) - names.keys():
+    pending: list[object] = [attribute for _, _, attribute in methods_of(cls)]
+    while pending:
+        for name in (_mentioned(pending.pop()) & space.keys()) - names.keys():
             names[name] = space[name]
-            wanted.append(space[name])
+            pending.append(space[name])
     return names
 
 

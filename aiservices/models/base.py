@@ -127,9 +127,9 @@ class PickledByArguments:
     _constructor_arguments: tuple[tuple[object, ...], dict[str, object]]
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
-        made = super().__new__(cls)
-        made._constructor_arguments = args, kwargs
-        return made
+        instance = super().__new__(cls)
+        instance._constructor_arguments = args, kwargs
+        return instance
 
     def __reduce__(self) -> tuple[object, ...]:
         args, kwargs = self._constructor_arguments

@@ -322,9 +322,9 @@ class Limiter:
         values = [getattr(one, name) for one in self._bounds if getattr(one, name) is not None]
         if not values:
             return None
-        made = _Evenly(min(values) / 60)
-        made.free_at = 0.0 if old is None else old.free_at
-        return made
+        strictest = _Evenly(min(values) / 60)
+        strictest.free_at = 0.0 if old is None else old.free_at
+        return strictest
 
     # --- Waiting for a turn ---
 
@@ -627,7 +627,7 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
         self._limits = limits or Limits()
         self._bounds += (self._limits,)
         self._max_wait = self._limits.max_wait
-        self._made: Limiter | None = None
+        self._limiter: Limiter | None = None
         members = members_of(self._model)
         limited = (
             [] if members == (self._model,) else [LimitedChatModel(one, self._limits) for one in members]
@@ -648,9 +648,9 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
 
         It still waits when the provider's rate limit is reached (status 429).
         """
-        made = copy(self)  # with the limits that the model had before
-        made._waits_for = (429,)
-        return made
+        model = copy(self)  # with the limits that the model had before
+        model._waits_for = (429,)
+        return model
 
     @property
     def members(self) -> tuple[ChatModel, ...]:
@@ -672,9 +672,9 @@ class LimitedChatModel(PermitChatModel, PickledByArguments):
     @property
     def limiter(self) -> Limiter:
         """The rate limiter of this model, with counts of its sent and refused requests."""
-        if self._made is None:
-            self._made = _limiter_with(self._model, *self._bounds)
-        return self._made
+        if self._limiter is None:
+            self._limiter = _limiter_with(self._model, *self._bounds)
+        return self._limiter
 
     def permission(self, request: ChatRequest, deadline: float) -> Wait:
         return _wait_for(self.limiter, request, deadline)

@@ -496,7 +496,7 @@ class Fields:
             return [Cells(inputs, [*nothing, *usage], str(row.error))]
         if row.is_unanswered:
             return [Cells(inputs, [*nothing, *usage], None)]
-        columns, made = self.answers.columns, list[Cells]()
+        columns, cells = self.answers.columns, list[Cells]()
         for parts in self.answers.rows(row.value):
             answers: list[Json] = []
             try:
@@ -505,10 +505,10 @@ class Fields:
             except ValueError as wrong:
                 problem = f"column {columns[len(answers)].name}: {wrong}"
                 return [Cells(inputs, [*nothing, *usage], problem)]
-            made.append(Cells(inputs, [*answers, *usage], None))
+            cells.append(Cells(inputs, [*answers, *usage], None))
             if self.usage:  # once, so that the sum is correct for the run
                 usage = [0, None if row.cost is None else 0.0, 0, 0.0]
-        return made
+        return cells
 
 
 def output_fields(

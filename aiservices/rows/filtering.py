@@ -175,12 +175,12 @@ class FilteredRows:
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[Row[Any]]:
-        wanted = iter(self._numbers)
-        number = next(wanted, None)
+        numbers = iter(self._numbers)
+        number = next(numbers, None)
         for row in self._job.finished_rows():
             if row.number == number:
                 yield row
-                number = next(wanted, None)
+                number = next(numbers, None)
 
     def dataframe(self) -> Any:
         """Return the selected rows of the table, with the same columns, as ``Rows.dataframe`` does."""
@@ -256,10 +256,10 @@ def filter_rows(
     probabilities = array("d", map(_probability, rows))
     candidates, ordered = _candidates(probabilities, labelled, precision, confidence)
     sample = Random(seed).sample(range(len(candidates)), min(labelled, len(candidates)))
-    wanted = {candidates[place]: place for place in sample}
-    chosen = [row for row in rows if row.number in wanted]
+    places = {candidates[place]: place for place in sample}
+    chosen = [row for row in rows if row.number in places]
     chosen_labels = _labels_of(chosen, labels, job, settings)
-    by_place = {wanted[row.number]: label for row, label in zip(chosen, chosen_labels, strict=True)}
+    by_place = {places[row.number]: label for row, label in zip(chosen, chosen_labels, strict=True)}
     return _selected(job, candidates, ordered, by_place, precision, confidence)
 
 

@@ -434,10 +434,10 @@ def select_rows(table: Table, fields: Fields, rows: Iterable[Row[object]], numbe
     for row in rows:
         nothing = [None] * len(fields.new_columns)
         collected.add(Cells({name: row.inputs.get(name) for name in fields.inputs}, [*nothing], None))
-    made = collected.table().select(list(fields.inputs))
+    selected = collected.table().select(list(fields.inputs))
     if table.kind == "duckdb":
-        return import_extra("duckdb", "tables", "a DuckDB relation").from_arrow(made)
-    return made
+        return import_extra("duckdb", "tables", "a DuckDB relation").from_arrow(selected)
+    return selected
 
 
 def _rows_at(kind: str, source: Any, places: array[int]) -> object:

@@ -100,8 +100,8 @@ class Review:
             if entry.threshold is not None and adjustment.threshold is None
         ]
         # The members of a list have adjustments of their own.
-        wanted = [one for one in self._adjustments.values() if not one.members or one.threshold is not None]
-        return sum(promised) if promised and len(promised) == len(wanted) else None
+        decided = [one for one in self._adjustments.values() if not one.members or one.threshold is not None]
+        return sum(promised) if promised and len(promised) == len(decided) else None
 
     def check_unread(self, stored: Mapping[str, str]) -> None:
         """Raise RowsError if the file has answers by people that the journal does not have.
@@ -368,7 +368,7 @@ class _AnswerReader:
         answers = answers_of(method.service_method.plan.call).get("$")
         self._options: list[object] = [] if answers is None else [data for data, _ in answers.options]
         self.has_options = bool(self._options)
-        self._wanted = _wanted(self._parser, method.codec.name)
+        self._expected = _expected(self._parser, method.codec.name)
 
     def read(self, cell: str) -> object:
         """Return the answer in a cell, or raise ValueError that says what to write."""
@@ -377,7 +377,7 @@ class _AnswerReader:
                 return self._parser.parse(text, leniency)
             except OutputParsingError:
                 continue
-        raise ValueError(f"{cell!r} is not {self._wanted}")
+        raise ValueError(f"{cell!r} is not {self._expected}")
 
     def _candidates(self, cell: str) -> Iterator[tuple[Leniency, str]]:
         """Yield the texts that a cell may mean; a number with two meanings is only text."""
@@ -415,7 +415,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _wanted(parser: TypeParser[object], name: str) -> str:
+def _expected(parser: TypeParser[object], name: str) -> str:
     """Return the name of the type of an answer, and what to write for it."""
     node = parser.node
     while isinstance(node, (EnvelopeNode, DecisionNode)):

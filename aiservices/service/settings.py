@@ -324,9 +324,9 @@ def _other_problems(setting: str, value: object) -> Iterator[str]:
     elif setting == "calibration" and not isinstance(value, (str, PathLike, Calibration)):
         yield f"calibration has the type {kind}; pass the path of a file, or a Calibration"
     elif setting in _VALUES_ALLOWED:
-        accepts, wanted = _VALUES_ALLOWED[setting]
+        accepts, expected = _VALUES_ALLOWED[setting]
         if not accepts(value):
-            yield f"{setting} is {value!r}; it must be {wanted}"
+            yield f"{setting} is {value!r}; it must be {expected}"
 
 
 def _tool_errors_problems(errors: ToolErrors) -> Iterator[str]:

@@ -346,11 +346,11 @@ def _checked_names(names: Sequence[str], line: int) -> list[str]:
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    data = dict(pairs)
+    if len(data) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)} occurs twice")
-    return made
+    return data
 
 
 def _jsonl_records(path: Path) -> Iterator[_Record]:

@@ -149,12 +149,12 @@ class FakeChatModel(ScriptedChatModel):
         """Return the fake model's next generated tool call, or None after enough tool calls."""
         output_tool = _output_tool(request)
         offered = {} if request.tooling is None else {tool.name: tool for tool in request.tooling.tools}
-        wanted = [name for name in offered if output_tool is None or name != output_tool.name]
+        names = [name for name in offered if output_tool is None or name != output_tool.name]
         if self._calls != "all":
-            wanted = list(self._calls) if offered else []
+            names = list(self._calls) if offered else []
         # A tool of the list that already has a result in the messages is done. The list may repeat a name.
         called = _called_tools(request.messages)
-        for name in wanted:
+        for name in names:
             if name in called:
                 called.remove(name)
                 continue

@@ -115,10 +115,10 @@ def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any
                 f"{name} looks into a text, list, tuple, set or mapping, and the value is of type "
                 f"{type(value).__name__}; write scored_by(function)"
             )
-        wanted = expected if isinstance(expected, (list, tuple, set, frozenset)) else [expected]
+        items = expected if isinstance(expected, (list, tuple, set, frozenset)) else [expected]
         if ignore_case:
-            return all(_casefolded(item) in _casefolded(value) for item in wanted)
-        return all(item in value for item in wanted)
+            return all(_casefolded(item) in _casefolded(value) for item in items)
+        return all(item in value for item in items)
 
     return Scorer(name, score, _value_and_expected, is_rate=True)
 

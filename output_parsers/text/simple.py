@@ -98,13 +98,13 @@ def failure(message: str, *, path: str = "$", found: str = "") -> ValidationFail
     return ValidationFailure(Problem(path, message, found))
 
 
-def without_reasoning(text: str, wanted: str = "") -> str:
+def without_reasoning(text: str, expected: str = "") -> str:
     """Remove the ``<think>`` sections that reasoning models write before their reply.
 
-    ``wanted`` is the text that the caller looks for. If it mentions the tag, the section is part of the
+    ``expected`` is the text that the caller looks for. If it mentions the tag, the section is part of the
     content and is not removed. Raises ValidationFailure if the reply ends inside the section.
     """
-    if "<think" in wanted.lower():
+    if "<think" in expected.lower():
         return text
     tag = _TAG.match(text)
     if tag is not None and tag[1].lower() not in ("think", "thinking"):
@@ -629,8 +629,8 @@ class DictParser(TextParser[JsonObject]):
 def _select(parsed: Mapping[str, object], keys: Keys, option: str, allow_missing: bool) -> object:
     if keys is None or isinstance(keys, bool):
         return dict(parsed) if keys else None
-    wanted = (keys,) if isinstance(keys, str) else keys
-    missing = [key for key in wanted if key not in parsed]
+    required = (keys,) if isinstance(keys, str) else keys
+    missing = [key for key in required if key not in parsed]
     if missing and not allow_missing:
         raise ValueError(
             f"{option} names {', '.join(missing)}, but the parsed reply has: {', '.join(parsed) or 'none'}; "

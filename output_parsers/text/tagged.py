@@ -88,8 +88,8 @@ class RegexTaggedContentParser(DictParser):
         return self.tagged_content_pattern == TAGGED_CONTENT
 
     def _read(self, text: str) -> JsonObject:
-        wanted = " ".join(f"<{key}>" for key in self.required_keys or ())
-        rest = without_reasoning(text, wanted if self._default else wanted + self.tagged_content_pattern)
+        tags = " ".join(f"<{key}>" for key in self.required_keys or ())
+        rest = without_reasoning(text, tags if self._default else tags + self.tagged_content_pattern)
         contents = _contents_by_name(_find_tags(rest) if self._default else self._find_matches(rest))
         missing = [f"<{key}>" for key in self.required_keys or () if key not in contents]
         if missing:
@@ -233,8 +233,8 @@ class MultiTaggedContentParser(DictParser):
         return re.compile("|".join(map(re.escape, longest_first)))
 
     def _read(self, text: str) -> dict[str, object]:
-        wanted = " ".join(tag.tag_begin for tag in self.tagged_contents)
-        contents, unclosed = self._contents(without_reasoning(text, wanted))
+        tags = " ".join(tag.tag_begin for tag in self.tagged_contents)
+        contents, unclosed = self._contents(without_reasoning(text, tags))
         parsed: dict[str, object] = {}
         problems: list[Problem] = []
         for tag in self.tagged_contents:
@@ -516,9 +516,9 @@ class XmlOutputParser(TextParser[XmlElement]):
         return " ".join(sentences)
 
     def _read(self, text: str) -> XmlElement:
-        wanted = " ".join(f"<{tag}>" for tag in (*(self.tags or ()), self.root or ""))
+        tags = " ".join(f"<{tag}>" for tag in (*(self.tags or ()), self.root or ""))
         # XML parsers normalize line ends in this way.
-        rest = _unfenced(without_reasoning(text, wanted)).replace("\r\n", "\n").replace("\r", "\n")
+        rest = _unfenced(without_reasoning(text, tags)).replace("\r\n", "\n").replace("\r", "\n")
         elements = self._elements(rest)
         if not elements:
             raise failure(

@@ -438,9 +438,9 @@ class RequestParts:
                 return None, None
             return ({"type": "disabled"} if self._accepts("thinking", True) else None), None
         highest = "xhigh" if "xhigh" in rules.efforts else "max"
-        wanted = {"minimal": "low", "xhigh": highest}.get(effort, effort)
+        level = {"minimal": "low", "xhigh": highest}.get(effort, effort)
         thinking = {"type": "adaptive"} if self._accepts("thinking", True) else None
-        return thinking, wanted if self._accepts("effort", wanted in rules.efforts) else None
+        return thinking, level if self._accepts("effort", level in rules.efforts) else None
 
     def _budgeted_thinking(self, effort: ReasoningEffort) -> JsonObject | None:
         if effort == "none" or not self._accepts("thinking", True):

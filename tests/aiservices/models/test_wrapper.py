@@ -117,7 +117,7 @@ def fallback(inner: Inner, folder: Path) -> Wrapped:
 
 def limited(inner: Inner, folder: Path) -> Wrapped:
     model = LimitedChatModel(inner, Limits(tokens_per_minute=1e9))
-    model._made = limiter = Limiter()
+    model._limiter = limiter = Limiter()
     limiter.add_bounds(Limits(tokens_per_minute=1e9))
     return Wrapped(
         model,
@@ -448,7 +448,7 @@ def test_headers_that_report_an_exhausted_limit_are_read_in_all_kinds_of_calls(
     inner = OpenAiChatModel("m", base_url=loopback.base_url, api_key="k")
     client: Any = Notes()
     model: Any = LimitedChatModel(inner, Limits())
-    model._made = NotingLimiter()
+    model._limiter = NotingLimiter()
     if wrapper == "permitted":
         if kind in (BLOCKING, STREAM):
             return
