@@ -87,6 +87,7 @@ from .interface.decorators import (
 from .journal import (
     CallCancelledError as CallCancelledError,
     CallChangedError as CallChangedError,
+    CallIdError as CallIdError,
     CallInProgressError as CallInProgressError,
     Journal as Journal,
     JournalError as JournalError,

@@ -148,6 +148,17 @@ def test_the_error_page_lists_all_errors() -> None:
     }
 
 
+def test_each_error_can_be_imported_from_the_module_that_the_error_page_names() -> None:
+    tree = path_of("errors.md").read_text("utf-8").split("```")[1]
+    missing = []
+    for name, text in re.findall(r"^[│├└─ ]*(\w+) *(.*)$", tree, re.MULTILINE):
+        named = re.search(r"\((aiservices\.[\w.]+)", text)
+        module = import_module(named[1] if named else "aiservices")
+        if not hasattr(module, name):
+            missing.append(name)
+    assert missing == []
+
+
 ERROR_REPLIES = {
     "AuthenticationError": [error(401, "…"), error(403, "…")],
     "ModelNotFoundError": [error(404, "…")],
