@@ -51,8 +51,8 @@ _NAMES = {
         "user_message"
     ),
     ".journal": (
-        "CallCancelledError CallChangedError CallIdError CallInProgressError Journal JournalError JournalStore "
-        "StoredCall"
+        "CallCancelledError CallChangedError CallIdError CallInProgressError Journal JournalError "
+        "JournalStore StoredCall"
     ),
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (

@@ -115,10 +115,14 @@ class PartialObject:
         try:
             return self[name]
         except KeyError:
-            fields = self._store.fields
-            if fields is None or name in fields:
-                return None
-        raise AttributeError(f"there is no field {name!r}; the fields are: {', '.join(fields)}")
+            self._check_field(name)
+        return None
+
+    def _check_field(self, name: object) -> None:
+        """Raise AttributeError if the class of the object has no field of this name."""
+        fields = self._store.fields
+        if fields is not None and name not in fields:
+            raise AttributeError(f"there is no field {name!r}; the fields are: {', '.join(fields)}")
 
     def keys(self) -> list[Any]:
         """Return the names of the fields that have a value so far, in the order of the streamed text.
@@ -129,9 +133,13 @@ class PartialObject:
         return names if self._tail is None else [*names, self._name]
 
     def done(self, name: object) -> bool:
-        """Return True if a field of the streamed object is complete."""
+        """Return True if a field of the streamed object is complete; raise AttributeError for other names."""
         store = self._store
-        return store.positions.get(name, self._count) < self._count and name not in store.invalid
+        position = store.positions.get(name)
+        if position is None:
+            self._check_field(name)
+            return False
+        return position < self._count and name not in store.invalid
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())

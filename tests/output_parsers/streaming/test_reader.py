@@ -287,6 +287,22 @@ def test_views_are_read_by_name_and_by_index() -> None:
         view.skills[2]
 
 
+def test_is_done_of_a_name_that_is_not_a_field_is_an_error() -> None:
+    @dataclass
+    class City:
+        name: str
+        population: int
+
+    reader = PartialReader(City)
+    reader.feed('{"name": "Ro')
+    assert reader.snapshot().is_done("population") is False
+    with pytest.raises(AttributeError, match="no field 'populaton'; the fields are: name, population"):
+        reader.snapshot().is_done("populaton")
+    counts = PartialReader(dict[str, int])
+    counts.feed('{"a": 1')
+    assert counts.snapshot().is_done("b") is False
+
+
 def test_is_done_tells_if_the_part_at_a_path_is_complete() -> None:
     reader = PartialReader(Person)
     reader.feed('{"age": 3, "skills": [{"name": "Py", "years": 2}, {"name": "Go", "years": 1')
