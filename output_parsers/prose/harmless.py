@@ -76,6 +76,8 @@ _PERSON = (
 _UNREAL = lazy_regex(
     r"(?<!\w)(?:(?:according to|laut|nach angaben|selon|d['’]après|según|secondo|segundo|volgens|według|enligt|ifølge|podle|по словам|по мнению|согласно)"
     rf" (?:\w+['’ ]){{0,3}}?{_PERSON}|on paper|au lieu de?|(?:het|dit|dat|antwoord) zou)(?!\w)"
+    rf"|(?<!\w){_PERSON} (?:gives?|gave|rates?|rated|scored|gibt|gab|bewertet|vergibt|donne|note|d[aàá]|dio|deu|geeft|gaf|daje|ger|giver|gir|ставит|даёт|дал)"
+    r"(?: (?:it|this|them|es|an?|een|un))*\W*\Z|(?:\A|[.!:]\s)\W*(?:please )?(?:give|rate|score|grade) (?:it|this|them)(?: an?)?\W*\Z"
 )
 _SETS_OFF = (":", "：", "=", "→", "-", "–", "—")
 

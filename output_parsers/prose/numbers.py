@@ -122,6 +122,32 @@ def find_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decima
         return reading
 
 
+# The scale of a rating, whose end is not another number, with the end as {}.
+_SCALE_BEFORE = (
+    r"\(?(?:(?:on|auf|sur|en|su|in|em|op|på|w|na|по) (?:an? |the |einer |une |un |una |uma |een |en )?"
+    r"(?:scale|skala|échelle|escala|scala|schaal|skali|skale|stupnici|шкале)(?: (?:of|from|von|de|da|van|från|fra|od|от))?"
+    r" ?[01] ?(?:to|[-–—]|bis|à|al?|ad|tot|till?|do|до) ?{}|on an? {}[- ]point scale)(?![\d/.-])\)?,?"
+)
+_OUT_OF = (
+    r"(?<![\d/.,])(\d+(?:\.\d+)?)[*_]{{0,3}} ?(?:/|(?:out of|von|sur|su|de|van|av|af|na|z|из|з|dari) )\s?[*_]{{0,3}}{}(?![\d/,]|\.\d)"
+    r"(?: (?:points?|punkten?|puntos|punti|pontos|punten|poäng|point|poeng|punktów|bodů|баллов|балів|stars?|sternen?|étoiles|estrellas|stelle|estrelas|sterren))?"
+)
+
+
+def without_scale(text: str, highest: float | None) -> str:
+    """Return the text of a rating without its scale, whose end is the highest number that is allowed.
+
+    ``8/10``, ``8 out of 10`` and "8 on a scale of 1 to 10" become 8.
+    """
+    if highest is None:
+        return text
+    end = f"{highest:g}"
+    if end not in text:
+        return text
+    text = re.sub(_SCALE_BEFORE.format(end, end), "", text, flags=re.IGNORECASE)
+    return re.sub(_OUT_OF.format(end), r"\1", text, flags=re.IGNORECASE)
+
+
 _COMPUTATION = lazy_regex(
     r"\W{0,4}([^=\n]{1,40}?)[ \t]?([+−–×x*÷/-])[ \t]?([^=\n+−–×*÷/-]{1,20}?)[ \t]?=[ \t]?([^=\n]{1,20}?)\W{0,3}"
 )
@@ -370,10 +396,22 @@ def _objection_around(before: list[str], after: list[str], rules: NumberRules) -
     )
     named = frozenset(word for word in rules.words if takes_back(word) is None)
     known = words_in("measures") | words_in("counted") | words_in("nouns") | named
+    rated = _RATED.search(words_before)
+    if rated is not None and takes_back(rated["noun"] or "") is None:
+        words_before = words_before[: rated.start()]
     words_before = words_before.replace("I am", "I'm")  # "am" alone is another word in German
     return find_objection(words_before, words_after, known, known_after=words_in("ages"))
 
 
+# What is rated, before the number: "I give this essay a 7."
+_RATED = lazy_regex(
+    r"(?:\A|(?<=[.!,:\n] ))(?:(?:i['’]d|i would|i will|i['’]ll|i) (?:rate|give|score|grade|estimate|put)|ich (?:gebe|bewerte|vergebe)|je (?:donne|note|mets)"
+    r"|(?:yo )?(?:le )?doy|(?:gli )?(?:do|assegno)|(?:eu )?dou|ik geef|jag ger|jeg gi(?:ve)?r)"
+    r"(?: (?:this|the|your|dem|der|den|diese[mrns]?|das|(?:à )?ce(?:tte)?|au|à la|a (?:este|esta|questo|questa)|al|a la|alla|ao|à|dit|deze|de|het|den|det)"
+    r" (?!(?:chapter|page|section|question|room|first|second|next|last)\b)(?P<noun>[^\W\d_]{3,20}))?"
+    r"(?: (?:an?|with|at|mit|une?|una|uma?|een|(?:la |une )?note de|una? (?:nota|voto|puntuación) d[ei]|(?:a )?nota))?\Z",
+    re.IGNORECASE,
+)
 _AGO = lazy_regex(r"\b(?:il y a|há|hace|ago)\Z", re.IGNORECASE)
 _VARIABLE = lazy_regex(r"[A-Za-z]=")
 

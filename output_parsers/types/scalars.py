@@ -27,7 +27,7 @@ from pydantic_core import SchemaValidator, to_json, to_jsonable_python
 from ..lazy_regex import lazy_regex
 from ..prose import TextParseError, TextReading, strip_wrapping
 from ..prose.harmless import find_unknown_word
-from ..prose.numbers import NumberRules, NumberStyle, find_number, read_number
+from ..prose.numbers import NumberRules, NumberStyle, find_number, read_number, without_scale
 from ..prose.roles import read_explained
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
 from ..result.reading import (
@@ -287,17 +287,10 @@ class NumberNode(Node[T]):
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
         """Raise ValidationFailure if the text of a number is ambiguous, such as 1.000."""
 
-    def _without_scale(self, text: str) -> str:
-        """Return a text without the maximum after a number: 8 for ``8/10``, if 10 is the highest number."""
-        highest = self.rules.highest
-        if highest is None or ("/" not in text and "out of" not in text):
-            return text
-        return re.sub(rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?(?:/|out of) ?{highest:g}(?![\d/,]|\.\d)", r"\1", text)
-
     def _read_number(self, text: str, reader: _NumberReader, cursor: Cursor) -> T:
         try:
             words = frozenset(re.findall(r"[^\W_]+|%", cursor.declaration.casefold()))
-            data = reader(self._without_scale(text), self.rules._replace(words=words))
+            data = reader(without_scale(text, self.rules.highest), self.rules._replace(words=words))
         except TextParseError as error:
             raise cursor.failure(expected_message(self.kind, error), text) from error
         if self.rules.style is None:
