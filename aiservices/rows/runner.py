@@ -100,6 +100,7 @@ _GENERAL_NAMES = frozenset(
     )
 )
 _MIN_ROWS_FOR_SHARE = 50
+_MAX_AHEAD = 1000  # rows that are finished before an earlier one, if the order is kept
 _PROGRESS_SECONDS = 0.1  # the minimum number of seconds between two reports
 _REPORT_SECONDS = 5.0  # and the seconds until a report if no row is finished
 
@@ -142,7 +143,6 @@ class RunSettings:
         retry_failed: True to process all rows again that had an error in an earlier run, None only those
             whose error may not occur again, and False none.
         ordered: True to yield the rows in the order of the table.
-        window: With ``ordered``, the number of rows that may be ahead of the first unfinished one.
         seconds_per_row: The seconds after which a row fails with an error, without those in which its
             requests waited for their turn.
         max_failures: The run ends if a larger share of its rows has an error.
@@ -164,7 +164,6 @@ class RunSettings:
     dedupe: bool = True
     retry_failed: bool | None = None
     ordered: bool = False
-    window: int = 1000
     seconds_per_row: float = 600.0
     max_failures: float = 0.5
     limit: int | None = None
@@ -312,7 +311,7 @@ class Runner:
         self._in_flight: dict[str, asyncio.Future[StoredEntry | None]] = {}
         self._results: asyncio.Queue[Row[object] | None] = asyncio.Queue()
         # the number of rows that may be in work or wait for the caller
-        self._window = _Window(settings.window if settings.ordered else 2 * settings.max_concurrency)
+        self._window = _Window(_MAX_AHEAD if settings.ordered else 2 * settings.max_concurrency)
         self._failed_now: set[str] = set()  # rows with an error of this run, which equal rows share
         self._errors: Counter[str] = Counter()
         self._rows_sent = 0
