@@ -122,7 +122,7 @@ def _reader_with_counter(validate: Callable[..., Any], node: Node[object], field
             value = validate(text, context=counter)
             if field is not None:
                 value = value[field]
-            keys = counter.json_keys if count is None else counter.json_keys + count(value)
+            keys = counter.json_keys + (0 if count is None else count(value))
         except (ValueError, *USER_CODE_ERRORS):
             return NOT_EXACT
         return value if text.count(":") == keys or _has_keys(text, keys) else NOT_EXACT

@@ -129,7 +129,8 @@ class PydanticNode(Node[object]):
     def write(self, value: object) -> Json:
         if self._is_json:
             return json.dumps(self._validator.write(value))
-        if hasattr(type(value), "__get_pydantic_core_schema__"):  # only the class knows its JSON form
+        # only the class or the encoding knows its JSON form
+        if hasattr(type(value), "__get_pydantic_core_schema__") or self._validator.encoding is not None:
             return self._validator.write(value)
         return super().write(value)
 

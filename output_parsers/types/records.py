@@ -756,11 +756,12 @@ class ObjectNode(Node[object]):
                 others.append((name, part))
 
         def count_and_make(values: dict[str, object], info: Any) -> object:
-            keys = always + len(values)
-            for name, part in others:
-                if name in values:
-                    keys += part.count_keys(values[name])
-            info.context.json_keys += keys
+            if info.context.json_keys is not None:
+                keys = always + len(values)
+                for name, part in others:
+                    if name in values:
+                        keys += part.count_keys(values[name])
+                info.context.json_keys += keys
             return make(values)
 
         return {"type": "with-info", "function": count_and_make}

@@ -48,17 +48,18 @@ class ValidationContext(dict[str, Any]):
 
     Attributes:
         json_keys: The number of keys that the records in the answer have, which their constructors count.
+            None if validators of users run: they may change a value, so its keys cannot be counted.
     """
 
     __slots__ = ("json_keys",)
 
-    json_keys: int
+    json_keys: int | None
 
 
 def validation_context() -> ValidationContext:
     """Return the context for validators of users, in which they cannot change the arguments themselves."""
     context = ValidationContext(CALL_ARGUMENTS.get())
-    context.json_keys = 0
+    context.json_keys = None
     return context
 
 
@@ -81,8 +82,11 @@ class JsonValidator:
     @cached_property
     def encoding(self) -> str | None:
         """The encoding of text in the JSON, such as ``base64``, if the type decodes it."""
-        if not self._adapter.core_schema.get("serialization"):
-            return None
+        schema: Any = self._adapter.core_schema
+        while not schema.get("serialization"):  # validators of the user may be around it
+            schema = schema.get("schema")
+            if not isinstance(schema, dict):
+                return None
         format = self._adapter.json_schema().get("format")
         return format if format in ("base64", "base64url") else None
 
