@@ -38,6 +38,7 @@ def join_rules(*rules: str | None) -> str | None:
 _PAIRS = (
     ("\\boxed{", "}"),
     ("```", "```"),
+    ("$$", "$$"),
     ("**", "**"),
     ("__", "__"),
     ("\\(", "\\)"),
@@ -117,4 +118,9 @@ ENGLISH_NUMBER_WORDS = word_set(
 )
 
 # These words do not change a number or a duration.
-NEUTRAL = word_set("yes confidence about around approximately approx roughly circa only just exactly")
+NEUTRAL = word_set(
+    """
+    yes confidence about around approximately approx roughly circa only just exactly ca etwa rund ungefähr environ
+    approximativement aproximadamente unos unas circa ongeveer około mniej-więcej примерно приблизительно около ungefär omkring cirka
+    """
+)

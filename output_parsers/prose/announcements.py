@@ -6,7 +6,7 @@ import re
 from itertools import islice
 
 from ..lazy_regex import join_lines, lazy_regex
-from .harmless import find_unknown_word, takes_back
+from .harmless import asks_or_relates, find_unknown_word, takes_back
 
 _MAX_ANNOUNCEMENT = 120  # characters
 _MAX_CLOSINGS = 2
@@ -46,7 +46,8 @@ _CLASSIFIED = (
 _PATTERN = (
     rf"(?:{_LEAD_IN}{_WHOSE}{_ANSWER_WORDS}(?:\s(?:to|for) (?:the|this|your) (?:question|problem|text))?{_IS}"
     rf"|{_LEAD_IN}{_WHOSE}{_LABEL_WORDS}[*_`\"']{{0,3}}\s?[:：=][*_]{{0,3}}"
-    rf"|{_LEAD_IN}{_CLASSIFIED}|\\boxed\{{){_TO_THE_ANSWER}"
+    rf"|{_LEAD_IN}{_CLASSIFIED}|\\boxed\{{|\[(?:result|answer|final answer|score|rating)\]:?"
+    rf"|(?:\A|\n)[\s*_]*total number of (?:[^\W\d_]+ ){{0,2}}[^\W\d_]+[*_]*\s?:[*_]*){_TO_THE_ANSWER}"
 )
 _SENTENCE_END = lazy_regex(r"[.!?\n]\s")
 _DIRECTLY_BEFORE = lazy_regex(rf"{_PATTERN}\Z", re.IGNORECASE)
@@ -67,6 +68,12 @@ def _has_condition(text: str, start: int) -> bool:
     return takes_back(max(_SENTENCE_END.split(clause)[-1:], default="")) is not None
 
 
+# A table with one row: a name and its value.
+_TABLE = lazy_regex(
+    r"\s*\|[^|\n]{1,40}\|[^|\n]{1,40}\|[ \t]*\n\s*\|[\s:-]{3,}\|[\s:-]{3,}\|[ \t]*\n\s*\|(?P<name>[^|\n]{1,60})\|(?P<value>[^|\n]{1,80})\|\s*"
+)
+
+
 def after_announcement(text: str) -> str:
     """Return the text after its only announcement, because what is before it does not count.
 
@@ -74,6 +81,13 @@ def after_announcement(text: str) -> str:
     """
     if len(text) > _MAX_LENGTH:
         return text
+    table = _TABLE.fullmatch(text)
+    if (
+        table is not None
+        and find_unknown_word(table["name"]) is None
+        and not asks_or_relates(table["name"] + ":")
+    ):
+        return table["value"].strip()
     first, second = (*islice(_ANYWHERE.finditer(text), 2), None, None)[:2]
     if first is None or second is not None or _has_condition(text, first.start()):
         return text

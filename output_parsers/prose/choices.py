@@ -27,6 +27,7 @@ from . import words_in
 from .announcements import REASON, after_announcement, is_announced
 from .harmless import (
     asks_or_relates,
+    calls_example,
     find_denial_of_answer,
     find_limit,
     find_phrase,
@@ -141,6 +142,8 @@ class ChoiceMatcher(Generic[T]):
             return None
         if self._mention_pattern.search(normalize(lead[0])) is not None:
             return None
+        if question is None and isinstance(self._choice_of(key).value, bool) and _is_predicate(words):
+            return self._choice_of(key)
         if question is None and (find_unknown_word(words, self._harmless) or asks_or_relates(f"{words}:")):
             return None
         return self._choice_of(key)
@@ -154,6 +157,9 @@ class ChoiceMatcher(Generic[T]):
         if rated is not None:
             is_highest = all(label.isdecimal() and int(label) <= int(rated[2]) for label in self._by_label)
             return self._by_label.get(rated[1]) if is_highest and rated[2] in self._by_label else None
+        marked = _only_checked(folded) or _CATEGORY_OF_HARM.sub("", folded)
+        if marked != folded and normalize(_without_edges(marked)) in self._by_key:
+            return self._choice_of(normalize(_without_edges(marked)))
         statement = _statement(folded)
         if _states_no(folded) or statement in words_in("denials"):
             return self._choice_of_bool(False)
@@ -207,7 +213,7 @@ class ChoiceMatcher(Generic[T]):
         return mentions
 
     def _find_in_sentence(self, text: str) -> Choice[T]:
-        text = _IGNORED.sub("", unicodedata.normalize("NFKC", text))
+        text = _FOOTNOTE.sub("\n", _IGNORED.sub("", unicodedata.normalize("NFKC", text)))
         if self._are_letters:
             text = _ARTICLE_A.sub(" ", text)
             _refuse_initial(text)
@@ -314,7 +320,9 @@ class ChoiceMatcher(Generic[T]):
             if denied or not is_in_known_language(explanation):
                 raise NoMatch(_UNCLEAR)
         self._refuse_bare(f"{before} {after}", first)
-        word = find_unknown_word(f"{before} {after}", self._harmless)
+        is_sad = normalize(first.choice.label) in words_in("negative labels")
+        known = self._harmless | _SAD_FACES if is_sad else self._harmless
+        word = find_unknown_word(f"{before} {after}", known)
         if word is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{word}” beside “{first.choice.label}”")
         relation = find_relation(after)
@@ -361,8 +369,24 @@ class ChoiceMatcher(Generic[T]):
         return "the text names none of them"
 
 
+_FOOTNOTE = lazy_regex(r"\s*\[\^\d+\]\s*\n\s*\[\^\d+\]:\s*")
+_SAD_FACES = frozenset("😠😡😞😢😔👎🙁😤☹")
 _BARE_WORD = lazy_regex(r"(?<![^\W_])[^\W_]{2,}+(?<!no)|(?<![^\W_])no(?![ \w])")
 _UNCLEAR = "the text does not clearly choose one of them"
+
+
+_BOX = lazy_regex(
+    r"\s*(?:[-*•]\s+)?(?:(\[[x✓✔*]\]|\([x✓✔*]\)|[☑☒✅])|\[ ?\]|\( ?\)|[☐⬜◻])\s*([^\n\[\]()☐☑☒✅⬜◻]{1,60})"
+)
+# What guard models write after "unsafe": the numbers of categories.
+_CATEGORY_OF_HARM = lazy_regex(r"(?<=unsafe)\s*\n\s*s\d{1,2}(?:\s*,\s*s\d{1,2})*\s*\Z")
+
+
+def _only_checked(folded: str) -> str | None:
+    """Return the text beside the only checked box of a form, whose other boxes are empty; None for other text."""
+    boxes = _BOX.findall(folded)
+    checked = [text for mark, text in boxes if mark]
+    return checked[0] if len(boxes) > 1 and len(checked) == 1 and not _BOX.sub("", folded).strip() else None
 
 
 def _states_no(folded: str) -> bool:
@@ -416,7 +440,8 @@ def _restates(explanation: str, choice: Choice[T]) -> bool:
     if not isinstance(choice.value, bool):
         return False
     statement = _statement(explanation)
-    if statement in words_in("affirmations" if choice.value else "denials") | words_in("stresses"):
+    sections = ("affirmations", "stresses") if choice.value else ("denials", "stresses of no")
+    if any(statement in words_in(section) for section in sections):
         return True
     return (_RESTATED_YES if choice.value else _RESTATED_NO).match(explanation) is not None
 
@@ -544,6 +569,18 @@ _LEAD = lazy_regex(
     r"\s*(?:((?:is|are|was|were|does|do|did|has|have|can) (?!you|i\b|we\b)[^?\n]{3,200}[?])\s|([^:：?\n]{1,60})[:：])\s*",
     re.IGNORECASE,
 )
+_PREDICATE = lazy_regex(
+    r"[\s*_`\"']*(?:is|has|contains?|includes?|mentions?)(?:[_ ][^\W\d_]+){1,4}[*_`\"']*",
+    re.IGNORECASE,
+)
+
+
+def _is_predicate(words: str) -> bool:
+    """Return True for the name of a bool, such as "is_spam" and "Contains personal data"."""
+    name = words.replace("_", " ")
+    return _PREDICATE.fullmatch(words) is not None and takes_back(name) is None and not calls_example(name)
+
+
 _OR = lazy_regex(r"\bor\b", re.IGNORECASE)
 _ARTICLE_A = lazy_regex(
     r"(?<![\w'’-])(?:[Aa](?= (?:alternativa|resposta|opção|letra|solução|minha|escolha|melhor)\b)|a(?= [A-Z](?!\w)))"

@@ -370,7 +370,7 @@ def opens_explanation(text: str, *, after_comma: bool) -> bool:
     folded = text.casefold().replace("’", "'")
     words = _phrase_words(folded)
     start = words[:_MAX_PHRASE]
-    if not start:
+    if not start or "_".join(words) in words_in("affirmations"):
         return True
     if _RUN_CHARACTER.match(start[0]):
         return _opens_run(folded)
@@ -510,6 +510,16 @@ def _count_common_words(text: str, own_words: Collection[str] = ()) -> tuple[int
     """Return how many words of a text are common in its most likely language, and how many words it has."""
     counts, total = _counts_of_common_words(text, own_words)
     return max(counts), total
+
+
+def has_decimal_comma(text: str) -> bool:
+    """Return True if the words of a text are of a language that writes a decimal comma, and not English."""
+    counts, total = _counts_of_common_words(text, ())
+    most = max(counts)
+    return most >= _MIN_COMMA_WORDS and most > counts[0] and most * 3 >= total * 2
+
+
+_MIN_COMMA_WORDS = 2
 
 
 def _counts_of_common_words(text: str, own_words: Collection[str]) -> tuple[list[int], int]:

@@ -40,7 +40,14 @@ from . import (
     words_in,
 )
 from .announcements import after_announcement
-from .harmless import ends_a_heading, find_objection, find_relation, separate_runs, takes_back
+from .harmless import (
+    ends_a_heading,
+    find_objection,
+    find_relation,
+    has_decimal_comma,
+    separate_runs,
+    takes_back,
+)
 from .units import CURRENCY_CODES, CURRENCY_SIGNS, SCALES, UNITS
 
 
@@ -108,6 +115,7 @@ def find_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decima
     A stated answer is ``\\boxed{42}``, or a last sentence that is only "The answer is 42", "Result: 42",
     "= 42" or the like. Several such statements must give the same number. Raises only TextParseError.
     """
+    text = _ESCAPED.sub("", APPROXIMATELY.sub("", _DISPLAYED.sub(r"\1", text)))
     try:
         return read_number(text, rules)
     except TextParseError as error:
@@ -148,8 +156,12 @@ def without_scale(text: str, highest: float | None) -> str:
     return re.sub(_OUT_OF.format(end), r"\1", text, flags=re.IGNORECASE)
 
 
+# "≈ 9.81", "x ≈ 0.33", "\\$42.50" and "**8** / 10"
+APPROXIMATELY = lazy_regex(r"\A\s*(?:(?:[A-Za-z]\s*)?[~≈≅]\s*(?=[\d.$€£-])|(?:大?[约約]|약)\s*(?=\d))")
+_ESCAPED = lazy_regex(r"\\(?=[$%#&_])")
+_DISPLAYED = lazy_regex(r"\A\s*\$\$([^$]{1,80})\$\$\s*\Z")
 _COMPUTATION = lazy_regex(
-    r"\W{0,4}([^=\n]{1,40}?)[ \t]?([+−–×x*÷/-])[ \t]?([^=\n+−–×*÷/-]{1,20}?)[ \t]?=[ \t]?([^=\n]{1,20}?)\W{0,3}"
+    r"\W{0,4}([^=\n]{1,40}?)[ \t]?([+−–×x*÷/^-])[ \t]?([^=\n+−–×*÷/^-]{1,20}?)[ \t]?=[ \t]?([^=\n]{1,20}?)\W{0,3}"
 )
 
 
@@ -164,7 +176,9 @@ def _computed(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
         return None
     if max(abs(one.adjusted()), abs(two.adjusted())) > _MOST_COMPUTED or (parts[2] in "÷/" and not two):
         return None
-    if parts[2] == "+":
+    if parts[2] == "^":
+        value = one**two if two in range(_MOST_COMPUTED + 1) else None
+    elif parts[2] == "+":
         value = one + two
     elif parts[2] in "−–-":
         value = one - two
@@ -181,7 +195,7 @@ _EXCLAIMED = lazy_regex(r"(?<=[0-9]\.[0-9])!\Z|(?<=[0-9]\.[0-9][0-9])!\Z")  # "5
 
 def _read_bare(text: str, rules: NumberRules) -> TextReading[Decimal]:
     if not _DIGIT.search(text):
-        return read_words(text)
+        return _read_stars(text, rules) or _read_fraction(text) or read_words(text)
     text = _EXCLAIMED.sub("", text)
     try:
         return read_number_token(text, rules)
@@ -192,6 +206,34 @@ def _read_bare(text: str, rules: NumberRules) -> TextReading[Decimal]:
         return reading
 
 
+_STARS = lazy_regex(r"([★⭐])(?:\ufe0f?\s?\1)*\ufe0f?(?:\s?☆)*")
+
+
+def _read_stars(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    """Parse a rating such as "★★★★☆", if the highest number is known; return None for other text."""
+    stars, empty = text.count("★") + text.count("⭐"), text.count("☆")
+    if rules.highest is None or not _STARS.fullmatch(text):
+        return None
+    fits = stars + empty == rules.highest if empty else stars <= rules.highest
+    return TextReading(Decimal(stars), "stars") if fits else None
+
+
+def _read_fraction(text: str) -> TextReading[Decimal] | None:
+    """Parse ½, ¼ and the like, if they have a finite number of decimals."""
+    value = _FRACTIONS.get(text)
+    return None if value is None else TextReading(Decimal(value), "fraction sign")
+
+
+_FRACTIONS = {
+    "½": "0.5",
+    "¼": "0.25",
+    "¾": "0.75",
+    "⅕": "0.2",
+    "⅖": "0.4",
+    "⅗": "0.6",
+    "⅘": "0.8",
+    "⅛": "0.125",
+}
 _REPEATED = lazy_regex(r"([^()]{1,60}) \(([^()]{1,60})\)")
 _MINUS_WORD = lazy_regex(r"(?:minus|negative) (?=[0-9$€£¥.])", re.IGNORECASE)
 _WITH_UNIT = lazy_regex(r"([^%]*?[0-9.,]) ?(%|°[CFK]?|[^\W\d_][\w.²³/-]*(?: old)?)\.?")
@@ -336,6 +378,8 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
     positions = [position for position, word in enumerate(words) if _DIGIT.search(word)]
     if len(positions) > _MAX_MENTIONS:
         raise TextParseError(f"{len(positions)} numbers")
+    if rules.style is None and _ONE_DECIMAL_COMMA.fullmatch(words[positions[0]]) and has_decimal_comma(text):
+        rules = rules._replace(style=NumberStyle.COMMA)
     readings = [_number_at(words, position, rules) for position in positions]
     value = _only_value([reading.value for reading in readings])
     if len({sentence_of[position] for position in positions}) < len(positions):
@@ -351,6 +395,9 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
         ):
             _refuse_relation(after)
     return TextReading(value, join_rules(readings[0].rule, "number in a sentence"))
+
+
+_ONE_DECIMAL_COMMA = lazy_regex(r"[*_(]*[+-]?[0-9]+,[0-9]{1,2}[%.!)*_]*")
 
 
 def _number_at(words: list[str], position: int, rules: NumberRules) -> TextReading[Decimal]:
@@ -649,15 +696,16 @@ def _read_power(text: str) -> TextReading[Decimal] | None:
 # Letters and words after a number that multiply it. Letters may be units, too: 5m may be five metres.
 _SCALE_LETTERS = {"k": 3, "m": 6, "b": 9}
 _SCALE = lazy_regex(
-    "|".join(f"(?P<p{power}>{words.replace(' ', '|')})" for power, words in SCALES.items())
-    + "|(?P<q3>mil|bin)|(?P<q4>[万萬만])|(?P<q8>[亿億억])"
+    "|".join(f"(?P<p{power}>{SCALES[power].replace(' ', '|')})" for power in (3, 5, 6, 7, 9))
+    + "|(?P<q3>bin)|(?P<q4>[万萬만])|(?P<q8>[亿億억])"
 )
-_MAY_BE_UNITS = frozenset("k tn cr".split())  # also tons and credits
+# Also months, credits, "my" and other words.
+_MAY_BE_OTHERS = frozenset("k thou cr md mds mia mill mns rb ek jt hil".split())
 
 
 def _power_of(word: str) -> int | None:
     """Return the power of ten of a word in lower case, such as "million" and "mrd"; None for other words."""
-    match = None if word in _MAY_BE_UNITS else _SCALE.fullmatch(word)
+    match = None if word in _MAY_BE_OTHERS else _SCALE.fullmatch(word)
     return SCALE_WORDS.get(word) if match is None else int(str(match.lastgroup)[1:])
 
 

@@ -30,7 +30,7 @@ from . import (
 )
 from .announcements import after_announcement
 from .harmless import ends_a_heading, find_objection, separate_runs
-from .numbers import has_number_word, read_number_token, read_words
+from .numbers import APPROXIMATELY, has_number_word, read_number_token, read_words
 from .units import TIME_UNITS
 
 
@@ -64,9 +64,15 @@ def _answer(text: str) -> tuple[str, str | None]:
     return strip_wrapping(separate_runs(after_announcement(text.translate(_FULL_WIDTH))))
 
 
+_IN_THE_MORNING = "in the morning|morgens|vormittags|du matin|de la mañana|del mattino|di mattina|da manhã|'s ochtends|утра|rano"
+_IN_THE_AFTERNOON = (
+    "in the afternoon|in the evening|nachmittags|abends|de l'après-midi|du soir|de la tarde|de la noche|del pomeriggio|di sera|da tarde|da noite"
+    "|'s middags|'s avonds|дня|вечера|po południu|wieczorem"
+)
 # A time as it is written in German, French, Chinese, Japanese and Korean: 14.30 Uhr, 14h30, 下午2:30, 14時30分.
 _FOREIGN_TIME = lazy_regex(
-    r"(?<![\d:.,])(?P<uhr>[0-2][0-9][:.][0-5][0-9])\s?(?:Uhr|uur)\b(?!\s\w)"
+    r"(?<![\d:.,])(?P<uhr>[0-2]?[0-9][:.][0-5][0-9])\s?(?:Uhr|uur)\b(?!\s\w)"
+    rf"|(?<![\d:.,])(?P<day>(?:0?[1-9]|1[0-2])[:.][0-5][0-9])(?:\sUhr)?\s(?:(?P<am>{_IN_THE_MORNING})|(?P<pm>{_IN_THE_AFTERNOON}))\b"
     r"|(?<![\w:.,])(?P<h>[0-2][0-9]\s?h\s?[0-5][0-9])(?!\w)"
     r"|(?P<half>上午|午前|오전|下午|午後|오후)\s?(?P<clock>[01]?[0-9]\s?[:：時时點点시]\s?[0-5][0-9])\s?[分분]?(?!\s?[\d:])"
     r"|(?<![\d:.,])(?P<cjk>[0-2][0-9]\s?[時时點点시]\s?[0-5][0-9])\s?[分분](?!\s?\d)"
@@ -81,8 +87,10 @@ def _clock_answer(text: str) -> tuple[str, str | None]:
 
 def _to_usual_time(match: re.Match[str]) -> str:
     half = match["half"]
-    written = match["uhr"] or match["h"] or match["clock"] or match["cjk"]
-    suffix = "" if half is None else " pm" if half in ("下午", "午後", "오후") else " am"
+    written = match["uhr"] or match["day"] or match["h"] or match["clock"] or match["cjk"]
+    is_afternoon = match["pm"] or half in ("下午", "午後", "오후")
+    suffix = " pm" if is_afternoon else " am" if half or match["am"] else ""
+    written = written.rjust(5, "0") if match["uhr"] else written
     space = " " if half or match["cjk"] else ""
     return f"{space}{_BETWEEN_HOUR_AND_MINUTE.sub(':', written)}{suffix}"
 
@@ -432,18 +440,18 @@ _MONTH_NAMES = (
     " січня ocak",
     "february feb februar februari février févr febrero febbraio fevereiro fev lutego luty února únor февраля февраль"
     " лютого şubat",
-    "march mar märz mars maart marzo março marca marzec března březen марта март березня mart",
+    "march mar märz mars maart marts maret marzo março marca marzec března březen марта март березня mart",
     "april apr avril avr abril abr aprile kwietnia kwiecień dubna duben апреля апрель квітня nisan",
     "may mai mei maj mayo maggio mag maio maja května květen мая май травня mayıs",
     "june jun juni juin junio giugno giu junho czerwca czerwiec června červen июня июнь червня haziran",
     "july jul juli juillet juil julio luglio lug julho lipca lipiec července červenec июля июль липня temmuz",
-    "august aug augustus augusti août agosto ago sierpnia sierpień srpna srpen августа август серпня ağustos",
+    "august aug augustus augusti agustus août agosto ago sierpnia sierpień srpna srpen августа август серпня ağustos",
     "september sep sept septembre septiembre settembre set setembro września wrzesień září сентября сентябрь вересня"
     " eylül",
     "october oct oktober okt octobre octubre ottobre ott outubro out października październik října říjen октября"
     " октябрь жовтня ekim",
-    "november nov novembre noviembre novembro listopada listopad ноября ноябрь листопада kasım",
-    "december dec dezember dez december décembre déc diciembre dic dicembre dezembro grudnia grudzień prosince"
+    "november nov novembre noviembre novembro listopada listopad listopadu ноября ноябрь листопада kasım",
+    "december dec dezember dez december décembre déc diciembre dic dicembre dezembro desember grudnia grudzień prosince"
     " prosinec декабря декабрь грудня aralık",
 )
 _MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES, 1) for name in names.split()}
@@ -664,7 +672,7 @@ def read_timedelta(text: str) -> TextReading[timedelta]:
     microseconds, each unit once and in descending order. It rejects months and years, which have no fixed
     length, numbers without a unit, ``1:30``, and ``5m`` alone, which may be minutes or months.
     """
-    bare, wrapping = _answer(text)
+    bare, wrapping = _answer(APPROXIMATELY.sub("", text))
     iso = _ISO.fullmatch(bare)
     if iso:
         return TextReading(_duration_of_match(iso), wrapping)

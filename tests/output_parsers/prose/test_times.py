@@ -476,7 +476,7 @@ DURATIONS_OF_LANGUAGES = """
 Dauer: 2 Stunden = 2:00 | Die Dauer beträgt 2 Stunden. = 2:00 | 2 semaines = 336:00 | 5分 =
 3日 = | 3일 = | à 2 heures = | il est 14 heures = | om 14 uur =
 zwei Stunden und 30 Minuten = | 2 Monate und 3 Tage = | nicht 2 Stunden =
-ein Monat und 3 Tage = | in 3 Tagen = | il y a 3 jours = | около 2 часов = | 約2時間 =
+ein Monat und 3 Tage = | in 3 Tagen = | il y a 3 jours = | около 2 часов = 2:00 | 約2時間 = 2:00
 halb 2 Stunden = | 2 e 3 ore =
 """
 
@@ -514,3 +514,21 @@ def test_parts_of_a_unit_in_words_are_durations_and_noon_is_not() -> None:
     ):  # fmt: skip
         with pytest.raises(TextParseError):
             read_timedelta(text)
+
+
+def test_times_of_a_part_of_the_day_are_read() -> None:
+    for text, value in (
+        ("5:20 in the afternoon", time(17, 20)), ("10:30 in the evening", time(22, 30)),
+        ("9:05 in the morning", time(9, 5)),
+        ("5:20 de la tarde", time(17, 20)), ("9:00 Uhr", time(9)), ("8:15 Uhr abends", time(20, 15)),
+        ("8:15 du soir", time(20, 15)),
+        ("ore 18:15", time(18, 15)), ("Check-in: 3 PM", time(15)),
+    ):  # fmt: skip
+        assert read_time(text).value == value, text
+    for text in ("5:20", "9:00 at night", "13:20 in the morning", "5:20 in the afternoon or 6:20"):
+        with pytest.raises(TextParseError):
+            read_time(text)
+    assert read_datetime("Donnerstag, 2. Januar 2025, 9:00 Uhr").value == datetime(2025, 1, 2, 9)
+    assert read_date("17. listopadu 1989").value == date(1989, 11, 17)
+    assert read_date("La réunion aura lieu le 12 mars 2026.").value == date(2026, 3, 12)
+    assert read_date("| Field | Value |\n|---|---|\n| Invoice date | 2025-02-28 |").value == date(2025, 2, 28)

@@ -744,3 +744,38 @@ def test_a_template_or_an_idiom_names_no_choice() -> None:
             parse(choices, text)
     assert parse(Literal["right", "wrong"], "That's right.") == "right"
     assert parse(Literal["free", "paid"], "It's free.") == "free"
+
+
+def test_the_only_checked_box_of_a_form_is_the_choice() -> None:
+    levels = Literal["low", "medium", "high"]
+    for text in (
+        "- [ ] low\n- [x] medium\n- [ ] high",
+        "( ) low\n(x) medium\n( ) high",
+        "☐ low  ☑ medium  ☐ high",
+    ):
+        assert parse(levels, text) == "medium", text
+    for text in ("- [x] low\n- [x] medium", "- [ ] low\n- [ ] medium", "- [x] low\nNot: medium", "☐ low"):
+        with pytest.raises(OutputParsingError):
+            parse(levels, text)
+
+
+def test_a_choice_in_other_usual_forms_is_read() -> None:
+    levels, feelings = Literal["low", "medium", "high"], Literal["positive", "negative", "neutral"]
+    for choices, text, value in (
+        (levels, "| Field | Value |\n|---|---|\n| Urgency | high |", "high"),
+        (Literal["safe", "unsafe"], "unsafe\nS9,S1", "unsafe"),
+        (feelings, "Sentiment: Negative 😠", "negative"),
+        (Literal["billing", "sales"], "This ticket should be routed to billing.", "billing"),
+        (Literal[1, 2, 3], "Cluster: 3", 3), (bool, "Contains personal data: yes", True),
+        (bool, "is_spam: true", True),
+        (levels, "Ich würde dieses Ticket als high einstufen.", "high"),
+        (levels, "Le niveau de cet avis est high.", "high"),
+    ):  # fmt: skip
+        assert parse(choices, text) == value, text
+    for choices, text in (
+        (feelings, "Sentiment: positive 😠"), (bool, "is_not_spam: true"), (bool, "Is an example: yes"),
+        (bool, "Yes – nie"),
+        (levels, "| Field | Value |\n|---|---|\n| Input | high |"), (levels, "Data quality: low"),
+    ):  # fmt: skip
+        with pytest.raises(OutputParsingError):
+            parse(choices, text)
