@@ -17,9 +17,10 @@ from pydantic_core import CoreConfig, SchemaError, SchemaValidator, from_json
 
 from ..backslashes import has_lost_backslash
 from ..lazy_regex import lazy_regex
+from ..prose.fillers import FILLERS, find_filler, may_have_placeholder
 from ..result.errors import USER_CODE_ERRORS
 from ..result.reading import Cursor
-from ..types.containers import DictNode, ListNode, UnionNode
+from ..types.containers import DictNode, ListNode, UnionNode, is_list_of_texts
 from ..types.node import Node, walk
 from ..types.records import ObjectNode, has_own_schema
 from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode, text_or_formats_schema
@@ -84,7 +85,7 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
     """Return a function that validates JSON text, and that rejects unknown and repeated keys."""
     if any(isinstance(part, ObjectNode) and part.counts_own_keys for part in walk(node)):
         return _reader_with_counter(validate, node, field)
-    always, count = _plan_key_count(node)
+    always, count = _plan_checked_count(node)
     if field is not None:
         always += 1
     first_characters = _FIRST_CHARACTERS
@@ -94,6 +95,8 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
         if not text or text[0] not in first_characters:  # cheaper for a fence or prose than an exception
             return NOT_EXACT
         if "\\" in text and has_lost_backslash(text):
+            return NOT_EXACT
+        if "<" in text and may_have_placeholder(text):
             return NOT_EXACT
         try:
             value = validate(text)
@@ -109,12 +112,12 @@ def _reader_with_key_count(validate: Callable[..., Any], node: Node[object], fie
 
 def _reader_with_counter(validate: Callable[..., Any], node: Node[object], field: str | None) -> FastReader:
     """Return a function that validates JSON text whose records add their keys when ``make`` creates them."""
-    always, count = _plan_key_count(node)
+    always, count = _plan_checked_count(node)
     if field is not None:
         always += 1
 
     def read(text: str) -> object:
-        if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text):
+        if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text) or _has_placeholder(text):
             return NOT_EXACT
         counter = ValidationContext()
         counter.json_keys = always
@@ -141,7 +144,7 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
     name = getattr(node, "name", node.kind)
 
     def read(text: str) -> object:
-        if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text):
+        if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text) or _has_placeholder(text):
             return NOT_EXACT
         try:
             keys = AnyNode().count_keys(shape.validate_json(text))
@@ -154,6 +157,33 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
         return value if field is None else value[field]
 
     return read
+
+
+def _has_placeholder(text: str) -> bool:
+    return "<" in text and may_have_placeholder(text)
+
+
+def _plan_checked_count(node: Node[object]) -> tuple[int, Callable[[Any], int] | None]:
+    """Choose how to count the keys of a value, as _plan_key_count does.
+
+    The function raises ValueError for a list of texts that has an item such as ``...``. Only the whole value
+    and the fields of a record are checked, because a check of all inner lists would take long.
+    """
+    always, count = _plan_key_count(node)
+    fields = node.nodes if isinstance(node, ObjectNode) else {}
+    names = [name for name, part in fields.items() if is_list_of_texts(part)]
+    if not names and not is_list_of_texts(node):
+        return always, count
+    is_dict = isinstance(node, ObjectNode) and issubclass(node.spec.cls, dict)
+    get: Any = dict.get if is_dict else getattr
+
+    def checked(value: Any) -> int:
+        for texts in [get(value, name, ()) for name in names] if names else (value,):
+            if not FILLERS.isdisjoint(texts) and find_filler(texts):
+                raise ValueError("an item is not one")
+        return 0 if count is None else count(value)
+
+    return always, checked
 
 
 def _has_keys(text: str, keys: int) -> bool:

@@ -19,10 +19,12 @@ class TextReading(NamedTuple, Generic[T]):
     Attributes:
         value: The value.
         rule: The names of the rules that were applied; None if the text is just the value.
+        unit: The unit of a number, if the declaration does not say which one is meant.
     """
 
     value: T
     rule: str | None = None
+    unit: str | None = None
 
 
 class TextParseError(ValueError):

@@ -270,7 +270,9 @@ def _read_with_unit(text: str, rules: NumberRules) -> TextReading[Decimal] | Non
     value = number.value
     if parts[2] == "%" and not rules.words.isdisjoint(_SHARE_WORDS):
         value = value.scaleb(-2)
-    return TextReading(value, join_rules(number.rule, "unit"))
+    return TextReading(
+        value, join_rules(number.rule, "unit"), number.unit or _undeclared(parts[2].rstrip("."), rules)
+    )
 
 
 _PERCENT_WORDS = word_set(
@@ -305,11 +307,33 @@ _AGES = word_set("age alter âge edad età idade leeftijd wiek возраст �
 
 def _is_other_unit(unit: str, rules: NumberRules) -> bool:
     """Return True if the declaration names other units of the same kind."""
-    family = next((family for family in UNITS if unit in family), {})
+    named = _declared(unit, rules)
+    return bool(named) and _family_of(unit)[unit] not in named
+
+
+def _declared(unit: str, rules: NumberRules) -> set[str]:
+    """Return the units of the same kind that the declaration names."""
+    family = _family_of(unit)
     named = {family[word] for word in rules.words if word in family}
     if not named and "year" in family and not _AGES.isdisjoint(rules.words):
         named = {"year"}  # an age in months is not a number of years
-    return bool(named) and family[unit] not in named
+    return named
+
+
+def _undeclared(unit: str, rules: NumberRules) -> str | None:
+    """Return the usual name of a unit, unless the declaration says that it is meant."""
+    unit = unit.casefold()
+    return None if len(_declared(unit, rules)) == 1 else _family_of(unit).get(unit, unit)
+
+
+def _family_of(unit: str) -> dict[str, str]:
+    """Return the units of the same kind by their spellings."""
+    return next((family for family in UNITS if unit in family), {})
+
+
+def unit_kind(unit: str) -> str:
+    """Return the first unit of the kind of a unit: all currencies, for example, are of one kind."""
+    return next(iter(_family_of(unit)), "usd" if _CURRENCY.fullmatch(unit) else unit)
 
 
 def _read_inside(text: str, rules: NumberRules) -> TextReading[Decimal]:
@@ -571,6 +595,7 @@ _POWER_OF_TEN = lazy_regex(
     r"(?:\{([+-]?[0-9]+)\}|\(?([+-]?[0-9]+)\)?)"
 )
 _MONEY = rf"(?:{CURRENCY_SIGNS}|{CURRENCY_CODES})"
+_CURRENCY = lazy_regex(_MONEY, re.IGNORECASE)
 _MONEY_FIRST = lazy_regex(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
 _MONEY_LAST = lazy_regex(
     rf"(?:(?<=[0-9])|(?<=[0-9][MKk])|(?<=Mio)|(?<=Mio\.)|(?<=Mrd)|(?<=Mrd\.)|(?<=illion))[ \u00a0]?{_MONEY}\Z"
@@ -594,7 +619,8 @@ def read_number_token(text: str, rules: NumberRules = _NO_RULES) -> TextReading[
     Raises TextParseError for other text.
     """
     ascii_text, script_rule = _to_ascii(text)
-    bare, currency_rule = _without_currency(ascii_text, rules)
+    bare, currency = _without_currency(ascii_text, rules)
+    currency_rule = None if currency is None else "currency"
     is_money = currency_rule is not None or not rules.words.isdisjoint(_MONEY_WORDS)
     reading = _read_styled(bare, rules.style) or _read_plain(bare) or _read_grouped(bare)
     if reading is None and currency_rule is not None and _CENTS_AFTER_COMMA.fullmatch(bare):
@@ -606,7 +632,8 @@ def read_number_token(text: str, rules: NumberRules = _NO_RULES) -> TextReading[
     )
     if reading is None:
         raise TextParseError(_refusal_reason(bare))
-    return TextReading(reading.value, join_rules(script_rule, currency_rule, reading.rule))
+    unit = _undeclared(currency, rules) if currency else None
+    return TextReading(reading.value, join_rules(script_rule, currency_rule, reading.rule), unit)
 
 
 _MONEY_WORDS = word_set(
@@ -658,10 +685,11 @@ def _without_currency(text: str, rules: NumberRules) -> tuple[str, str | None]:
         if first[1] and rest[0] in "+-":
             raise TextParseError("the number has two signs")
         bare = first[1] + rest
-    for currency in (last, first):
-        if currency and _is_other_unit(currency[0].strip("+- \u00a0").casefold(), rules):
-            raise TextParseError(f"{currency[0].strip()} is not the currency that is expected")
-    return bare, None if bare == text else "currency"
+    currencies = [currency[0].strip("+- \u00a0") for currency in (last, first) if currency]
+    for currency in currencies:
+        if _is_other_unit(currency.casefold(), rules):
+            raise TextParseError(f"{currency} is not the currency that is expected")
+    return bare, currencies[0] if currencies else None
 
 
 def _read_plain(text: str) -> TextReading[Decimal] | None:

@@ -100,8 +100,21 @@ _TAG_WORD = lazy_regex(r"[^\W\d_]+")
 _COMMENT_OR_STRUCK_OUT = lazy_regex(r"<!--|(?<!~)~~(?!~)|</?(?:s|del|strike)>", re.IGNORECASE)
 _SENTENCE_END = lazy_regex(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|[\r\n]\s*|(?<=[。！？；।])")
 _MARKUP = " \t\r\n*_#>`~|-–—•\"'“”‘’()[]{}\\/"
-# After JSON: an ellipsis, or another list.
-_GOES_ON = lazy_regex(r"[\s,`]*(?:\.\.\.|…|\[)")
+# After JSON: an ellipsis, another list, or another value.
+_GOES_ON = lazy_regex(
+    r"[\s,`]*(?:\.\.\.|…|\[)|[\s,;.`]*\(?(?:(?:or|oder|ou|oppure|eller|lub|albo|nebo|или|або|veya|ya da)(?!\w)|或|または|또는"
+    r"|(?:and|und|et|y|e|и|o|of)\s+[(\[{\d\"'-])",
+    re.IGNORECASE,
+)
+_IS_FORMAT = lazy_regex(
+    r"(?<!\w)(?:(?:this|that|it|which|above|json) (?:is|was|shows|illustrates|demonstrates)|(?:that|it)['’]s|das ist|dies ist|c['’]est"
+    r"|est[oe] es|questo è|isso é)(?: just| only| simply| nur)?(?: the| an?| your| das| le| el| il| o)"
+    r" (?!requested |gewünschte )(?:\w+ ){0,2}(?:format|structure|schema|shape|template|formato|estructura|struttura)(?!\w)(?! (?:that )?(?:you|i) )"
+)
+_MORE_ITEMS = lazy_regex(
+    r"(?:list|array|set|there (?:are|were)|has|have|contains|includes|total|of) (?:\w+ )??(\d{1,9})(?!\d|[.,]\d| ?%)"
+    r"|(?<![\d.,])(\d{1,9}) (?:\w+ )?(?:items|entries|elements|results|rows|records|values|in total|altogether)"
+)
 _CITATION = lazy_regex(r"\[\d{1,3}\]")  # of a source: "[1] The source says 5."
 _NOTES = ("- ", "* ", "• ", "#")
 _DIGITS = lazy_regex(r"\d+(?:[.,:/-]\d+)*%?")
@@ -129,6 +142,8 @@ _CORRECTED = lazy_regex(
 _SOMETHING_ELSE = lazy_regex(
     r"\W*(?:bad|before|original|(?:tool )?input|rejected|(?<!years )(?<!year )old|previous(?:ly)?|wrong|incorrect|invalid|outdated|excluded"
     r"|deleted|not|never|falsch|faux|falso|incorrecto|sbagliato|errado|fout|fel|forkert|feil|неверно|错误|不是)\b.*"
+    r"|.*(?<!\w)(?:but(?: it| i| we| they| the \w+)?(?: only| just| then)? (?:returned|got|gave|received|responded|answered|produced|sent|said)"
+    r"|unfortunately|stub|placeholder)(?!\w).*"
     r"|\W*(?:is it|the user (?:sent|provided|wrote|gave)|(?:your|the) (?:input|request) was)\W*"
 )
 _CONDITION = lazy_regex(
@@ -311,10 +326,23 @@ class _Value:
         return frozenset(digits)
 
     def contradicts(self, sentence: str) -> bool:
-        """Return True if a sentence gives a number for one of the keys that the JSON does not have."""
+        """Return True if a sentence gives a number for one of the keys that the JSON does not have.
+
+        It also contradicts a list if it names more items than the list has.
+        """
+        more = (
+            _MORE_ITEMS.search(sentence) if self._text[self._start : self._start + 1] in ("[", "(") else None
+        )
+        if more is not None and int(more[1] or more[2]) > self._size:
+            return True
         if "=" in sentence or "%" in sentence or self.keys.isdisjoint(_TAG_WORD.findall(sentence)):
             return False
         return any(match[0].strip("0") not in self._numbers for match in _NUMBER.finditer(sentence))
+
+    @cached_property
+    def _size(self) -> int:
+        """The greatest number of items that the list can have."""
+        return self._content.count(",") + 1
 
     @cached_property
     def has_empty_value(self) -> bool:
@@ -588,7 +616,7 @@ def _objection(sentence: str, value: _Value) -> str | None:
         return find_phrase(sentence.casefold(), "never closes")
     sentence = AGREEMENT.sub(" ", sentence)
     folded = _HARMLESS_PHRASES.sub(" ", sentence.casefold().strip(_MARKUP))
-    if "?" in folded or is_personal_remark(folded) or value.contradicts(folded):
+    if "?" in folded or is_personal_remark(folded) or _IS_FORMAT.search(folded) or value.contradicts(folded):
         return folded[:40]
     if (
         _LETTER.search(folded)

@@ -68,6 +68,16 @@ class Coercion(NamedTuple):
         return f"{self.path}: {self.rule}{change}"
 
 
+class UnitCoercion(Coercion):
+    """The conversion of a number whose unit was left out, although the declaration does not name it.
+
+    Attributes:
+        unit: The name of the unit.
+    """
+
+    unit = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
     """A value that was parsed from text, with the conversions and repairs that were needed.
@@ -249,6 +259,11 @@ class Cursor:
         if self.leniency.value < required.value:
             raise self.failure(f"{rule} is not permitted with Leniency.{self.leniency.name}", before)
         self.coercions.append(Coercion(self.path, rule, describe_value(before), describe_value(after)))
+
+    def note_unit(self, unit: str) -> None:
+        """Add a unit to the last coercion, so that the numbers of a reply can be compared."""
+        self.coercions[-1] = coercion = UnitCoercion(*self.coercions[-1])
+        coercion.unit = unit
 
     def record_dropped(self, rule: str) -> None:
         """Record that a part of the reply was ignored because it does not belong to the value.

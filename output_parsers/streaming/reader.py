@@ -42,6 +42,7 @@ from ..result.reading import (
     JsonSyntaxError,
     Leniency,
     Reading,
+    UnitCoercion,
     ValidationFailure,
     dump_json,
     external_cause,
@@ -50,7 +51,7 @@ from ..result.reading import (
 from ..types.containers import ListNode
 from ..types.node import Node, json_node_of
 from ..types.records import ENVELOPE_KEYS, LIST_KEYS, ObjectNode, normalize_key
-from ..types.scalars import TextNode
+from ..types.scalars import TextNode, refuse_fillers, refuse_mixed_units
 from ..types.target import Target
 from .builders import Container, PartialList, PartialObject, ScanState, decode_items, plain
 from .factory import factory_for, make_view, may_have_key
@@ -317,6 +318,7 @@ class _ItemQueue(Generic[T]):
         self._fast_list_reader = parser.fast_list_reader
         self._on_error = on_error
         self._leniency = leniency
+        self._all_items = Cursor(leniency)  # with the units of all items
         self._has_failed = False  # True after an item did not fit
         # Errors are queued between the items, so that the items before an error are returned first.
         self._ready: deque[T | ItemError | OutputParsingError] = deque()
@@ -392,8 +394,14 @@ class _ItemQueue(Generic[T]):
 
     def add_value(self, value: Json, text: str | None = None) -> None:
         """Validate the JSON value of one list item, and add its value or an error to the results."""
+        cursor = Cursor(self._leniency, f"$[{self.count}]")
         try:
-            item = self.node.read(value, Cursor(self._leniency, f"$[{self.count}]"))
+            item = self.node.read(value, cursor)
+            if type(item) is str and self.node.identity_type is str:
+                refuse_fillers([item], cursor)
+            self._all_items.coercions += [one for one in cursor.coercions if isinstance(one, UnitCoercion)]
+            if self._all_items.coercions:
+                refuse_mixed_units(self._all_items, 0)
         except ValidationFailure as failure:
             self.add_error(dump_json(value) if text is None else text, failure.problems)
         except RecursionError:

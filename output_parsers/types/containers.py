@@ -53,7 +53,18 @@ from .node import (
     walk,
 )
 from .records import ObjectNode, RootModelNode
-from .scalars import AnyNode, FloatNode, IntNode, NoneNode, TemporalNode, TextNode, text_or_formats_schema
+from .scalars import (
+    AnyNode,
+    FloatNode,
+    IntNode,
+    NoneNode,
+    TemporalNode,
+    TextNode,
+    refuse_fillers,
+    refuse_mixed_units,
+    refuse_placeholders,
+    text_or_formats_schema,
+)
 from .target import Target, type_name
 from .validation import JsonReader, json_validator, readable_by_pydantic, runs_validators
 
@@ -110,6 +121,7 @@ class ListNode(Node[Any]):
         if not isinstance(data, list):
             raise cursor.failure("expected an array", data)
         items = []
+        before = len(cursor.coercions)
         failures: list[ValidationFailure] = []
         identity_type = self.item.identity_type
         for index, item in enumerate(data):
@@ -124,6 +136,10 @@ class ListNode(Node[Any]):
                     break
         if failures:
             raise combine_failures(failures)
+        if identity_type is str:
+            refuse_fillers(items, cursor)
+        if len(cursor.coercions) > before:
+            refuse_mixed_units(cursor, before, items)
         return self._make(items, cursor)
 
     def _make(self, items: list[object], cursor: Cursor) -> object:
@@ -190,6 +206,11 @@ class ListNode(Node[Any]):
         return sum(map(self.item.count_keys, value))
 
 
+def is_list_of_texts(node: Node[object]) -> bool:
+    """Return True for the node of a list, set or tuple of texts."""
+    return isinstance(node, ListNode) and node.item.identity_type is str
+
+
 class TupleNode(Node[tuple[object, ...]]):
     """Reads a tuple with a fixed number of items, whose types may differ.
 
@@ -221,10 +242,14 @@ class TupleNode(Node[tuple[object, ...]]):
             data = parse_json_string(data, "[", cursor)
         if not isinstance(data, list) or len(data) != len(self.items):
             raise cursor.failure(f"expected {self.kind}", data)
-        return tuple(
+        before = len(cursor.coercions)
+        values = tuple(
             node.read(item, cursor.child(index))
             for index, (node, item) in enumerate(zip(self.items, data, strict=True))
         )
+        if len(cursor.coercions) > before:
+            refuse_mixed_units(cursor, before)
+        return values
 
     def array_parts(self) -> ArrayParts:
         def make(items: list[object], cursor: Cursor) -> tuple[object, ...]:
@@ -360,6 +385,7 @@ class DictNode(Node[dict[Any, Any]]):
         if not isinstance(data, dict):
             raise cursor.failure("expected an object", data)
         pairs: dict[object, object] = {}
+        before = len(cursor.coercions)
         failures: list[ValidationFailure] = []
         for key, value in data.items():
             value_cursor = cursor.child(key)
@@ -374,6 +400,10 @@ class DictNode(Node[dict[Any, Any]]):
                     break
         if failures:
             raise combine_failures(failures)
+        if self.value.identity_type is str:
+            refuse_placeholders(pairs, cursor)
+        if len(cursor.coercions) > before:
+            refuse_mixed_units(cursor, before)
         return pairs if self.make is dict else self.make(pairs)
 
     def read_key(self, key: str, cursor: Cursor) -> object:

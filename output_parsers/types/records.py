@@ -62,7 +62,7 @@ from .node import (
     walk,
     with_description,
 )
-from .scalars import AnyNode, BytesEncoding
+from .scalars import AnyNode, BytesEncoding, refuse_mixed_units, refuse_placeholders
 from .target import Target, TypeExpression, attribute_docs, class_docstring, class_hints, type_name
 from .validation import (
     MAKES_RECORD,
@@ -629,6 +629,28 @@ class RootModelNode(WrapperNode[object]):
 Build = Callable[[Target], Node[object]]
 
 
+# Keys, normalized, that say what failed, or whether something did.
+_ERROR_KEYS = frozenset(
+    "error errors errormessage errormsg exception failure failurereason fehler fehlermeldung erreur".split()
+)
+_SUCCESS_KEYS = frozenset("ok success succeeded successful found".split())
+_NO_ERROR = lazy_regex(
+    r"\W*(?:no|none|null|nil|n/?a|ok|okay|success\w*|false|0|keiner?|aucun)?(?: errors?| fehler| erreur)?\W*",
+    re.IGNORECASE,
+)
+_FAILED = lazy_regex(r"\W*(?:error\w*|fail(?:ed|ure)?)\W*", re.IGNORECASE)
+
+
+def _reports_failure(key: str, value: Json) -> bool:
+    """Return True if a key beside those of a record says that its values are not an answer."""
+    name = normalize_key(key)
+    if name in _ERROR_KEYS:
+        return bool(value) and not (isinstance(value, str) and _NO_ERROR.fullmatch(value))
+    if name == "status":
+        return isinstance(value, str) and _FAILED.fullmatch(value) is not None
+    return value is False and name in _SUCCESS_KEYS
+
+
 class ObjectNode(Node[object]):
     """Reads a JSON object as an instance of a record class, such as a dataclass.
 
@@ -871,6 +893,7 @@ class ObjectNode(Node[object]):
         return inner, cursor.child(key)
 
     def _read_fields(self, data: dict[str, Json], cursor: Cursor) -> object:
+        before = len(cursor.coercions)
         matches, extra, problems = self._assign_keys(data, cursor)
         values: dict[str, object] = {}
         failures = [ValidationFailure(*problems)] if problems else []
@@ -894,6 +917,9 @@ class ObjectNode(Node[object]):
                 values[field.keys[0] if self.spec.by_key else field.name] = read
         if failures:
             raise combine_failures(failures)
+        refuse_placeholders({key: value for key, value in values.items() if type(value) is str}, cursor)
+        if len(cursor.coercions) > before:
+            refuse_mixed_units(cursor, before)
         return self.make({**extra, **values}, data, cursor)
 
     def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
@@ -967,6 +993,9 @@ class ObjectNode(Node[object]):
             elif value is not None and (similar := self._similar_field(key, value, matches, cursor)):
                 message = f"{self.name} has no field of this name; did you mean {similar!r}?"
                 problems.append(Problem(cursor.child(key).path, message))
+            elif matches and _reports_failure(key, value):
+                message = f"{self.name} has no field of this name, which says that there is no answer"
+                problems.append(Problem(cursor.child(key).path, message, describe_value(value)))
             else:
                 cursor.child(key).record_dropped(UNKNOWN_KEY_RULE)
         if data and self._optional_keys and not (matches or extra or problems):

@@ -11,7 +11,7 @@ import sys
 from abc import abstractmethod
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import hexlify, unhexlify
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -26,8 +26,16 @@ from pydantic_core import SchemaValidator, to_json, to_jsonable_python
 
 from ..lazy_regex import lazy_regex
 from ..prose import TextParseError, TextReading, strip_wrapping
+from ..prose.fillers import find_filler, is_placeholder
 from ..prose.harmless import find_unknown_word
-from ..prose.numbers import NumberRules, NumberStyle, find_number, read_number, without_scale
+from ..prose.numbers import (
+    NumberRules,
+    NumberStyle,
+    find_number,
+    read_number,
+    unit_kind,
+    without_scale,
+)
 from ..prose.roles import read_explained
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
 from ..result.reading import (
@@ -36,6 +44,7 @@ from ..result.reading import (
     Cursor,
     Json,
     Leniency,
+    UnitCoercion,
     dump_json,
     expected_message,
     is_non_finite,
@@ -297,7 +306,40 @@ class NumberNode(Node[T]):
             self.check_text(data.value, text, cursor)
         value = self.convert(data.value, cursor)
         cursor.record(data.rule or "number as text", text, value)
+        if data.unit is not None:
+            cursor.note_unit(data.unit)
         return value
+
+
+def refuse_mixed_units(cursor: Cursor, before: int, items: Sequence[object] = ()) -> None:
+    """Raise ValidationFailure if the numbers of a value have different units.
+
+    ``before`` is the number of coercions before the value was read. ``items`` are those of a list, which
+    must all have the same unit. Elsewhere only units of the same kind are compared, such as km and miles.
+    """
+    units = [one.unit for one in cursor.coercions[before:] if isinstance(one, UnitCoercion)]
+    by_kind: dict[str, str] = {}
+    for unit in units:
+        first = by_kind.setdefault(unit_kind(unit), unit)
+        if first != unit:
+            raise cursor.failure(f"some numbers are in {first} and others in {unit}", list(items) or units)
+    numbers = [item for item in items if isinstance(item, (int, float, Decimal, Fraction))]
+    if numbers and units and (len(by_kind) > 1 or len(numbers) != len(units)):
+        raise cursor.failure(f"only some of the numbers are in {units[0]}", list(items))
+
+
+def refuse_fillers(items: Sequence[Any], cursor: Cursor) -> None:
+    """Raise ValidationFailure for a list of texts with an item such as ``...`` or ``<capital>``."""
+    filler = find_filler(items)
+    if filler is not None:
+        raise cursor.failure("an item is not a value; write all items and nothing else", filler)
+
+
+def refuse_placeholders(texts: Mapping[Any, Any], cursor: Cursor) -> None:
+    """Raise ValidationFailure for an object with a text such as ``<capital>``."""
+    for key, text in texts.items():
+        if is_placeholder(text, str(key)):
+            raise cursor.child(str(key)).failure("expected a value, not a placeholder", text)
 
 
 class IntNode(NumberNode[int]):

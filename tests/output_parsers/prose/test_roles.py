@@ -533,3 +533,31 @@ def test_a_comment_that_says_that_items_are_missing_is_an_error() -> None:
                 parse(list[Person], text)
     for comment in ("# first entry", "// Ann", "/* years */"):
         assert parse(list[Person], f"[{ANN}, {comment}\n]") == [Person("Ann", 31)]
+
+
+def test_formats_longer_lists_and_other_values_around_json_deny_it() -> None:
+    forms = [
+        "{}\n\nThis is the expected format.",
+        "{}\nThe above is the output format.",
+        "{}\n\nDas ist das erwartete Format.",
+        "{} or (7, 3)",
+        "{} oder 5",
+        "{} or the other way round",
+        "{} and (7, 3)",
+        "{}\n(or (7, 3))",
+        "I called the tool, but it returned: {}",
+        "I called the API but got: {}",
+        "Unfortunately it returned: {}",
+    ]
+    longer = [
+        "{}\n(the full list has 40 items)",
+        "{}\nThere are 40 items in total.",
+        "{}\n40 entries in total",
+    ]
+    values = [(Person, BOB), (tuple[int, int], "(3, 7)"), (dict[str, int], '{"a": 1, "b": 2}')]
+    for type_, value in [*values, (list[str], '["iron", "zinc"]')]:
+        for form in forms if type_ is not list[str] else [*forms, *longer]:
+            with pytest.raises(OutputParsingError):
+                parse(type_, form.replace("{}", value))
+    for form in ("{}\n\nThere are 2 items in total.", "{}"):
+        assert parse(list[str], form.replace("{}", '["iron", "zinc"]')) == ["iron", "zinc"]

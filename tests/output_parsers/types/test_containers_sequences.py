@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence, Set as AbstractSet
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 import pytest
 from annotated_types import MaxLen
 from pydantic import RootModel
 
-from output_parsers import Leniency, OutputParsingError, parse, parser_for, read
+from output_parsers import ItemReader, Leniency, OutputParsingError, parse, parser_for, read
 
 
 def problem(tp: Any, text: str) -> str:
@@ -282,3 +284,78 @@ def test_plans_requests_examples_and_placeholders_in_lists_are_not_items(text: s
 )
 def test_a_label_or_an_announcement_leads_to_items_and_their_emphasis_is_taken_off(text: str) -> None:
     assert parse(list[str], text) == ["nails", "bolts"]
+
+
+def test_numbers_of_one_value_have_one_unit_unless_the_declaration_names_it() -> None:
+    @dataclass
+    class Box:
+        width: float
+        height: float
+
+    @dataclass
+    class Leg:
+        km: float
+
+    pairs = [("5 km", "300 m"), ("10 kg", "20 lb"), ("$5", "5 €"), ("5 CAD", "6 USD"), ("5 min", "30 s")]
+    for one, two in pairs:
+        same = one.replace("5", "7").replace("10", "7")
+        for type_, form in [
+            (list[float], '["{}", "{}"]'),
+            (set[Decimal], '["{}", "{}"]'),
+            (tuple[float, float], '["{}", "{}"]'),
+            (dict[str, float], '{{"a": "{}", "b": "{}"}}'),
+            (Box, '{{"width": "{}", "height": "{}"}}'),
+            (list[list[float]], '[["{}"], ["{}"]]'),
+            (list[float], "- {}\n- {}"),
+        ]:
+            with pytest.raises(OutputParsingError, match="some numbers are in"):
+                parse(cast(Any, type_), form.format(one, two))
+            parse(cast(Any, type_), form.format(one, same))
+        reader = ItemReader(float)
+        with pytest.raises(OutputParsingError, match="some numbers are in"):
+            _ = [*reader.feed(f'["{one}", "{two}"]'), *reader.finish()]
+    for text in ('["5 km", 3]', '["5 km", "3"]', '["5 km", "3 kg"]'):
+        with pytest.raises(OutputParsingError, match="only some"):
+            parse(list[float], text)
+    assert parse(list[Leg], '[{"km": "5 km"}, {"km": 3}]') == [Leg(5), Leg(3)]
+    assert parse(tuple[float, float], '["5 kg", "180 cm"]') == (5, 180)
+
+
+def test_texts_that_are_not_values_are_not_items_or_fields_in_exact_json_and_in_other() -> None:
+    @dataclass
+    class Stone:
+        name: str
+        metals: list[str]
+
+    class Rock(TypedDict):
+        metals: list[str]
+
+    for word in ("...", "…", "etc.", "and so on", "u. s. w.", "等等", "<name>"):
+        for form in ("{}", "```json\n{}\n```", "{}\n\nLet me know if you need more."):
+            for type_, text in [
+                (list[str], f'["iron", "{word}"]'),
+                (list[str], f'["iron", "{word}", "zinc"]'),
+                (tuple[str, ...], f'["iron", "{word}"]'),
+                (Stone, f'{{"name": "ore", "metals": ["iron", "{word}"]}}'),
+                (Rock, f'{{"metals": ["iron", "{word}"]}}'),
+            ]:
+                with pytest.raises(OutputParsingError, match="an item is not a value"):
+                    parse(cast(Any, type_), form.format(text))
+    for type_, text in [(dict[str, str], '{"a": "<capital>"}'), (Stone, '{"name": "<name>", "metals": []}')]:
+        with pytest.raises(OutputParsingError, match="placeholder"):
+            parse(cast(Any, type_), text)
+    for items in (
+        ["...", "!"],
+        ["string", "int"],
+        ["TODO", "DONE"],
+        ["<div>", "<br>"],
+        ["a < b"],
+        ["{not it}"],
+    ):
+        assert parse(list[str], json.dumps(items)) == items
+    with pytest.raises(OutputParsingError):
+        parse(list[str], '["string"]')
+    reader = ItemReader(str)
+    assert reader.feed('["iron", "...') == ["iron"]
+    with pytest.raises(OutputParsingError):
+        _ = [*reader.feed('"]'), *reader.finish()]

@@ -20,6 +20,7 @@ from typing import (
     Required,
     TypedDict,
     TypeVar,
+    cast,
 )
 
 import attrs
@@ -1030,3 +1031,25 @@ def test_an_age_in_months_is_not_a_number_of_years() -> None:
 def test_the_emphasis_of_a_cell_is_not_part_of_its_value() -> None:
     for cell in ("**Ann**", "*Ann*", "__Ann__", "`Ann`", "Ann"):
         assert parse(Patient, f"| Name | Age |\n|---|---|\n| {cell} | **31** |") == Patient("Ann", 31)
+
+
+def test_a_record_beside_an_error_is_not_an_answer() -> None:
+    @dataclass
+    class Person:
+        name: str
+        age: int
+
+    for error in (
+        '"error": "could not extract the person"',
+        '"errors": ["no person"]',
+        '"error": {"code": 5}',
+        '"ok": false',
+        '"success": false',
+        '"status": "failed"',
+    ):
+        text = f'{{"name": "ERROR", "age": -1, {error}}}'
+        for type_, whole in [(Person, text), (list[Person], f"[{text}]"), (Person | None, text)]:
+            with pytest.raises(OutputParsingError, match="there is no answer"):
+                parse(cast(Any, type_), whole)
+    for harmless in ('"error": null', '"error": "none"', '"errors": []', '"ok": true', '"status": "active"'):
+        assert parse(Person, f'{{"name": "Ann", "age": 3, {harmless}}}') == Person("Ann", 3)
