@@ -736,6 +736,7 @@ _RANGE = lazy_regex(
 _POINT_WORD = lazy_regex(r"\s(?i:point|komma|virgule|coma|virgola|vírgula|przecinek|запятая)\s")
 _WITH_POINT_WORD = lazy_regex(r"-?[0-9]+\.[0-9]{1,2}")
 _SEPARATOR = lazy_regex(r"\s?[/\u2044]\s?")
+_AND = ("and", "und", "et", "y", "e")
 _SCORES = frozenset(map(Decimal, (5, 10, 20, 100)))
 _NAMES = frozenset({(Decimal(24), Decimal(7)), (Decimal(9), Decimal(11))})  # always, and a date
 
@@ -797,6 +798,9 @@ def _read_pair(one: _Number, other: _Number, gap: str, *, is_alone: bool) -> Non
         one.possible |= {value / 100 for value in one.values}
     elif one.scale == 1 < other.scale and _RANGE.fullmatch(gap):  # 5 to 6 million
         one.values, one.possible = {value * other.scale for value in one.values}, set(one.values)
+    elif one.scale == 1 < other.scale and gap.strip() in _AND:  # 5 and 6 million, between 5 and 6 million
+        one.possible |= {*one.values, *(value * other.scale for value in one.values)}
+        one.values = set()
     elif one.scale > other.scale:
         _read_sum(one, other, gap)
 

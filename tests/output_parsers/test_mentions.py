@@ -123,3 +123,12 @@ def test_a_name_or_an_improper_fraction_is_not_a_number() -> None:
         assert not any(one.values or one.possible for one in numbers_in(text)), text
     assert [(set(one.values), set(one.possible)) for one in numbers_in("7/4")] == [(set(), {Decimal("1.75")})]
     assert [set(one.values) for one in numbers_in("3/4")] == [{Decimal("0.75")}]
+
+
+def test_a_number_before_and_with_a_scale_after_it_may_have_the_scale() -> None:
+    for text in ("between 5 and 6 million", "zwischen 5 und 6 Millionen", "entre 5 et 6 millions"):
+        first, second = numbers_in(text)
+        assert (first.values, first.possible) == (set(), {Decimal(5), Decimal(5_000_000)}), text
+        assert second.values == {Decimal(6_000_000)}, text
+    first, second = numbers_in("5 cats and 6 million euros")
+    assert (first.values, second.values) == ({Decimal(5)}, {Decimal(6_000_000)})
