@@ -24,7 +24,7 @@ class UsageFields:
         written: The input tokens that were written to a cache.
 
     Attributes:
-        paths: For each count of a Usage, the keys and the members of its fields.
+        paths: For each field, the position of its count in a Usage, its key and its member.
     """
 
     def __init__(
@@ -36,7 +36,9 @@ class UsageFields:
         written: tuple[str, ...] = (),
     ) -> None:
         groups = (input, output, cached, reasoning, written)
-        self.paths = [[name.partition(".")[::2] for name in names] for names in groups]
+        self.paths = [
+            (position, *name.partition(".")[::2]) for position, names in enumerate(groups) for name in names
+        ]
 
 
 def read_usage(usage: object, fields: UsageFields) -> Usage | None:
@@ -46,18 +48,17 @@ def read_usage(usage: object, fields: UsageFields) -> Usage | None:
     """
     if not usage or not isinstance(usage, dict):
         return None
-    counts = []
-    for paths in fields.paths:
-        total = 0
-        for key, member in paths:
-            count = usage.get(key)
-            if member:
-                count = count.get(member) if type(count) is dict else None
-            if type(count) is int and 0 <= count < _LARGEST_COUNT:
-                total += count
-            elif count is not None:
-                total += _odd_count(count, str(usage))
-        counts.append(total)
+    counts = [0, 0, 0, 0, 0]
+    for position, key, member in fields.paths:
+        count = usage.get(key)
+        if count is None:
+            continue
+        if member:
+            count = count.get(member) if type(count) is dict else None
+        if type(count) is int and 0 <= count < _LARGEST_COUNT:
+            counts[position] += count
+        elif count is not None:
+            counts[position] += _odd_count(count, str(usage))
     return Usage(*counts)
 
 
