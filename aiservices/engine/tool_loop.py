@@ -307,7 +307,10 @@ def _run_round(
     state.tool_calls += len(calls)
     _check_limits(calls, limits, invocation)
     finished = _finished_runs(calls, toolbox, invocation) if invocation.approvals else {}
-    started = set[str]() if early is None else (yield from early.started_in(calls))
+    started, running = set[str](), None
+    if early is not None:
+        started = yield from early.started_in(calls)
+        running = early.running if started else None
     prepared = list[ToolInvocation | ToolRun]()
     for index, call in enumerate(calls):
         if call.id not in finished and call.id not in started:
@@ -315,7 +318,6 @@ def _run_round(
     if toolbox.may_wait or state.recording is not None:
         yield from _check_waiting(prepared, invocation, messages_sent)
     flows = tuple([_run_tool(one, toolbox, invocation) for one in prepared])
-    running = early.running if early is not None and started else None
     runs: list[ToolRun] = yield GatherFlows(flows, limits.max_concurrency, running)
     if finished or started:
         runs = _in_order(calls, [*finished.values(), *runs])
