@@ -42,7 +42,7 @@ from output_parsers.result.reading import Coercion, Json, Leniency, dump_json, s
 from output_parsers.types.constraints import PydanticNode
 from output_parsers.types.decisions import values_with_details
 from output_parsers.types.node import JsonSchema, OutputParser, schema_of, walk
-from output_parsers.types.target import Description, type_name
+from output_parsers.types.target import Description, is_hashable, type_name
 from output_parsers.types.validation import JsonValidator, json_validator
 
 from ..engine.results import Result, conflicts_to_json
@@ -429,7 +429,7 @@ def _holds_media(tp: object) -> bool:
 
 def json_type(tp: Any) -> object:
     """Replace media and message classes in a type annotation with the classes of their JSON form."""
-    if _is_hashable(tp) and tp in _RECORDS:
+    if is_hashable(tp) and tp in _RECORDS:
         return _RECORDS[tp]
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
@@ -477,14 +477,6 @@ def _media_record(media: Media) -> _MediaJson:
     data = None if media.data is None else media.base64
     detail = {"detail": media.detail} if isinstance(media, Image) else {}
     return _MEDIA_RECORDS[type(media)](media.url, data, media.media_type, media.name, **detail)
-
-
-def _is_hashable(tp: object) -> bool:
-    try:
-        hash(tp)  # Annotated[int, {}] is not
-    except TypeError:
-        return False
-    return True
 
 
 # --- Results and attempts ---

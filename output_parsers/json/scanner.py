@@ -54,7 +54,7 @@ _COMMENT = lazy_regex(r"//[^\r\n]*+|#(?=\s|\Z)[^\r\n]*+|/\*.*?\*/", re.DOTALL)
 _EXACT_KEY = lazy_regex(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
 _SEPARATOR = lazy_regex(r":|=>|=(?!=)")
 _KEY_AHEAD = lazy_regex(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
-# The text that must follow after a missing bracket was added, by that bracket.
+# By bracket: the text that must follow if the missing bracket is added.
 _FITS_AFTER = {
     "]": lazy_regex(r"\s*+(?:\]|,\s*+[{\[])"),
     "}": lazy_regex(r'\s*+(?:}|,\s*+"[^"\\\n]*+"\s*+:)'),

@@ -168,7 +168,8 @@ def _cut_after_string(closer: str, after_gap: str) -> re.Pattern[str]:
 
 _CUT_QUOTED_KEY = r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:\\|"\s*+)?|'[^'\\]*+(?:\\.[^'\\]*+)*+(?:\\|'\s*+)?)"""
 _CUT_BARE_KEY = r"[\w$][\w$.-]*+(?:[ ][\w$-]*+){0,4}\s*+(?::/?)?"
-# Text after a quote that may continue so that it decides. Strings in tuples are read only when complete.
+# Text after a quote whose continuation may decide about the quote. Strings in tuples are read only when
+# complete.
 _CUT_AFTER_STRING = {
     "}": _cut_after_string(
         "}",

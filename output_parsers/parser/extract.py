@@ -124,7 +124,7 @@ class Candidate(NamedTuple):
         language: The language that the fence names, in lower case.
         is_fragment: True if the value seems to be a part of larger, broken JSON.
         has_extra_closer: True if closing brackets without opening ones follow the value.
-        objection: Words beside the value that may say that it is not the answer; "" if there are none.
+        objection: Words next to the value that may say that it is not the answer; "" if there are none.
     """
 
     value: Json
@@ -142,7 +142,7 @@ class ReplyText(NamedTuple):
     Attributes:
         text: The text.
         rules: The rules of the coercions that say what was removed.
-        own_words: Returns the words of the type that is read, which may stand beside JSON.
+        own_words: Returns the words of the type that is read, which may occur next to JSON.
     """
 
     text: str
@@ -187,7 +187,7 @@ class ReplyText(NamedTuple):
         """
         candidates, spans, has_broken = self._read_values()
         self._mark_fragments(candidates, spans)
-        if has_broken:  # the answer may be what cannot be read
+        if has_broken:  # the answer may be the part that cannot be read
             candidates = [candidate._replace(is_fragment=True) for candidate in candidates]
         is_clear = len(spans) == 1 and not candidates[0].is_fragment
         if is_clear and _is_in_prose(self.text, spans[0].start, spans[0].end):
@@ -201,7 +201,7 @@ class ReplyText(NamedTuple):
         return self._with_json_lines(chosen, spans) if is_complete else chosen
 
     def _read_values(self) -> tuple[list[Candidate], list[_Span], bool]:
-        """Return the outermost JSON values, their positions, and whether there is broken JSON beside them.
+        """Return the outermost JSON values, their positions, and whether there is broken JSON next to them.
 
         Raises ValidationFailure if one of the values is truncated, or if there are too many of them.
         """
@@ -276,7 +276,7 @@ class ReplyText(NamedTuple):
         return not (is_quoted or self.own_words().issuperset(map(str.casefold, words)))
 
     def _verdicts(self, spans: list[_Span]) -> list[Verdict]:
-        """Return what the reply says of each of its JSON values."""
+        """Return what the text of a reply says about each of its JSON values."""
         if not spans:
             return []
         ends = [0, *(span.end for span in spans[:-1])]
@@ -353,7 +353,7 @@ def _without_other_roles(candidates: list[Candidate], verdicts: list[Verdict]) -
 
 
 def not_the_answer(found: str) -> Problem:
-    """Return the problem of JSON beside words that deny it or are not known."""
+    """Return the problem of JSON next to words that deny it or are unknown."""
     message = "the text around the JSON may say that it is not the answer; write the JSON alone"
     return Problem("$", message, shorten(found))
 
@@ -375,8 +375,8 @@ def strip_reasoning(
 def find_single_json(text: str, own_words: Callable[[], frozenset[str]] = no_words) -> str:
     """Return the text of the only JSON value in a reply; "" if there is none or more than one.
 
-    Return "" if there is no text around the JSON, if it may be more than one value, or if the words beside it
-    say that it is not the answer.
+    Return "" if there is no text around the JSON, if it may be more than one value, or if the words next to
+    it say that it is not the answer.
     """
     start = text.find("{")
     array = text.find("[", 0, start)
@@ -449,7 +449,7 @@ def _is_in_prose(text: str, start: int, end: int) -> bool:
 
 
 def _is_no_value(text: str, start: int, end: int, value: Json) -> bool:
-    """Return True if what can be read as JSON is something else."""
+    """Return True if text that looks like JSON is something else."""
     if text[start] == "[" and not _opens_fence(text, start):
         is_link = text.startswith("(", end)  # [text](address) in Markdown
         if is_link or text[start - 1 : start].isalpha() or _CHECK_BOX.match(text, start):
@@ -493,10 +493,10 @@ _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null"
 
 
 def _touches_json(text: str, start: int, end: int) -> bool:
-    """Return True if the text beside a JSON value suggests that the value is a fragment of larger JSON."""
+    """Return True if the text next to a JSON value suggests that the value is a fragment of larger JSON."""
     if _is_beside_key(text, start, end) or _is_in_string(text, start, end):
         return True
-    # the end of its content, without the brackets that close it and the values inside it
+    # the end of its content, without its closing brackets and the values inside it
     content = text[max(start, end - 80) : end - 1].rstrip(" \t\r\n]}")
     return _is_beside_number(text, start, end, content) or _cuts_word(text, start, end, content)
 
@@ -516,7 +516,7 @@ def _is_in_string(text: str, start: int, end: int) -> bool:
 
 
 def _is_beside_number(text: str, start: int, end: int, content: str) -> bool:
-    """Return True if a number beside a value seems to be one of its items: ``1,[2]`` and ``[1, 2] 3,``."""
+    """Return True if a number next to a value seems to be one of its items: ``1,[2]`` and ``[1, 2] 3,``."""
     if text[start] == "[" and _NUMBER_BEFORE.search(text, max(0, start - 40), start):
         return True
     if content.endswith(","):

@@ -36,7 +36,7 @@ _MARKS = {
         for channel in ("analysis", "commentary")
     },
 }
-# How an answer begins after reasoning, or without any, and how it ends.
+# The marks at the beginning of an answer, with or without reasoning before it, and at its end.
 _ANSWER_MARKS = (
     "<|begin_of_solution|>",
     "[tool_calls]",  # Mistral
@@ -136,7 +136,7 @@ def find_answer(text: str) -> Answer:
 
 
 def _under_only_heading(text: str) -> str:
-    """Return the text under the only heading of DSPy that is not of reasoning, or the whole text."""
+    """Return the text under the only DSPy heading that is not for reasoning, or the whole text."""
     start, *parts = _HEADING.split(text)
     fields = dict(zip(parts[::2], parts[1::2], strict=True))
     answers = [content for name, content in fields.items() if name not in _REASONING_HEADINGS]
@@ -167,7 +167,7 @@ class ReasoningFilter:
         self.has_reasoning = False
         self._answer_began = False
         self._blank = ""
-        self._pending = ""  # what may be a part of a mark
+        self._pending = ""  # text that may be a part of a mark
         self._closing: re.Pattern[str] | None = None  # the mark that ends the reasoning
 
     @property
@@ -238,6 +238,6 @@ class ReasoningFilter:
 
 @cache
 def _closing_of(opening: str) -> re.Pattern[str] | None:
-    """Return what ends the reasoning after an opening mark; None for a mark of the answer."""
+    """Return the mark that ends the reasoning after an opening mark; None for a mark of the answer."""
     mark = _BARE_FINAL if opening == "analysis" else _MARKS.get(opening.lower(), "")
     return re.compile(re.escape(mark), re.IGNORECASE) if mark else None

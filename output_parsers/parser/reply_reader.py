@@ -186,7 +186,7 @@ class ReplyReader(Generic[T]):
         return value
 
     def own_words(self) -> frozenset[str]:
-        """Return the words of the type, which may stand beside JSON: ``Invoice: {...}``."""
+        """Return the words of the type, which may occur next to JSON: ``Invoice: {...}``."""
         if self._words is None:
             hint = described_hint(self._node.hint(), self._target.description)
             words = {match[0].casefold() for match in _WORD_OF_NAME.finditer(f"{self._target.name} {hint}")}

@@ -49,7 +49,7 @@ from ..types.records import (
     object_node,
 )
 from ..types.scalars import TextNode, scalar_node
-from ..types.target import Target, type_name
+from ..types.target import Target, is_hashable, type_name
 from ..types.validation import runs_validators
 from .fast_path import NOT_EXACT, FastReader, compile_fast_reader, never_exact
 from .reasoning import may_have_reasoning
@@ -110,7 +110,7 @@ class TypeParser(Generic[T]):
 
     @property
     def has_details(self) -> bool:
-        """True if other programs get more than the JSON of a reply: the details of decisions or quotes."""
+        """True if a value has more than the JSON of the reply: the details of decisions or quotes."""
         return self.has_decisions or self.has_citations
 
     @cached_property
@@ -397,7 +397,7 @@ class ParserRegistry:
         ``after`` skips the factories up to and including this one, so that a factory can build on the parser
         that the type would have without it. ``namespace`` maps local names in string annotations to types.
         """
-        cacheable = after is None and not namespace and _is_hashable(output_type)
+        cacheable = after is None and not namespace and is_hashable(output_type)
         # int | str equals str | int, but a prompt shows their members in order: the key must differ.
         key = output_type if isinstance(output_type, type) else (output_type, repr(output_type))
         if cacheable and key in self._cache:
@@ -439,8 +439,8 @@ class _NodeBuilder:
         self._unfinished: dict[object, RecursiveNode[object]] = {}
         # The nodes of record classes: a class is built once, however often it occurs in the type.
         self._records: dict[object, Node[object]] = {}
-        # All nodes, so that a type that occurs often is built once. Types are told apart by identity, because
-        # int | str equals str | int. The targets keep the types alive, so that no identity is reused.
+        # All nodes, so that a type that occurs often is built once. Types are distinguished by identity,
+        # because int | str equals str | int. The targets keep the types alive, so that no identity is reused.
         self._nodes: dict[object, tuple[Target, Node[object]]] = {}
 
     def build(self, target: Target) -> Node[object]:
@@ -453,9 +453,9 @@ class _NodeBuilder:
         return node
 
     def _build(self, target: Target) -> Node[object]:
-        if not _is_hashable(target.type):  # so it is not a type
+        if not is_hashable(target.type):  # so it is not a type
             return self._require(target, None)
-        key = (target.type, target.metadata) if _is_hashable(target.metadata) else None
+        key = (target.type, target.metadata) if is_hashable(target.metadata) else None
         if key is not None and key in self._unfinished:
             self._unfinished[key].name = target.name
             return self._unfinished[key]
@@ -516,14 +516,6 @@ def _is_parser(value: object) -> TypeGuard[OutputParser[object]]:
 
 def _factory_name(factory: Callable[..., object]) -> str:
     return getattr(factory, "__name__", type(factory).__name__)
-
-
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 DEFAULT_REGISTRY = ParserRegistry()

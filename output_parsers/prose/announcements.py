@@ -55,7 +55,7 @@ _ANYWHERE = lazy_regex(_PATTERN, re.IGNORECASE)
 
 
 def is_announced(text: str, start: int) -> bool:
-    """Return True if words such as "the answer is" stand directly before a position in a text."""
+    """Return True if words such as "the answer is" come directly before a position in a text."""
     match = _DIRECTLY_BEFORE.search(text, max(0, start - _MAX_ANNOUNCEMENT), start)
     return match is not None and not _has_condition(text, match.start())
 
@@ -111,7 +111,7 @@ _AGREEMENTS = r"""
     |承知しました|네|물론입니다|알겠습니다|بالطبع|ज़रूर
 """
 AGREEMENT = lazy_regex(rf"\A\W*(?:{join_lines(_AGREEMENTS)})(?!\w)[\s,!.:，！。、]*", re.IGNORECASE)
-# How a sentence begins that a model writes after an answer.
+# The beginnings of sentences that models write after an answer.
 _CLOSINGS = r"""
     (?:please |just |do |and |but )?(?:let me know|tell me|ask (?:me|again)|reach out|contact)
     |(?:please )?(?:feel free|don['’]t hesitate|do not hesitate)|(?:i )?hope (?:this|that|it)|hoping this|is there anything

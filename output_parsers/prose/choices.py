@@ -3,10 +3,10 @@
 A choice counts only if everything around it is known to be harmless (``harmless``):
 
 * It is the whole reply: ``RED``, ``"red".``, ``(red)``, ``\\boxed{red}``.
-* It is announced: ``Answer: red``, ``The answer is red``, ``Option B``. What is before the announcement does not
-  count.
-* It stands first and is set off: ``RED - the light is on``. An explanation may follow if at least half of its words are
-  known, and it denies nothing, leaves nothing open and names no other choice.
+* It is announced: ``Answer: red``, ``The answer is red``, ``Option B``. The text before the announcement does
+  not count.
+* It comes first and is set off: ``RED - the light is on``. An explanation may follow if at least half of its
+  words are known, and it denies nothing, leaves nothing open and names no other choice.
 * It is in a sentence whose other words are harmless: ``I would classify this as red.``
 
 A sign that touches a choice belongs to it: ``C++`` is not ``C``. A reply that names several choices is rejected.
@@ -84,7 +84,7 @@ class ChoiceMatcher(Generic[T]):
 
     Args:
         choices: The choices.
-        harmless: Further words that may stand beside a choice, such as those of the name of an Enum.
+        harmless: Further words that may occur next to a choice, such as those in the name of an Enum.
     """
 
     def __init__(self, choices: Sequence[Choice[T]], harmless: Collection[str] = ()) -> None:
@@ -170,7 +170,7 @@ class ChoiceMatcher(Generic[T]):
         return next((choice for choice in self.choices if choice.value is value), None)
 
     def _leading_word(self, folded: str) -> _Mention[T] | None:
-        """Return the yes or no of another language that stands first, is set off and not doubted."""
+        """Return a yes or no in another language that comes first, is set off and is not doubted."""
         match = _LEADING_WORD.match(folded)
         if match is None or match[1] not in self._standalone or match[1] in _NOT_LEADING:
             return None
@@ -378,12 +378,12 @@ _UNCLEAR = "the text does not clearly choose one of them"
 _BOX = lazy_regex(
     r"\s*(?:[-*•]\s+)?(?:(\[[x✓✔*]\]|\([x✓✔*]\)|[☑☒✅])|\[ ?\]|\( ?\)|[☐⬜◻])\s*([^\n\[\]()☐☑☒✅⬜◻]{1,60})"
 )
-# What guard models write after "unsafe": the numbers of categories.
+# The numbers of categories that guard models write after "unsafe".
 _CATEGORY_OF_HARM = lazy_regex(r"(?<=unsafe)\s*\n\s*s\d{1,2}(?:\s*,\s*s\d{1,2})*\s*\Z")
 
 
 def _only_checked(folded: str) -> str | None:
-    """Return the text beside the only checked box of a form, whose other boxes are empty; None for other text."""
+    """Return the text next to the only checked box of a form whose other boxes are empty, or None."""
     boxes = _BOX.findall(folded)
     checked = [text for mark, text in boxes if mark]
     return checked[0] if len(boxes) > 1 and len(checked) == 1 and not _BOX.sub("", folded).strip() else None
@@ -402,7 +402,7 @@ def _states_no(folded: str) -> bool:
 
 
 def _refuse_others(first: _Mention[T], mentions: Sequence[_Mention[T]]) -> None:
-    """Raise NoMatch if one of the mentions is another choice than the first."""
+    """Raise NoMatch if the mentions are of different choices."""
     other = next((mention for mention in mentions if mention.choice is not first.choice), None)
     if other is not None:
         raise NoMatch(f"the text names {first.choice.label} and {other.choice.label}")
@@ -454,7 +454,7 @@ def _refuse_opening(opening: str, explanation: str) -> None:
 
 
 def _refuse_denied(explanation: str, choice: Choice[T], *, is_reason: bool) -> None:
-    """Raise NoMatch if an explanation denies or limits a choice, or is no explanation."""
+    """Raise NoMatch if the text denies or limits a choice, or does not explain it."""
     if is_reason and choice.value is not False:
         denied = takes_back(explanation, denies=True) or find_denial_of_answer(explanation)
     else:
@@ -492,7 +492,7 @@ def _stands_alone(folded: str, mention: _Mention[T]) -> bool:
 def _mention_of(key: str) -> tuple[str, str, str]:
     """Return regular expressions for the label or another spelling of a choice in a sentence.
 
-    The first one is about what stands before it, the last one about what stands behind it.
+    The first one matches the text before it, and the last one the text after it.
     """
     # The word "no" before another word is not an answer, as in "no problem".
     pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
@@ -598,7 +598,7 @@ _CONFIDENCE_AFTER = lazy_regex(
 )
 _SEPARATORS = lazy_regex(r"(?<=[^\W_])[\s_\-‐‑–]+(?=[^\W_])")
 _SEPARATOR = r"[\s_\-‐‑–]++"
-# What must not touch a choice: the rest of a word or number, or a sign.
+# Text that must not touch a choice: the rest of a word or number, or a sign.
 _NOT_BEFORE = r"(?<![!¬])(?<![\w.][.])(?<!\w[-‐‑'’])(?<!\d,)(?<![-+<>=~≈±^%@$#&/\\])(?<![-+<>=~≈±]\ )"
 _NOT_AFTER = r"(?![-‐‑]\w)(?![.,]\d)(?![-+#%^@&=~°]++(?:\W|\Z))(?!/\w)(?!['’]\w)"
 _SET_OFF = lazy_regex(
@@ -606,7 +606,7 @@ _SET_OFF = lazy_regex(
     r"|\s\((?=[^()\n]{3,}\)\W*\Z))(?:[\s\"'`*_]|\\n)*"
 )
 _STATEMENT_END = lazy_regex(r"(?<=[.!])[*_\"'`”’)]*\s+|[*_]*\s*\n\s*|。")
-# What was so may be different now.
+# A statement about the past may no longer be true.
 _IN_THE_PAST = lazy_regex(
     r"(?<!\w)(?:was|were|war|était|era|fue|was|var|było|był|была|был|было)(?!\w)[^.]{0,9}\Z"
 )
@@ -624,7 +624,7 @@ _NOT_TRUE_THAT = lazy_regex(r"\W*(?:no, )?it(?: is|['’]s) not (?:true|correct)
 _LEADING_WORD = lazy_regex(r"[\s\"'`*_“«]*([^\W\d_]+)(?=[\"'`*_”»]*\s?(?:[,.!;:，。！；、،]|[-–—]\s|\n))")
 _NOT_LEADING = frozenset("y j n on off right".split())
 _MAX_SHORT_TEXT = 120  # characters
-# A line with another label than that of a reason.
+# A line with a label, except the label of a reason.
 _OTHER_LABEL = lazy_regex(r"\W*(?:[^\W\d_]+ ){0,3}[^\W\d_]+[*_]*[:：](?:\s|[*_])")
 # "No, that is not true." and "Yes, it is."
 _SUBJECT = r"(?:it|that|this|they|he|she|there|the (?:statement|claim|text|answer|review|message)|you|i)"

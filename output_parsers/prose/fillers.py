@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable
 
 from ..lazy_regex import join_lines, lazy_regex
 
-# What is written in place of further items.
+# Texts that models write instead of further items.
 _GOES_ON = r"""
     etc.|etc|...|....|…|and so on|and so forth|and many more|and more|u. s. w.|u.s.w.|usw.|usw|und so weiter|et cetera|etcetera
     |etcétera|et ainsi de suite|y así sucesivamente|e così via|e assim por diante|ecc.|enz.|enzovoort|osv.|osv|och så vidare
     |itd.|itp.|i tak dalej|atd.|a tak dále|и т. д.|и т.д.|и так далее|і так далі|ve saire|vb.|dan seterusnya|dst.|等|等等|など|등|등등
     |[...]|(...)|<...>
 """
-# These are items among others.
+# Texts that may be items if other items are words.
 _NO_ITEM_ALONE = frozenset("string str TODO TBD FIXME placeholder".split())
 _WORDS = frozenset(form for word in join_lines(_GOES_ON).split("|") for form in (word, word.capitalize()))
 # All texts of one kind; ``isdisjoint`` is the fastest check.
@@ -45,7 +45,7 @@ def may_have_placeholder(text: str) -> bool:
 
 
 def find_filler(items: Collection[str]) -> str | None:
-    """Return an item of a list of texts that is not one, or None.
+    """Return a text in a list that is a filler and not an item, or None.
 
     ``...`` is an item among other marks, and ``TODO`` among other words.
     """

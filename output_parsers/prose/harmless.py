@@ -1,4 +1,4 @@
-"""Words that may stand around an answer without changing it, by language.
+"""Words that may surround an answer without changing it, by language.
 
 A value that is named in a sentence counts only if every other word of the sentence is in one of these lists.
 A list of the words that deny a value could never be complete. All words must be from one language, because
@@ -29,7 +29,7 @@ _IGNORED = lazy_regex("[\u200b-\u200f\u2060\ufeff\ufe0e\ufe0f\u0307]")
 
 
 def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
-    """Return the first word or sign that is not known to be harmless beside an answer, or None.
+    """Return the first word or sign next to an answer that is not known to be harmless, or None.
 
     The words of ``known``, in lower case, are harmless too, such as the units that a declaration names.
     """
@@ -46,7 +46,7 @@ def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
     return None
 
 
-# The first words of a question, and words that say where something is or how much, and not what the answer is.
+# The first words of a question, and words for places or amounts, which do not say what the answer is.
 _ASKING = frozenset("is was are were would has have am ist war sind würde sont était zou är var".split())
 _RELATING = frozenset(
     """
@@ -55,7 +55,7 @@ _RELATING = frozenset(
     heel voor met zou mycket till för meget til veldig bardzo velmi очень дуже çok sangat
     """.split()
 )
-# Labels of what was asked, and words about what somebody else chose or what is to be answered.
+# Labels of the question, and words about another person's choice or about the task.
 _OTHER_LABEL = lazy_regex(
     r"(?<!\w)(?:(?:input|query|question|user|customer|client|person \w|min|max|minimum|maximum|prompt|request|subject|given|kunde|kundin|cliente|klant|klient|kund|клиент|eingabe|frage|nutzer|benutzer|anfrage|betreff|entrée|question|utilisateur|requête"
     r"|sujet|objet|entrada|pregunta|usuario|consulta|asunto|domanda|utente|richiesta|oggetto|pergunta|usuário|assunto|invoer|vraag|gebruiker"
@@ -93,13 +93,13 @@ def asks_or_relates(before: str) -> bool:
     return words[0] in _ASKING or _RELATING.issuperset(words)
 
 
-# A label of what has a number and is not counted: "Ticket: 42".
+# A label of something that is numbered, not counted: "Ticket: 42".
 _NUMBERED = frozenset(
     "ticket order item entry record section case document file image paragraph article option invoice".split()
 )
 # JSON, a tag or a reference.
 _OTHER_MARKUP = lazy_regex(r"(?<!\\boxed)[{\[]|<[/\w]")
-# Signs that may stand directly before and after a value.
+# Signs that may come directly before and after a value.
 _BEFORE_VALUE = " \t\r\n*_`\"'“„‘«([$\\"
 _SIGNS_BEFORE = ".:：=→,，。、!；;{—"
 _SIGNS_AFTER = "*_`\"'”’»)]}$\\.!,;:。！，、；：(（"
@@ -163,7 +163,7 @@ def ends_a_heading(text: str) -> bool:
 
 
 def _sign_beside(before: str, after: str) -> str | None:
-    """Return the sign directly beside a value that may change it, as in "- 5", or None."""
+    """Return the sign that touches a value and may change it, as in "- 5", or None."""
     bare, following = (_IGNORED.sub("", part) for part in (before, after))
     bare, following = bare.rstrip(_BEFORE_VALUE), following.strip(_BEFORE_VALUE)
     for sign, allowed in ((bare[-1:], _SIGNS_BEFORE), (following[:1], _SIGNS_AFTER)):
@@ -232,7 +232,7 @@ def separate_runs(text: str) -> str:
 # --- An explanation after an answer ---
 
 # An explanation counts if at least half of its words are known, and nothing in it takes the answer back.
-# Forms that take an answer back, of more words than those of ``words.txt`` have.
+# Patterns that take an answer back, for longer phrases than those in ``words.txt``.
 _GOES_WRONG = r"""
     (?:text|document|file|message|input|email|article|page|image|review)s? (?:is|was|are|were) (?:empty|blank|missing|unreadable|too short|cut off)
     |(?:actual|real|true|right|correct) (?:\w+ )?(?:is|are|was|were)|is the (?:format|schema|structure|shape)|(?:is|was) (?:the|your) input
@@ -283,7 +283,7 @@ _CALLS_EXAMPLE = lazy_regex(rf"(?<!\w)(?:{join_lines(_LOOKS_LIKE)})(?!\w)")
 _NO_DENIAL = lazy_regex(
     r"(?<!\w)(?:base no|not only|no (?:problem|worries)|can['’]t help but)(?!\w)|没错|沒錯|没问题|沒問題"
 )
-# What models say of their work in the first person.
+# What models say about their work in the first person.
 _FIRST_PERSON = lazy_regex(r"(?<!\w)i(?:['’]\w+)?(?!\w)|\Aplease\b")
 _OF_WORK = lazy_regex(
     r"(?<!\w)i(?:['’]ve|['’]ll|['’]d| have| will| can| should| must| am going to)?(?: also| now| then| just| have| been)*"
@@ -300,8 +300,8 @@ _CHARACTERS_PER_COMMON_ONE = 5
 def takes_back(text: str, *, denies: bool = False) -> str | None:
     """Return the words of an explanation that may deny or weaken the answer before it, or None.
 
-    This is the one test of all types for what stands beside an answer and is not a list of harmless words. Negations
-    are harmless if the answer ``denies`` something itself.
+    All types use this test for text next to an answer that does not consist of harmless words. Negations are
+    harmless if the answer ``denies`` something itself.
     """
     folded = _NO_DENIAL.sub(" ", text.casefold().replace("’", "'"))
     form = _FORMS.search(folded)

@@ -1,6 +1,6 @@
 """Split a list in plain text into its items: one item for each line, or items with commas between them.
 
-All lines have a marker of the same kind (``-``, ``1.``, ``(1)``, ``a)``, ``①`` …), or none has one. A line that
+All lines have a marker of the same kind (``-``, ``1.``, ``(1)``, ``a)``, ``①`` …), or no line has one. A line that
 announces a list with markers (``Here are the items:``) and a sentence after such a list are not items. Quotes
 around every item are removed. Lists inside of lists are rejected.
 """
@@ -60,7 +60,7 @@ _REMARK_WORDS = r"""
     sorry|okay|ok|hope|please|retry|cannot|can['’]t|could(?:n['’]t| not)|unable|apologi[sz]e|sure|certainly|of course|here|below|above
     |following|done|that['’]s all|end of|final|thinking|i|i['’](?:m|ll|ve)|me|you|your|there (?:is|are)|nothing|let['’]s|answer|answers|result|results|note
 """
-# What a model writes where nothing was found.
+# Words that a model writes if it finds nothing.
 _NO_ANSWER_WORDS = r"""
     none|n/a|unknown|no \w+|not (?:mentioned|available|applicable|specified|stated|found|given|provided|listed|known)
     |unspecified|unavailable|missing|error\w*|failed|failure|try again|no|kein\w*|nicht \w+|unbekannt|aucun\w*|inconnu
@@ -170,7 +170,7 @@ def _are_in_order(matches: list[re.Match[str]]) -> bool:
 
 
 def _is_at(groups: dict[str, str], position: int) -> bool:
-    """Return True if the letter or Roman number of a marker is that of its position in the list."""
+    """Return True if the letter or Roman number of a marker matches its position in the list."""
     if groups.get("letter"):
         return groups["letter"].lower() == chr(ord("a") + position - 1)
     if groups.get("roman"):

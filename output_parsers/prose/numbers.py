@@ -113,7 +113,8 @@ def find_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decima
     """Parse the only number in the text, or the number after words such as "the answer is".
 
     A stated answer is ``\\boxed{42}``, or a last sentence that is only "The answer is 42", "Result: 42",
-    "= 42" or the like. Several such statements must give the same number. Raises only TextParseError.
+    "= 42" or something similar. Several such statements must give the same number. Raises only
+    TextParseError.
     """
     text = _ESCAPED.sub("", APPROXIMATELY.sub("", _DISPLAYED.sub(r"\1", text)))
     try:
@@ -219,7 +220,7 @@ def _read_stars(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
 
 
 def _read_fraction(text: str) -> TextReading[Decimal] | None:
-    """Parse ½, ¼ and the like, if they have a finite number of decimals."""
+    """Parse a fraction sign such as ½ or ¼ that has a finite number of decimals."""
     value = _FRACTIONS.get(text)
     return None if value is None else TextReading(Decimal(value), "fraction sign")
 
@@ -321,7 +322,7 @@ def _declared(unit: str, rules: NumberRules) -> set[str]:
 
 
 def _undeclared(unit: str, rules: NumberRules) -> str | None:
-    """Return the usual name of a unit, unless the declaration says that it is meant."""
+    """Return the usual name of a unit, or None if the declaration names this unit."""
     unit = unit.casefold()
     return None if len(_declared(unit, rules)) == 1 else _family_of(unit).get(unit, unit)
 
@@ -474,7 +475,7 @@ def _objection_around(before: list[str], after: list[str], rules: NumberRules) -
     return find_objection(words_before, words_after, known, known_after=words_in("ages"))
 
 
-# What is rated, before the number: "I give this essay a 7."
+# Words for the thing that is rated, before the number: "I give this essay a 7."
 _RATED = lazy_regex(
     r"(?:\A|(?<=[.!,:\n] ))(?:(?:i['’]d|i would|i will|i['’]ll|i) (?:rate|give|score|grade|estimate|put)|ich (?:gebe|bewerte|vergebe)|je (?:donne|note|mets)"
     r"|(?:yo )?(?:le )?doy|(?:gli )?(?:do|assegno)|(?:eu )?dou|ik geef|jag ger|jeg gi(?:ve)?r)"

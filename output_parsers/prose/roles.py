@@ -1,4 +1,4 @@
-"""Find out what the text around JSON says of it: that it is the answer, or an example, a draft or wrong.
+"""Find out what the text around JSON says about it: that it is the answer, or an example, a draft or wrong.
 
 JSON in a text is the answer only if everything around it is known to be harmless:
 
@@ -38,7 +38,7 @@ from .harmless import (
 
 
 class Role(Enum):
-    """What a reply says of a JSON value in it.
+    """What a reply says about a JSON value in it.
 
     Attributes:
         UNSAID: Everything around it is known to be harmless.
@@ -54,14 +54,14 @@ class Role(Enum):
 
 
 class Verdict(NamedTuple):
-    """The role of a JSON value, and the words beside it that decided, for messages."""
+    """The role of a JSON value, and the words next to it that decided, for messages."""
 
     role: Role
     words: str = ""
 
 
 def no_words() -> frozenset[str]:
-    """Return no words, where the words of a type are not known."""
+    """Return no words, if the words of a type are unknown."""
     return frozenset()
 
 
@@ -115,7 +115,7 @@ _MORE_ITEMS = lazy_regex(
     r"(?:list|array|set|there (?:are|were)|has|have|contains|includes|total|of) (?:\w+ )??(\d{1,9})(?!\d|[.,]\d| ?%)"
     r"|(?<![\d.,])(\d{1,9}) (?:\w+ )?(?:items|entries|elements|results|rows|records|values|in total|altogether)"
 )
-_CITATION = lazy_regex(r"\[\d{1,3}\]")  # of a source: "[1] The source says 5."
+_CITATION = lazy_regex(r"\[\d{1,3}\]")  # the number of a source: "[1] The source says 5."
 _NOTES = ("- ", "* ", "• ", "#")
 _DIGITS = lazy_regex(r"\d+(?:[.,:/-]\d+)*%?")
 
@@ -196,7 +196,7 @@ _MIN_LEAD_SENTENCE = 3  # words
 _MAX_LABEL = 3  # words
 _MIN_SENTENCE = 3  # words
 _MIN_REASONING = 3  # sentences
-# Words beside those of harmless.py that may lead to JSON or follow it.
+# Words that may lead to JSON or follow it, in addition to those of harmless.py.
 _WORDS = _OF_LISTS | word_set(
     """
     sont 출력 hasilnya json jsonl output object objects array arrays list lists record records row tuple dict map payload body
@@ -241,7 +241,8 @@ _GIVEN = (
     r"(?:find|found|locate|located|see|seen|mention|mentioned|specify|specified|state|stated|include|included|contain|provide"
     r"|provided|give|given|list|listed|available|present|say|name|named|indicate|indicated)"
 )
-# Words for what a text does not give, and what such a sentence may not be about if the JSON is to be read.
+# Words for information that a text does not give, and words that such a sentence must not contain if the JSON
+# is the answer.
 _GIVEN_WORDS = r"""
     null|empty|blank|there (?:is|are|was|were) no|mention|menzion|mencion|specif|especific|spécifi|indica
     |indiqu|précis|proporcion|fourni|fornit|fornec|inform|genannt|angegeb|erwähn|enthalt|vermeld|genoemd
@@ -308,7 +309,7 @@ class _Value:
 
     @cached_property
     def key_words(self) -> frozenset[str]:
-        """The words of the keys and of the type, and those that may stand for the whole value."""
+        """The words of the keys and of the type, and those that may mean the whole value."""
         return _GENERIC_WORDS | self._words_of_type() | self.keys
 
     @cached_property
@@ -357,7 +358,7 @@ def role_of(
     upper: int | None = None,
     own_words: Callable[[], frozenset[str]] = no_words,
 ) -> Verdict:
-    """Return what a reply says of the JSON value at ``start``.
+    """Return what a reply says about the JSON value at ``start``.
 
     ``lower`` and ``upper`` are the ends of the values before and after it. ``own_words`` returns the words of
     the type that is read.
@@ -405,14 +406,14 @@ def _without_damaged_fences(before: str, after: str) -> tuple[str, str]:
 
 
 def _is_damaged_fence(mark: str) -> bool:
-    """Return True for the mark of a code block without a language, or with ``json``, but for a few characters."""
+    """Return True for the mark of a code block, perhaps with ``json``, with a few wrong characters."""
     strays = _NO_STRAY.sub("", mark)
     letters = "".join(_LETTER.findall(mark)).casefold().replace("e", "").replace("x", "")
     return 2 <= mark.count("`") <= 4 and len(strays) <= _MAX_STRAYS and letters in _NEARLY_JSON
 
 
 def _nearly(word: str) -> frozenset[str]:
-    """Return a word and what it becomes if a letter is lost, doubled or swapped with the next one."""
+    """Return a word and its misspellings with one letter lost, doubled or swapped with the next one."""
     cuts = [(word[:cut], word[cut:]) for cut in range(len(word))]
     lost = {head + tail[1:] for head, tail in cuts}
     doubled = {head + tail[0] + tail for head, tail in cuts}
@@ -494,7 +495,7 @@ def _explains(text: str) -> bool:
     )
 
 
-# Another value; "the two texts" is none.
+# Another value. "the two texts" does not count.
 _HAS_NUMBER = lazy_regex(
     rf"[^\W\D]|(?<!\w)(?<!the )(?:{'|'.join(ENGLISH_NUMBER_WORDS - {'one'})})(?!\w)", re.IGNORECASE
 )
@@ -517,7 +518,7 @@ def objection_in_comment(
 
 
 def _first_match(text: str, *patterns: re.Pattern[str]) -> str | None:
-    """Return what the first of the patterns that is in a text matches, or None."""
+    """Return the part of a text that the first fitting pattern matches, or None."""
     return next((match[0] for pattern in patterns if (match := pattern.search(text))), None)
 
 
@@ -547,7 +548,7 @@ def _role_before(before: str, value: _Value) -> Verdict:
 
 
 def _role_of_lead(clause: str, lead: str, value: _Value) -> Verdict:
-    """Return what the words directly before JSON say of it."""
+    """Return what the words directly before JSON say about it."""
     if _announces_answer(clause, value):
         return Verdict(Role.ANSWER)
     introduction = _INTRODUCES.search(clause)
@@ -611,7 +612,7 @@ def _refusal(sentence: str, value: _Value) -> str | None:
 
 
 def _objection(sentence: str, value: _Value) -> str | None:
-    """Return the words of a sentence beside JSON that may say that it is not the answer, or None."""
+    """Return the words of a sentence next to JSON that may say that it is not the answer, or None."""
     if CLOSING.match(sentence) or CONDITION_OF_MORE.match(sentence):
         return find_phrase(sentence.casefold(), "never closes")
     sentence = AGREEMENT.sub(" ", sentence)

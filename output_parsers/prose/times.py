@@ -69,7 +69,7 @@ _IN_THE_AFTERNOON = (
     "in the afternoon|in the evening|nachmittags|abends|de l'après-midi|du soir|de la tarde|de la noche|del pomeriggio|di sera|da tarde|da noite"
     "|'s middags|'s avonds|дня|вечера|po południu|wieczorem"
 )
-# A time as it is written in German, French, Chinese, Japanese and Korean: 14.30 Uhr, 14h30, 下午2:30, 14時30分.
+# Times as they are written in German, French, Chinese, Japanese and Korean: 14.30 Uhr, 14h30, 下午2:30, 14時30分.
 _FOREIGN_TIME = lazy_regex(
     r"(?<![\d:.,])(?P<uhr>[0-2]?[0-9][:.][0-5][0-9])\s?(?:Uhr|uur)\b(?!\s\w)"
     rf"|(?<![\d:.,])(?P<day>(?:0?[1-9]|1[0-2])[:.][0-5][0-9])(?:\sUhr)?\s(?:(?P<am>{_IN_THE_MORNING})|(?P<pm>{_IN_THE_AFTERNOON}))\b"
@@ -647,7 +647,7 @@ _UNIT_AFTER = lazy_regex(
 # A sign belongs to the duration only if nothing is right before it.
 _FIRST_PART = lazy_regex(rf"(?<![\w.,/'])(?<!\d:)(?<![\w)][+-]){_PART_PATTERN}", re.IGNORECASE)
 _PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:(?:and|und|et|y|e|en|i|и)\s{1,2})?")
-# Before "2 heures" or "14 uur" these make a time of day of it.
+# Before "2 heures" or "14 uur" these turn it into a time of day.
 _AT = lazy_regex(
     r"(?:\b(?:à|a las|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest|il y a|há)|vers|verso)\s+\Z",
     re.IGNORECASE,

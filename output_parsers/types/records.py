@@ -629,7 +629,7 @@ class RootModelNode(WrapperNode[object]):
 Build = Callable[[Target], Node[object]]
 
 
-# Keys, normalized, that say what failed, or whether something did.
+# Normalized keys for an error or a status.
 _ERROR_KEYS = frozenset(
     "error errors errormessage errormsg exception failure failurereason fehler fehlermeldung erreur".split()
 )
@@ -642,7 +642,7 @@ _FAILED = lazy_regex(r"\W*(?:error\w*|fail(?:ed|ure)?)\W*", re.IGNORECASE)
 
 
 def _reports_failure(key: str, value: Json) -> bool:
-    """Return True if a key beside those of a record says that its values are not an answer."""
+    """Return True if a key next to those of a record says that its values are not an answer."""
     name = normalize_key(key)
     if name in _ERROR_KEYS:
         return bool(value) and not (isinstance(value, str) and _NO_ERROR.fullmatch(value))
