@@ -122,7 +122,7 @@ def _options_with_probabilities(
         raise StrategyError(
             f"{type_name} needs probabilities, and {model_name} gives none; use a model with log "
             "probabilities (OpenAI's models that do not reason, vLLM, llama.cpp, the embedded model), a "
-            "decision endpoint, or several samples, as in create(…, votes=5)"
+            "decision endpoint, or several samples, as in create(…, votes=5), which a stream cannot have"
         )
     remaining = [option for option in options if option.strategy is not Strategy.OUTPUT_TOOL]
     if not remaining:

@@ -203,7 +203,7 @@ def test_models_without_probabilities_are_refused_by_create() -> None:
     assert caught.value.problems[0].message == (
         "Decision[bool] needs probabilities, and anthropic:claude gives none; use a model with log "
         "probabilities (OpenAI's models that do not reason, vLLM, llama.cpp, the embedded model), a decision "
-        "endpoint, or several samples, as in create(…, votes=5)"
+        "endpoint, or several samples, as in create(…, votes=5), which a stream cannot have"
     )
     assert create(Asked, "anthropic:claude", votes=5)
 
