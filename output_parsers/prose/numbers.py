@@ -478,7 +478,7 @@ def _objection_around(before: list[str], after: list[str], rules: NumberRules) -
 # Words for the thing that is rated, before the number: "I give this essay a 7."
 _RATED = lazy_regex(
     r"(?:\A|(?<=[.!,:\n] ))(?:(?:i['’]d|i would|i will|i['’]ll|i) (?:rate|give|score|grade|estimate|put)|ich (?:gebe|bewerte|vergebe)|je (?:donne|note|mets)"
-    r"|(?:yo )?(?:le )?doy|(?:gli )?(?:do|assegno)|(?:eu )?dou|ik geef|jag ger|jeg gi(?:ve)?r)"
+    r"|(?:yo )?(?:le )?doy|(?:gli )?(?:do|assegno)|(?:eu )?dou|ik geef|jag ger|jeg gi(?:ve)?r)(?= )"
     r"(?: (?:this|the|your|dem|der|den|diese[mrns]?|das|(?:à )?ce(?:tte)?|au|à la|a (?:este|esta|questo|questa)|al|a la|alla|ao|à|dit|deze|de|het|den|det)"
     r" (?!(?:chapter|page|section|question|room|first|second|next|last)\b)(?P<noun>[^\W\d_]{3,20}))?"
     r"(?: (?:an?|with|at|mit|une?|una|uma?|een|(?:la |une )?note de|una? (?:nota|voto|puntuación) d[ei]|(?:a )?nota))?\Z",
