@@ -6,7 +6,16 @@ import re
 from itertools import islice
 
 from ..lazy_regex import join_lines, lazy_regex
-from .harmless import asks_or_relates, find_unknown_word, takes_back
+from . import words_in
+from .harmless import (
+    asks_or_relates,
+    find_limit,
+    find_phrase,
+    find_unknown_word,
+    reports,
+    takes_back,
+    without_reported_negations,
+)
 
 _MAX_ANNOUNCEMENT = 120  # characters
 _MAX_CLOSINGS = 2
@@ -94,9 +103,70 @@ def after_announcement(text: str) -> str:
     return text[first.end() :]
 
 
+_LABEL = (
+    r"[\s*_#]{0,6}(?P<label>(?:[^\W\d_][\w'’-]{0,20} ){0,4}[^\W\d_][\w'’-]{0,20})[*_]{0,3}\s?[:：=][*_]{0,3}"
+)
+_LABELLED_LINE = lazy_regex(rf"(?:\A|\n){_LABEL}[ \t]*(?P<value>[^\n]{{1,80}})\Z")
+_LABELLED_NUMBER = lazy_regex(rf"(?:\A|\n)(?:[-*•] |\|)?{_LABEL}[^\n]*\d")
+_LAST_SENTENCE = lazy_regex(
+    r"(?:\n\s*|(?<=[.!。]) *|,\s+)(?P<sentence>[^.!?\n]{3,160}(?:\.\d[^.!?\n]{0,60})?[.!。*_ ]*)\Z"
+)
+
+
+def final_result(text: str) -> str | None:
+    """Return the last line or sentence of a text if it announces the result of what is before it, or None.
+
+    So do "Total: 3" and "So there are 4 names." What is before it must not leave anything open, and not be a
+    quotation, an example or a condition, and have no other result.
+    """
+    bare = text.strip()
+    if len(bare) > _MAX_LENGTH:
+        return None
+    start = _start_of_result(bare)
+    before, result = bare[:start], bare[start:].strip(" ,\n")
+    if not before.strip() or _leaves_open(before) or find_phrase(result.casefold(), "reports"):
+        return None
+    has_other = any(_is_total(match["label"]) for match in _LABELLED_NUMBER.finditer(before))
+    return None if has_other else result
+
+
+def _start_of_result(text: str) -> int:
+    """Return where the last line with the label of a result begins, or the last sentence with "so"; 0 if none does."""
+    line = _LABELLED_LINE.search(text, max(0, text.rfind("\n")))
+    if line is None:
+        sentence = _LAST_SENTENCE.search(text, max(0, len(text) - 2 * _MAX_ANNOUNCEMENT))
+        concludes = sentence is not None and find_phrase(sentence[1].casefold(), "conclusions", only_start=True)
+        return sentence.start() if sentence is not None and concludes else 0
+    is_measure = not words_in("measures").isdisjoint(line["label"].casefold().split())
+    is_result = _is_total(line["label"]) or (
+        is_measure and not _LABELLED_NUMBER.search(text, 0, line.start())
+    )
+    return line.start() if is_result else 0
+
+
+def _is_total(label: str) -> bool:
+    """Return True for the label of a result, such as "Total"."""
+    return not words_in("totals").isdisjoint(label.casefold().split())
+
+
+def _leaves_open(before: str) -> bool:
+    """Return True if sentences before a result may say that it is of something else, or not certain."""
+    if _QUOTED.search(before) or takes_back(without_reported_negations(before)):
+        return True
+    lines = before.splitlines()
+    return any(find_limit(line) or (line.rstrip().endswith((":", "：")) and reports(line)) for line in lines)
+
+
+# Labels of a text that is repeated, and a quotation.
+_QUOTED = lazy_regex(
+    r"(?:\A|\n)\W{0,4}(?:input|text|e-?mail|message|document|invoice|receipt|letter|review|question|prompt|query|draft|quote|excerpt|order|user|customer"
+    r"|eingabe|frage|rechnung|brief|nachricht|kunde|texte|facture|client|texto|factura|mensaje|cliente|testo|fattura|messaggio|fatura|mensagem|tekst|factuur|klant"
+    r"|текст|вопрос|счёт|клиент)\b[^:\n]{0,20}:|(?:\A|\n)\s*>|[:\"“„«]\s*\Z",
+    re.IGNORECASE,
+)
 # The label of an explanation.
 REASON = lazy_regex(
-    r"[\W_]*(?:reason(?:ing)?|explanation|justification|rationale|begründung|erklärung|raison|explication|justification|razón"
+    r"[\W_]*(?:reason(?:ing)?|explanation|justification|rationale|why|grund|reden|motivering|odůvodnění|vysvětlení|пояснення|alasan|gerekçe|begründung|erklärung|raison|explication|justification|razón"
     r"|explicación|motivo|spiegazione|explicação|uitleg|toelichting|uzasadnienie|объяснение|обоснование|理由|解释|説明|이유|설명)\W*[:：]\W*"
     r"|\W*note[*_]*:[*_\s]*",
     re.IGNORECASE,
@@ -126,6 +196,19 @@ _CLOSINGS = r"""
     |请(?:告诉|告知|随时)|還有|还有(?:什么|其他)|お役に立て|ご不明|도움이|궁금|أتمنى|آمل|يرجى إعلام
 """
 CLOSING = lazy_regex(rf"\W*(?:{join_lines(_CLOSINGS)})", re.IGNORECASE)
+# How a polite sentence before an answer begins.
+_OPENINGS = r"""
+    (?:thanks|thank you)(?: (?:so|very) much)? for|(?:i['’]m |i am |i['’]d be )?(?:happy|glad) to help|(?:great|good|interesting) question
+    |i(?:['’]ve| have) (?:read|analy[sz]ed|reviewed|looked at|checked|examined)
+    |(?:vielen |herzlichen )?danke?(?: schön)? für|gerne? helfe|ich helfe gerne|gute frage|ich habe (?:den|die|das) \w+ (?:gelesen|analysiert|geprüft)
+    |merci (?:beaucoup )?(?:pour|de|d['’])|avec plaisir|bonne question|j['’]ai (?:lu|analysé|examiné)|(?:muchas )?gracias por|buena pregunta|he (?:leído|analizado|revisado)
+    |grazie (?:mille )?per|buona domanda|ho (?:letto|analizzato)|(?:muito )?obrigad[oa] (?:por|pel[oa])|boa pergunta|(?:li|analisei) [oa]
+    |bedankt voor|dank (?:je|u)(?: wel)? voor|goede vraag|tack för|tak for|takk for|dziękuję za|děkuji za|спасибо за|благодарю за|дякую за|teşekkür|terima kasih
+    |感谢您?|谢谢您?|ありがとうございます|감사합니다|شكرا
+"""
+_OPENING = lazy_regex(
+    rf"\W*(?:{join_lines(_OPENINGS)})(?!\w)[^\d.!?:\n]{{0,120}}[.!\n。！]\s*(?=\S)", re.IGNORECASE
+)
 _INTRODUCTION = lazy_regex(
     r"\A\W*(?:here(?:['’]s| is| are| you (?:go|are))|voici|hier (?:ist|is)|aquí (?:está|tienes)|ecco|aqui está|här är|her er|oto|вот|以下)"
     r"([^\n]{0,80})[:：]\s*(?=\S)",
@@ -142,7 +225,7 @@ _CONDITIONS = r"""
 """
 CONDITION_OF_MORE = lazy_regex(rf"\W*(?:{join_lines(_CONDITIONS)})", re.IGNORECASE)
 _IF_YOU = lazy_regex(
-    r"\bif you (?:need|have|want|would like|['’]d like|require|prefer|wish)\b|\b(?:si vous avez|si tiene\w*|se (?:hai|tiver)"
+    r"\bif you(?:['’]d like| (?:need|have|want|would like|require|prefer|wish))\b|\b(?:si vous avez|si tiene\w*|se (?:hai|tiver)"
     r"|wenn sie|als u|falls sie)\b[^.!?]*",
     re.IGNORECASE,
 )
@@ -174,10 +257,13 @@ def without_small_talk(text: str) -> str:
         ):
             break
         bare = _RULER.sub("", bare[: last.start()].rstrip())
+    opening = _OPENING.match(AGREEMENT.sub("", bare))
+    if opening is not None and takes_back(opening[0]) is None:
+        bare = AGREEMENT.sub("", bare)[opening.end() :]
     introduction = _INTRODUCTION.match(AGREEMENT.sub("", bare))
     if (
         introduction is None
-        or find_unknown_word(introduction[1], ("json", "your", "you"))
+        or find_unknown_word(introduction[1], ("json", "your", "you", "asked", "requested", "provided"))
         or takes_back(introduction[1])
     ):
         return bare

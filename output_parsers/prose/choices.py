@@ -24,7 +24,7 @@ from typing import Generic, NamedTuple, TypeVar
 from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 from . import words_in
-from .announcements import REASON, after_announcement, is_announced
+from .announcements import REASON, after_announcement, final_result, is_announced
 from .harmless import (
     asks_or_relates,
     calls_example,
@@ -129,7 +129,22 @@ class ChoiceMatcher(Generic[T]):
         answered = self._after_lead(text)
         if answered is not None:
             return answered, IN_A_SENTENCE
+        concluded = self._concluded(text)
+        if concluded is not None:
+            return concluded, IN_A_SENTENCE
         return self._find_in_sentence(text), IN_A_SENTENCE
+
+    def _concluded(self, text: str) -> Choice[T] | None:
+        """Return the choice that the last sentence announces: "She was charged twice, so the category is billing."."""
+        sentence = final_result(text)
+        if sentence is None or "?" in text:
+            return None
+        try:
+            choice = self._find_in_sentence(sentence)
+        except NoMatch:
+            return None
+        mentions = self._mentions(normalize(text))
+        return choice if all(mention.choice is choice for mention in mentions) else None
 
     def _after_lead(self, text: str) -> Choice[T] | None:
         """Return the choice that is all of a text after a question or harmless words: "Is it new? Yes.", "In short: no"."""

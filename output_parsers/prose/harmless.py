@@ -339,11 +339,19 @@ def without_reported_negations(text: str) -> str:
 
 
 def _without_reported_negation(sentence: str) -> str:
-    subject = _phrase_words(sentence)[:_MAX_PHRASE]
-    is_report = not words_in("subjects").isdisjoint(subject) and find_phrase(sentence, "reports", subject)
-    if not is_report or find_denial_of_answer(sentence) or find_phrase(sentence, "pronouns of a statement"):
+    if (
+        not reports(sentence)
+        or find_denial_of_answer(sentence)
+        or find_phrase(sentence, "pronouns of a statement")
+    ):
         return sentence
     return " ".join(word for word in sentence.split() if not find_negation(word))
+
+
+def reports(sentence: str) -> bool:
+    """Return True if a sentence begins with what a person or a text says, as in "The customer asks"."""
+    start = _phrase_words(sentence.casefold())[:_MAX_PHRASE]
+    return not words_in("subjects").isdisjoint(start) and find_phrase("", "reports", start) is not None
 
 
 def find_limit(text: str) -> str | None:

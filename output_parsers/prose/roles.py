@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 from ..lazy_regex import join_lines, lazy_regex
 from . import ENGLISH_NUMBER_WORDS, TextParseError, word_set
-from .announcements import AGREEMENT, CLOSING, CONDITION_OF_MORE, REASON, is_announced
+from .announcements import AGREEMENT, CLOSING, CONDITION_OF_MORE, REASON, final_result, is_announced
 from .harmless import (
     calls_example,
     find_limit,
@@ -478,6 +478,9 @@ def read_explained(text: str, read: Callable[[str], T]) -> T:
                 continue
             if _explains(bare[cut.end() :]):
                 return value
+        result = final_result(bare)
+        if result is not None:
+            return read(result)
         raise error
 
 
