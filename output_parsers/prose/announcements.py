@@ -135,7 +135,9 @@ def _start_of_result(text: str) -> int:
     line = _LABELLED_LINE.search(text, max(0, text.rfind("\n")))
     if line is None:
         sentence = _LAST_SENTENCE.search(text, max(0, len(text) - 2 * _MAX_ANNOUNCEMENT))
-        concludes = sentence is not None and find_phrase(sentence[1].casefold(), "conclusions", only_start=True)
+        concludes = sentence is not None and find_phrase(
+            sentence[1].casefold(), "conclusions", only_start=True
+        )
         return sentence.start() if sentence is not None and concludes else 0
     is_measure = not words_in("measures").isdisjoint(line["label"].casefold().split())
     is_result = _is_total(line["label"]) or (
@@ -153,10 +155,14 @@ def _leaves_open(before: str) -> bool:
     """Return True if sentences before a result may say that it is of something else, or not certain."""
     if _QUOTED.search(before) or takes_back(without_reported_negations(before)):
         return True
-    lines = before.splitlines()
+    lines = _LET_ME.sub("", before).splitlines()
     return any(find_limit(line) or (line.rstrip().endswith((":", "：")) and reports(line)) for line in lines)
 
 
+_LET_ME = lazy_regex(
+    r"let(?: me| us|['’]s) (?=(?:count|list|analy[sz]e|look|read|check|see|think|work|go|calculate|review|add)\b)",
+    re.IGNORECASE,
+)
 # Labels of a text that is repeated, and a quotation.
 _QUOTED = lazy_regex(
     r"(?:\A|\n)\W{0,4}(?:input|text|e-?mail|message|document|invoice|receipt|letter|review|question|prompt|query|draft|quote|excerpt|order|user|customer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -41,6 +42,19 @@ READ: list[tuple[Any, str, object]] = [
     (Points, "Ich gebe dem Aufsatz 8 von 10 Punkten.", 8),
     (Points, "Je donne la note de 6/10.", 6),
     (Points, "Voto: 7/10", 7),
+    (int, "Let's count:\n\n1. apple\n2. pear\n3. plum\n\nTotal: 3", 3),
+    (int, "Let me count the names in the text:\n- Ann\n- Ben\n\nSo there are **2** names in the text.", 2),
+    (
+        Decimal,
+        "She bought 3 chairs at $40.00 each.\n\n3 × 40.00 = 120.00\n\n**Total: $120.00**",
+        Decimal(120),
+    ),
+    (timedelta, "It starts at 10:00 and ends at 11:30.\n\nDuration: 90 minutes", timedelta(minutes=90)),
+    (int, "Sure, happy to help! The document has 18 pages.", 18),
+    (Level, "Thank you for this feedback. I have determined that the urgency is low.", "low"),
+    (Level, "Sure! Here's the classification you asked for:\n\nlow", "low"),
+    (Level, "low\n\nLet me know if you'd like me to analyze more reviews!", "low"),
+    (Level, "The customer waits for the next release, so the urgency is low.", "low"),
     (float, "Basierend auf dem Text lautet die Antwort 0.85.", 0.85),
     (Level, "Op basis van de tekst is het antwoord high.", "high"),
     (bool, "No, that's incorrect.", False),
@@ -90,6 +104,17 @@ REFUSED: list[tuple[Any, str]] = [
     (Points, "I give the opposite a 7."),
     (Points, "Clarity: 7/10\nStyle: 8/10"),
     (Points, "Give it a 7."),
+    (int, "- Ann\n- Ben\n\nTotal: 2 of 5"),
+    (int, "- Ann\n- Ben\n\nTotal: 2\nTotal: 3"),
+    (int, "If twins count as one:\n- Ann\n- Ben\n\nTotal: 2"),
+    (int, "Input:\n- Ann\n- Ben\n\nTotal: 2"),
+    (int, "The receipt says:\n- 2 coffee\n\nTotal: 2"),
+    (int, "I cannot read the second page.\n\nTotal: 2"),
+    (int, "Pages: 4\nDepth: 3"),
+    (int, "Let me think: 42"),
+    (Level, "If the customer waits, so the urgency is low."),
+    (Level, "The customer waits, so she says the urgency is low."),
+    (Level, "It is about a high bill, so the urgency is low."),
     (Points, "8/10/2024"),
     (Points, "Score (1-10):"),
     (Level, "The urgency is low. However, the customer is angry."),
