@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby, islice
 from typing import Generic, NamedTuple, TypeVar
@@ -80,16 +80,10 @@ class _Mention(NamedTuple, Generic[T]):
 
 
 class ChoiceMatcher(Generic[T]):
-    """Finds the choice that a reply names: "red" names ``Color.RED``.
+    """Finds the choice that a reply names: "red" names ``Color.RED``."""
 
-    Args:
-        choices: The choices.
-        harmless: Further words that may occur next to a choice, such as those in the name of an Enum.
-    """
-
-    def __init__(self, choices: Sequence[Choice[T]], harmless: Collection[str] = ()) -> None:
+    def __init__(self, choices: Sequence[Choice[T]]) -> None:
         self.choices = tuple(choices)
-        self._harmless = frozenset(harmless)
         self._by_label = {choice.label: choice for choice in reversed(self.choices)}
         self._by_key: dict[str, Choice[T] | None] = {}
         for choice in self.choices:
@@ -159,7 +153,7 @@ class ChoiceMatcher(Generic[T]):
             return None
         if question is None and isinstance(self._choice_of(key).value, bool) and _is_predicate(words):
             return self._choice_of(key)
-        if question is None and (find_unknown_word(words, self._harmless) or asks_or_relates(f"{words}:")):
+        if question is None and (find_unknown_word(words) or asks_or_relates(f"{words}:")):
             return None
         return self._choice_of(key)
 
@@ -336,8 +330,7 @@ class ChoiceMatcher(Generic[T]):
                 raise NoMatch(_UNCLEAR)
         self._refuse_bare(f"{before} {after}", first)
         is_sad = normalize(first.choice.label) in words_in("negative labels")
-        known = self._harmless | _SAD_FACES if is_sad else self._harmless
-        word = find_unknown_word(f"{before} {after}", known)
+        word = find_unknown_word(f"{before} {after}", _SAD_FACES if is_sad else ())
         if word is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{word}” beside “{first.choice.label}”")
         relation = find_relation(after)

@@ -25,7 +25,7 @@ from ..lazy_regex import lazy_regex
 from .errors import Problem, shorten
 
 T = TypeVar("T")
-_LONGEST_KEY = 60  # characters of a key in a message or a path
+_LONGEST_KEY = _LONGEST_VALUE = 60  # characters of a key or value in a message or a path
 
 # A parsed JSON value: null, booleans, int, Decimal for numbers with a fraction or an exponent (never float,
 # which would round them), strings, lists and dicts. The members of an object are known only at run time.
@@ -315,21 +315,21 @@ def _dump_key(key: str) -> str:
     return with_clear_escapes(text) if "\\" in text else text
 
 
-def describe_value(value: object, limit: int = 60) -> str:
+def describe_value(value: object) -> str:
     """Describe a value briefly for an error message: ``"text"``, ``null``, ``an array of 3``."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f'"{shorten(value, limit)}"'
+        return f'"{shorten(value, _LONGEST_VALUE)}"'
     if isinstance(value, dict):
         keys = ", ".join(shorten(str(key), _LONGEST_KEY) for key in list(value)[:6])
         return f"an object with {keys}" if value else "an empty object"
     if isinstance(value, list):
         return f"an array of {len(value)}"
     try:
-        return shorten(str(value), limit)
+        return shorten(str(value), _LONGEST_VALUE)
     except ValueError:  # an int with more digits than str() is willing to convert
         return "a very long number"
 
