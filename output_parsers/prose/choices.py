@@ -384,7 +384,7 @@ _UNCLEAR = "the text does not clearly choose one of them"
 
 
 _BOX = lazy_regex(
-    r"\s*(?:[-*•]\s+)?(?:(\[[x✓✔*]\]|\([x✓✔*]\)|[☑☒✅])|\[ ?\]|\( ?\)|[☐⬜◻])\s*([^\n\[\]()☐☑☒✅⬜◻]{1,60})"
+    r"\s*(?:[-*•]\s+)?(?:(\[[x✓✔*]\]|\([x✓✔*]\)|[☑✅])|\[ ?\]|\( ?\)|[☐⬜◻])\s*([^\n\[\]()☐☑☒✅⬜◻]{1,60})"
 )
 # The numbers of categories that guard models write after "unsafe".
 _CATEGORY_OF_HARM = lazy_regex(r"(?<=unsafe)\s*\n\s*s\d{1,2}(?:\s*,\s*s\d{1,2})*\s*\Z")
@@ -428,6 +428,8 @@ def _is_only_mention(folded: str, first: _Mention[T], mentions: Sequence[_Mentio
 
 def _refuse_initial(text: str) -> None:
     """Raise NoMatch if the letter at the beginning is the initial of a person: "A. Lincoln wrote it"."""
+    if _ABBREVIATION.match(text):
+        raise NoMatch("the text is an abbreviation")
     match = _INITIAL.match(text)
     if match is None:
         return
@@ -436,6 +438,7 @@ def _refuse_initial(text: str) -> None:
         raise NoMatch(f"“{match['letter']}.” may be the initial of a name")
 
 
+_ABBREVIATION = lazy_regex(r"[\s\"'`*_“(]*[A-Z]\.[^\W\d_]")
 _INITIAL = lazy_regex(
     r"[\s\"'`*_“(]*(?P<letter>[A-Z])\.\s(?P<more>(?:[A-Z]\.\s?)+)?(?P<name>[^\W\d_a-z][\w'’-]+)(?P<rest>[^\n]*)"
 )
@@ -654,7 +657,7 @@ _AFTER_LETTER = lazy_regex(
 _IDIOM = lazy_regex(
     r"(?<!\w)(?:that(?:['’]s| is| was| would be| sounds| seems)|sounds|you(?:['’]re| are)|i(?:['’]m| am)) (?:all |quite |so |very |perfectly |just |about )?"
     r"(?:right|fine|cool|clear|fair|great|ok|okay|sure|nice|enough|free|welcome|done|ready)(?!\w)"
-    r"|(?<!\w)(?:(?:it|this)(?:['’]s| is) (?:all |quite )?(?:right|fine|ok|okay)|all right|right (?:away|now|on|then|here)|fair enough|feel free)(?!\w)"
+    r"|(?<!\w)(?:(?:it|this)(?:['’]s| is) (?:all |quite )?(?:right|fine|ok|okay)|all right|(?:high|low) time|high noon|(?:fly|aim|run|lie) (?:high|low)|(?:record|all-time) (?:high|low)|right (?:away|now|on|then|here)|fair enough|feel free)(?!\w)"
 )
 # In "I am positive" or "we are done" people describe themselves. The word is not the answer there.
 _OF_A_PERSON = lazy_regex(

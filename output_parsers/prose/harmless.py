@@ -74,8 +74,10 @@ _PERSON = (
     r"|auteur|usuari[oa]|utente|usuário|klant|gebruiker|klient\w*|użytkownik\w*|kund\w*|клиент\w*|пользовател\w*|автор\w*|zákazník\w*)"
 )
 _UNREAL = lazy_regex(
+    r"\A\W*(?:then\b|(?:after|before|until|during) (?!reading|re-?reading|review|consider|analy|careful|look|think|check|evaluat|read|add|count|sum|comput|calculat|the analysis)\w+)"
+    r"|(?<!\w)(?:requested|reported|stated|claimed|customer['’]?s?|user['’]?s?) [^\W\d_]+\s?[:：]\W*\Z|"
     r"(?<!\w)(?:(?:according to|laut|nach angaben|selon|d['’]après|según|secondo|segundo|volgens|według|enligt|ifølge|podle|по словам|по мнению|согласно)"
-    rf" (?:\w+['’ ]){{0,3}}?{_PERSON}|on paper|au lieu de?|(?:het|dit|dat|antwoord) zou)(?!\w)"
+    rf" (?:\w+['’ ]){{0,3}}?{_PERSON}|on paper|au lieu de?|i (?:read|heard|saw|was told) (?:that )?it is|(?:just|only) say|(?:het|dit|dat|antwoord) zou)(?!\w)"
     rf"|(?<!\w){_PERSON} (?:gives?|gave|rates?|rated|scored|gibt|gab|bewertet|vergibt|donne|note|d[aàá]|dio|deu|geeft|gaf|daje|ger|giver|gir|ставит|даёт|дал)"
     r"(?: (?:it|this|them|es|an?|een|un))*\W*\Z|(?:\A|[.!:]\s)\W*(?:please )?(?:give|rate|score|grade) (?:it|this|them)(?: an?)?\W*\Z"
 )
@@ -129,7 +131,21 @@ def find_objection(
     markup = _OTHER_MARKUP.search(f"{before} {after}")
     if markup is not None:
         return markup[0]
-    return _sign_beside(before, after) or find_tie(before, leading) or find_relation(after)
+    return (
+        _sign_beside(before, after)
+        or find_tie(before, leading)
+        or find_relation(after)
+        or _what_remains(after)
+    )
+
+
+# "4 to go" and "2 hours after" are about something else.
+_REMAINS = lazy_regex(r"\W*(?:to go|on paper|after|later|before|earlier|left)\W*\Z")
+
+
+def _what_remains(after: str) -> str | None:
+    match = _REMAINS.match(after.casefold())
+    return match[0].strip() if match else None
 
 
 _SET_OFF = lazy_regex(r"[\s\"'”’*_`)\]]*(?:[,;:(，、；：（。]|[.!](?=\s)|\n|\s[-–—](?=\s))[\s*_]*")

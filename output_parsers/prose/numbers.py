@@ -403,8 +403,7 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
     positions = [position for position, word in enumerate(words) if _DIGIT.search(word)]
     if len(positions) > _MAX_MENTIONS:
         raise TextParseError(f"{len(positions)} numbers")
-    if rules.style is None and _ONE_DECIMAL_COMMA.fullmatch(words[positions[0]]) and has_decimal_comma(text):
-        rules = rules._replace(style=NumberStyle.COMMA)
+    rules = _with_style_of_language(text, words[positions[0]], rules)
     readings = [_number_at(words, position, rules) for position in positions]
     value = _only_value([reading.value for reading in readings])
     if len({sentence_of[position] for position in positions}) < len(positions):
@@ -422,6 +421,17 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
     return TextReading(value, join_rules(readings[0].rule, "number in a sentence"))
 
 
+def _with_style_of_language(text: str, word: str, rules: NumberRules) -> NumberRules:
+    """Return the rules with a decimal comma for "21,5" in a German sentence; raise TextParseError for "3,750"."""
+    if rules.style is not None or not _WITH_SIGN.search(word) or not has_decimal_comma(text):
+        return rules
+    if _THREE_DIGITS.fullmatch(word):
+        raise TextParseError(f"{shorten(word, 40)} may have thousands or three decimals")
+    return rules._replace(style=NumberStyle.COMMA) if _ONE_DECIMAL_COMMA.fullmatch(word) else rules
+
+
+_WITH_SIGN = lazy_regex(r"[0-9][,.][0-9]")
+_THREE_DIGITS = lazy_regex(r"[*_(]*[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}[%.!)*_,;]*")
 _ONE_DECIMAL_COMMA = lazy_regex(r"[*_(]*[+-]?[0-9]+,[0-9]{1,2}[%.!)*_]*")
 
 

@@ -286,6 +286,9 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
     for word in map(bare_word, (*before, *after)):
         if day and word in WEEKDAYS and word != WEEKDAYS[day.weekday()]:
             raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {word.title()}")
+    lasted = _LASTED.search(parts[0]) if kind == "time" else None
+    if lasted:
+        raise TextParseError(f"{lasted[0].strip()!r} before the time says that it is something else")
     zone = _ZONE_NAME.match(parts[-1]) if "time" in kind else None
     if zone:
         raise TextParseError(f"{zone[1]!r} after the time may change it")
@@ -300,6 +303,10 @@ def _refuse_other_numbers(before: list[str], after: list[str], kind: str) -> Non
 
 
 _OF_A_DURATION = word_set("runtime running video movie long length lasts lasted for")
+_LASTED = lazy_regex(
+    r"\b(?:last(?:s|ed|ing)?|took|takes|duration|score|ratio|runtime|dauer\w*|durée|dur[eaó]|durada?|duración|durata|duur\w*|результат|счёт)\b[^:.]*\Z",
+    re.IGNORECASE,
+)
 _ZONE_NAME = lazy_regex(r"\s*\(?([A-Z]{2,5}|(?:my|our|your|their|local|[A-Z][a-z]+) time)\b")
 _SCHEDULED = lazy_regex(r"\b(?:scheduled|planned|due) for\W*\Z", re.IGNORECASE)
 
@@ -649,7 +656,7 @@ _FIRST_PART = lazy_regex(rf"(?<![\w.,/'])(?<!\d:)(?<![\w)][+-]){_PART_PATTERN}",
 _PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:(?:and|und|et|y|e|en|i|и)\s{1,2})?")
 # Before "2 heures" or "14 uur" these turn it into a time of day.
 _AT = lazy_regex(
-    r"(?:\b(?:à|a las|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest|il y a|há)|vers|verso)\s+\Z",
+    r"(?:\b(?:à|a las?|às|alle|om|at|um|o|в|il est|son las|sono le|são|het is|jest|il y a|há)|vers|verso)\s+\Z",
     re.IGNORECASE,
 )
 _DECADE = lazy_regex(r"\b(?:the|early|late|mid|in) ?[0-9]*0s\b", re.IGNORECASE)

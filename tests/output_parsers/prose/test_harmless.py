@@ -268,3 +268,17 @@ def test_words_before_a_value_that_say_whose_it_is_are_refused() -> None:
             except OutputParsingError:
                 continue
     assert read_texts == []
+
+
+def test_idioms_abbreviations_and_remainders_are_not_answers() -> None:
+    cases: list[tuple[Any, str]] = [
+        (bool, "Then yes"), (bool, "After lunch, yes"), (bool, "Just say no."),
+        (Literal["low", "high"], "high time"),
+        (Literal["low", "high"], "I read that it is high"),
+        (Literal["low", "high"], "Requested priority: high"),
+        (Literal["A", "B"], "A.M."), (Literal["A", "B"], "A.D. 300"), (int, "4 to go"), (int, "do 42"),
+        (time, "lasted 14:30"),
+        (timedelta, "2 hours after"), (float, "Der Wert ist 3,750"), (float, "Der Wert ist 3.750"),
+    ]  # fmt: skip
+    assert [text for cls, text in cases if _value_of(cls, text) is not None] == []
+    assert parse(Literal["low", "high"], "After reading the text, high") == "high"
