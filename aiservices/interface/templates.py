@@ -392,9 +392,11 @@ def record_fields(value: Any) -> Mapping[str, object] | None:
 
 def _render_list(values: Iterable[object]) -> str:
     items = list(values)
-    if items and all(isinstance(item, _MESSAGES) for item in items):
+    if not items:
+        return ""
+    if all(isinstance(item, _MESSAGES) for item in items):
         return "\n".join(map(render_value, items))
-    if items and all(isinstance(item, Document) for item in items):
+    if all(isinstance(item, Document) for item in items):
         documents = cast("list[Document]", items)
         return "\n\n".join(map(_render_document, documents, unique_names([one.name for one in documents])))
     is_prompt_list = any(structured_prompt_of(cls) is not None for cls in set(map(type, items)))

@@ -119,13 +119,17 @@ def _data_about_part(data: Json, cursor: Cursor, in_part: Mapping[str, bool], *,
         }
     if not isinstance(data, list):
         return data if has_others else None
-    items = []
-    for index, item in enumerate(data):
-        child = cursor.child(index)
-        quotes = [flag for quoted, flag in in_part.items() if quoted.startswith(child.path)]
-        if all(quotes) if quotes else has_others:
-            items.append(item)
-    return items
+    paths = [cursor.child(index).path for index in range(len(data))]
+    return [
+        item
+        for path, item in zip(paths, data, strict=True)
+        if _is_in_part(path, in_part, has_others=has_others)
+    ]
+
+
+def _is_in_part(path: str, in_part: Mapping[str, bool], *, has_others: bool) -> bool:
+    quotes = [flag for quoted, flag in in_part.items() if quoted.startswith(path)]
+    return all(quotes) if quotes else has_others
 
 
 def _citations(
