@@ -476,7 +476,6 @@ class EncodedParser(TypeParser[T]):
             node, field = EncodedNode(parser.node, encoding), None
         super().__init__(parser.target, node, field=field, leniency=parser.leniency)
         self._encoding = encoding
-        self._inner_parser = parser
 
     @property
     def schema(self) -> JsonSchema | None:
