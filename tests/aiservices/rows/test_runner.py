@@ -9,7 +9,17 @@ from typing import Any, Protocol
 
 import pytest
 
-from aiservices import BadRequestError, ChatRequest, ScriptedChatModel, create
+from aiservices import (
+    AiMessage,
+    BadRequestError,
+    Budget,
+    ChatReply,
+    ChatRequest,
+    Price,
+    ScriptedChatModel,
+    Usage,
+    create,
+)
 from aiservices.rows import RowsError, map_rows
 from aiservices.rows.row import RowError
 from aiservices.rows.runner import RowFailure
@@ -17,6 +27,10 @@ from aiservices.rows.runner import RowFailure
 
 class Desk(Protocol):
     async def answer(self, text: str) -> str: ...
+
+
+class BlockingDesk(Protocol):
+    def answer(self, text: str) -> str: ...
 
 
 class AnsweringModel(ScriptedChatModel):
@@ -98,6 +112,15 @@ def test_a_run_goes_on_while_no_more_than_the_allowed_share_of_its_rows_fails() 
     assert (summary.rows, summary.errors) == (120, 60)
     with pytest.raises(RowsError, match=r"more than max_failures=0\.49"):
         map_rows(service.answer, table(120), max_concurrency=1, max_failures=0.49).run()
+
+
+def test_without_prices_of_the_run_a_row_costs_what_the_budget_of_its_service_says() -> None:
+    model = ScriptedChatModel(lambda request: ChatReply(AiMessage("x"), usage=Usage(1, 2)))
+    prices = {"scripted": Price(1e6, 1e6)}
+    service = create(BlockingDesk, model, budget=Budget(prices=prices))
+    for budget, cost in ((None, 3.0), (Budget(prices={"scripted": Price(2e6, 2e6)}), 6.0)):
+        rows = map_rows(service.answer, table(1), budget=budget)
+        assert ([row.cost for row in rows], rows.summary.cost) == ([cost], cost)
 
 
 def test_a_row_without_an_answer_that_has_changed_since_the_run_is_an_error() -> None:
