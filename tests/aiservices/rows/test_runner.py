@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from aiservices import (
     Budget,
     ChatReply,
     ChatRequest,
+    ModelServerError,
     Price,
     ScriptedChatModel,
     Usage,
@@ -121,6 +123,31 @@ def test_without_prices_of_the_run_a_row_costs_what_the_budget_of_its_service_sa
     for budget, cost in ((None, 3.0), (Budget(prices={"scripted": Price(2e6, 2e6)}), 6.0)):
         rows = map_rows(service.answer, table(1), budget=budget)
         assert ([row.cost for row in rows], rows.summary.cost) == ([cost], cost)
+
+
+def test_each_limit_of_a_budget_ends_a_run() -> None:
+    prices = {"scripted": Price(1e6, 1e6)}
+    for limits in (Budget(requests=5), Budget(tokens=15), Budget(money=15.0, prices=prices)):
+        model = ScriptedChatModel(lambda request: ChatReply(AiMessage("x"), usage=Usage(1, 2)))
+        rows = map_rows(create(BlockingDesk, model).answer, table(20), budget=limits, max_concurrency=1)
+        with pytest.raises(RowsError, match=r"stopped after 5 rows\. .* the budget of the run is used up"):
+            rows.run()
+        assert len(model.requests) == 5
+
+
+def test_a_row_waits_before_a_failed_request_is_sent_again() -> None:
+    busy = ModelServerError("busy", status=503, retryable=True, retry_after=0.05)
+    times: list[float] = []
+
+    def reply(request: ChatRequest) -> str:
+        times.append(time.monotonic())
+        if len(times) == 1:
+            raise busy
+        return "x"
+
+    service = create(BlockingDesk, ScriptedChatModel(reply))
+    assert [row.value for row in map_rows(service.answer, table(1))] == ["x"]
+    assert times[1] - times[0] > 0.04
 
 
 def test_a_row_without_an_answer_that_has_changed_since_the_run_is_an_error() -> None:

@@ -111,6 +111,13 @@ ERRORS: list[tuple[str, str]] = [
     ('[x,",1,"y"]', f"{AMBIGUOUS_QUOTES} (at character 3)"),
     ('{"a": "x,"z"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
     ('[{"a": "x}, {"b": "]"}]', f"{AMBIGUOUS_QUOTES} (at character 7)"),
+    ('{"a": "one, two, "b": "th"ree"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('{"a": "see [b], "c": "d", e"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    # a comma that is missing between two strings looks like a quote inside one
+    ('["one "two" three" "four"]', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('["a" "b "c" d"]', f"{AMBIGUOUS_QUOTES} (at character 8)"),
+    ('{"a": "x "y" z" "b": "w"}', f"{AMBIGUOUS_QUOTES} (at character 9)"),
+    ('{"a": "x" "b": "y "z" w"}', f"{AMBIGUOUS_QUOTES} (at character 18)"),
     ('{"a": "v"x"} and "more"', f"{AMBIGUOUS_QUOTES} (at character 6)"),
     (
         '{"a": "use "} to close", "b": 1}',
