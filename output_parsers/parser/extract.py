@@ -48,6 +48,9 @@ _TAG = lazy_regex(
     re.IGNORECASE,
 )
 _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
+_YAML = lazy_regex(r"\bya?ml\b", re.IGNORECASE)
+_QUOTED_ITEM = lazy_regex(r"^(\s*- )([\"'])([^\"'\\\n]*)\2[ \t]*$", re.MULTILINE)
+_INDENTED_LIST = lazy_regex(r"\s*?^([ \t]++)(?=[-*+•] )", re.MULTILINE)
 _LANGUAGE = lazy_regex(r"\w{0,20}")
 # A key, or two items: text in broken brackets that is JSON, and not a placeholder such as {name}.
 _KEYS_OR_ITEMS = lazy_regex(
@@ -337,6 +340,8 @@ class ReplyText(NamedTuple):
             if len(text) < opening.end() + len(closing) or not text.endswith(closing):
                 break
             text, rules = _strip(text[opening.end() : -len(closing)]), (*rules, _WRAPPING_RULE)
+            if fence and _YAML.search(fence[0]):
+                text = _QUOTED_ITEM.sub(r"\1\3", text)
         return ReplyText(text, rules, self.own_words)
 
 
@@ -369,7 +374,10 @@ def strip_reasoning(
     if answer.is_cut_off:
         raise cursor.failure("the reply ends inside its reasoning", text)
     rules = (_REASONING_RULE,) if answer.has_reasoning else ()
-    return ReplyText(_strip(answer.text), rules, own_words)
+    indented = _INDENTED_LIST.match(answer.text)
+    # without the indentation of the first line alone, the others would be lists inside of its item
+    body = answer.text.replace(f"\n{indented[1]}", "\n") if indented else answer.text
+    return ReplyText(_strip(body), rules, own_words)
 
 
 def find_single_json(text: str, own_words: Callable[[], frozenset[str]] = no_words) -> str:

@@ -9,8 +9,10 @@ from itertools import product, starmap
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
+from ..json.spelling import OTHER_SIGNS, respelled
 from ..lazy_regex import lazy_regex
 from ..prose.announcements import without_small_talk
+from ..prose.harmless import takes_back
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import (
     Coercion,
@@ -50,6 +52,7 @@ from .reasoning import may_have_reasoning
 
 T = TypeVar("T")
 _COMPARED = 20  # items of two arrays
+_EXPLANATIONS = ("explanation", "reason", "reasoning", "rationale", "justification", "analysis")
 _JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
 _GOES_ON = lazy_regex(r"\s(?:\.{3}|…|\[(?:…|\.{3})\])\s*\Z")
 _LONGEST_ELLIPSIS = 40  # characters
@@ -119,11 +122,28 @@ class ReplyReader(Generic[T]):
                     return Reading(value, _TEXT_AROUND)
             value = self._read_reply(text, cursor, read_exact)
         except ValidationFailure as failure:
+            reading = None if leniency is Leniency.NONE else self._read_respelled(text, leniency, read_exact)
+            if reading is not None:
+                return reading
             raise OutputParsingError(text, failure.problems) from external_cause(failure)
         except RecursionError:
             problem = Problem("$", "it is nested too deeply")
             raise OutputParsingError(text, [problem]) from None
         return Reading(value, tuple(cursor.coercions))
+
+    def _read_respelled(self, text: str, leniency: Leniency, read_exact: FastReader) -> Reading[T] | None:
+        """Read a reply as JSON whose signs are spelled in another way; return None if it is not such JSON."""
+        try:
+            json = respelled(strip_reasoning(text, Cursor(leniency)).without_wrapping().text)
+        except ValidationFailure:  # the reply ends inside its reasoning
+            return None
+        if json is None:
+            return None
+        try:
+            reading = self.read(json, leniency, read_exact)
+        except OutputParsingError as error:
+            raise OutputParsingError(text, error.problems) from error.__cause__
+        return replace(reading, coercions=(*reading.coercions, Coercion("$", OTHER_SIGNS, "", "")))
 
     def _with_lost_backslashes(self, text: str) -> str:
         is_in_prose = self._is_plain_text or (self._accepts_prose and '"' not in text)  # such as \\boxed{B}
@@ -206,7 +226,11 @@ class ReplyReader(Generic[T]):
             if bare != text:
                 cursor.record_dropped("words around the answer left out")
                 text = bare
-        return self._node.read_text(text, cursor)
+        item = self._value_node.item if isinstance(self._value_node, ListNode) else None
+        records = item.read_records(text, cursor) if isinstance(item, ObjectNode) else None
+        return (
+            self._node.read_text(text, cursor) if records is None else self._value_node.read(records, cursor)
+        )
 
     def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
         """Read the only JSON value in a reply.
@@ -235,8 +259,10 @@ class ReplyReader(Generic[T]):
         for rule in candidate.rules:
             cursor.record_dropped(rule)
         data, data_cursor = candidate.value, cursor
-        if isinstance(data, dict) and len(data) == 1 and self._field not in data:
-            data, data_cursor = self._open_envelope(data, cursor)
+        if isinstance(data, dict) and self._field not in data and not self._accepts_objects:
+            bare = _without_explanation(data)
+            if len(bare) == 1:
+                data, data_cursor = self._open_envelope(bare, cursor)
         value = self._node.read(data, data_cursor)
         if candidate.has_extra_closer and any(step.rule == UNKNOWN_KEY_RULE for step in cursor.coercions):
             # an opening bracket may be missing inside the value, so that keys of an inner object seem unknown
@@ -261,7 +287,7 @@ class ReplyReader(Generic[T]):
             or (is_scalar and name in SCALAR_KEYS)
         )
         is_text = isinstance(inner, str) and not self._accepts_prose
-        if not is_key or self._accepts_objects or is_text:
+        if not is_key or is_text:
             return data, cursor
         cursor.child(key).record_dropped("value in an envelope")
         return inner, cursor.child(key)
@@ -337,6 +363,14 @@ def _is_alike(value: Json, other: Json) -> bool:
     if isinstance(value, list) and isinstance(other, list):
         return any(starmap(_is_alike, product(value[:_COMPARED], other[:_COMPARED])))
     return type(value) is type(other)
+
+
+def _without_explanation(data: dict[str, Json]) -> dict[str, Json]:
+    """Return ``{"answer": 42}`` for ``{"answer": 42, "explanation": "…"}``, if that denies nothing."""
+    bare = {key: value for key, value in data.items() if normalize_key(key) not in _EXPLANATIONS}
+    others = [value for key, value in data.items() if key not in bare]
+    is_harmless = all(isinstance(value, str) and takes_back(value) is None for value in others)
+    return bare if others and is_harmless else data
 
 
 def _is_one_object(value: Json) -> TypeGuard[list[Json]]:

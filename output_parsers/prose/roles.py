@@ -97,6 +97,7 @@ _TAGS = word_set(
 )
 _TAG = lazy_regex(r"<([/|]?)\s?([^\W\d_][^<>\n]{0,60}?)\s?[/|]?>")
 _TAG_WORD = lazy_regex(r"[^\W\d_]+")
+_REASONING_TAG = lazy_regex(r"</?(?:think|thinking|reasoning)>")  # after JSON: what is in it is judged
 _COMMENT_OR_STRUCK_OUT = lazy_regex(r"<!--|(?<!~)~~(?!~)|</?(?:s|del|strike)>", re.IGNORECASE)
 _SENTENCE_END = lazy_regex(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|[\r\n]\s*|(?<=[。！？；।])")
 _MARKUP = " \t\r\n*_#>`~|-–—•\"'“”‘’()[]{}\\/"
@@ -367,6 +368,7 @@ def role_of(
     before, after = _without_damaged_fences(text[lower:start], text[end:upper])
     if _ONLY_MARKS.fullmatch(before) and _ONLY_MARKS.fullmatch(after):
         return Verdict(Role.UNSAID)
+    after = _REASONING_TAG.sub(" ", after)
     value = _Value(text, start, end, own_words)
     if _CITATION.fullmatch(text, start, end) and _WORD.match(after.lstrip(" ")):
         return Verdict(Role.UNCLEAR, text[start:end])

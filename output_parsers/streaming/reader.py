@@ -30,6 +30,7 @@ from typing_extensions import TypeForm
 
 from ..backslashes import with_lost_backslashes
 from ..json.scanner import read_exact, read_tolerant
+from ..json.spelling import respelled
 from ..parser.extract import strip_reasoning
 from ..parser.fast_path import NOT_EXACT
 from ..parser.reasoning import ReasoningFilter, find_answer
@@ -447,6 +448,7 @@ class ItemReader(Generic[T]):
             envelope: The key of the object around the list that was requested, if any.
         """
         parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
+        self._parser = parser
         self._envelope = envelope
         self._queue = _ItemQueue(parser, on_error, leniency)
         self._node: Node[T] = parser.node
@@ -494,6 +496,18 @@ class ItemReader(Generic[T]):
 
         Raises OutputParsingError for a bad item as ``feed`` does, and if the list is cut off or missing.
         """
+        try:
+            return self._finish()
+        except OutputParsingError:
+            other = None if self._queue.count else respelled(find_answer(self.text).text.strip())
+            if other is None or self._leniency is Leniency.NONE:
+                raise
+            reader: ItemReader[T] = ItemReader(
+                self._parser, self._on_error, leniency=self._leniency, envelope=self._envelope
+            )
+            return [*reader.feed(other), *reader.finish()]
+
+    def _finish(self) -> list[T | ItemError]:
         self._read_answer(self._reasoning.finish())
         if self._scanner.gave_up and not self._error:
             self._read_remaining()

@@ -8,6 +8,7 @@ these kinds of classes in one way. ``ObjectNode`` reads and writes records by th
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 import types
 import unicodedata
@@ -137,7 +138,7 @@ _SIGNS = ("-", "+")
 UNKNOWN_KEY_RULE = "unknown key left out"
 # The keys, normalized, under which models write a whole answer: {"result": {…}}.
 ENVELOPE_KEYS = frozenset("answer data finalanswer json object output record response result value".split())
-_CALL_KEYS = {"name", "arguments"}
+_CALL_KEYS = {"id", "type", "name", "arguments", "parameters", "input", "args"}
 LIST_KEYS = frozenset("answers items list objects records results values".split())
 # Usual names of single answers. An object with only this key means its number, choice or date.
 SCALAR_KEYS = frozenset(
@@ -156,13 +157,48 @@ _MIN_FIELD_LINES = 2
 def _without_table(lines: list[str]) -> list[str]:
     """Return lines with a Markdown table of one row, or of keys and values, as lines like ``name: Ann``."""
     start = next((number for number, line in enumerate(lines) if line.startswith("|")), len(lines))
-    rows = [list(map(_cell, line.strip("|").split("|"))) for line in lines[start:]]
-    if len(rows) < 3 or not all(map(_TABLE_RULE.fullmatch, rows[1])) or len(set(map(len, rows))) > 1:
+    rows = _rows_of_table(lines[start:])
+    if len(rows) < 2 or (len(rows) > 2 and len(rows[0]) != 2):
         return lines
-    if len(rows) > 3 and len(rows[0]) != 2:
-        return lines
-    pairs = rows[2:] if len(rows) > 3 else zip(rows[0], rows[2], strict=True)
+    pairs = rows[1:] if len(rows) > 2 else zip(rows[0], rows[1], strict=True)
     return [*lines[:start], *(f"{key}: {value}" for key, value in pairs)]
+
+
+def _rows_of_table(lines: list[str]) -> list[list[str]]:
+    """Return the header and the rows of a Markdown table or of CSV; [] for other text."""
+    if all("," in line for line in lines) and not any("|" in line for line in lines):
+        import csv  # rarely needed
+
+        try:
+            rows = list(csv.reader(lines, skipinitialspace=True, strict=True))
+        except csv.Error:
+            return []
+    else:
+        rows = [list(map(_cell, line.strip("| ").split("|"))) for line in lines]
+        rows = [rows[0], *rows[2:]] if len(rows) > 2 and all(map(_TABLE_RULE.fullmatch, rows[1])) else []
+    return rows if len(set(map(len, rows))) == 1 else []
+
+
+def _fields_in_xml(text: str, name: str) -> str:
+    """Return ``<name>Ann</name><age>3</age>`` as lines like ``name: Ann``; other text is unchanged."""
+    root = _XML_ROOT.fullmatch(text.strip())
+    inner = root[2] if root and normalize_key(root[1]) == normalize_key(name) else text
+    fields = _XML_FIELD.findall(inner) if not _XML_FIELD.sub("", inner).strip() else []
+    return "\n".join(f"{key}: {html.unescape(value)}" for key, value in fields) or text
+
+
+_ITEM_OF_YAML = lazy_regex(r"^- (?=\w)", re.MULTILINE)
+_XML_ROOT = lazy_regex(r"<([\w-]{1,80})>\s*(<.*>)\s*</\1>", re.DOTALL)
+_XML_FIELD = lazy_regex(r"<([\w-]{1,80})>([^<>\n]*)</\1>")
+
+
+def _arguments_of_call(data: dict[str, Json], name: str) -> dict[str, Json] | str | None:
+    """Return the arguments of a tool call that is named like a record, as an object or its text, or None."""
+    call = data.get("function") if data.get("type") == "function" else data
+    if not isinstance(call, dict) or call.get("name") != name or not call.keys() <= _CALL_KEYS:
+        return None
+    arguments = [call[key] for key in ("arguments", "parameters", "input", "args") if key in call]
+    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (dict, str)) else None
 
 
 def _cell(text: str) -> str:
@@ -172,10 +208,10 @@ def _cell(text: str) -> str:
 _TABLE_RULE = lazy_regex(":?-+:?")
 _EMPHASIS = lazy_regex(r"\A(\*\*|__|\*|_|`)(?=\S)([^*_`]+)(?<=\S)\1\Z")
 _FIELD_LINE = lazy_regex(
-    r"(?:(?:[-*•]|\d{1,2}[.)])\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*:[*_]*\s+"
+    r"(?:(?:[-*•]|\d{1,2}[.)])\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*(?::[*_]*|=)\s+"
     r"(?P<quote>[\"'`]?)(?P<value>.+)(?P=quote)"
 )
-_NO_VALUE = lazy_regex(r"n/a|null|none|nil", re.IGNORECASE)
+_NO_VALUE = lazy_regex(r"(?:n/a|null|none|nil)?", re.IGNORECASE)
 _MAX_LISTED_KEYS = 8  # in an error message
 _LONG_KEY = 5  # letters; two mistakes turn a shorter key into another word
 Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
@@ -836,9 +872,14 @@ class ObjectNode(Node[object]):
             raise cursor.failure(f"expected {self.kind}", data)
         if self._json_reader is not None:
             return self._json_reader.read(data, cursor)
-        if data.keys() == _CALL_KEYS and data["name"] == self.name and isinstance(data["arguments"], dict):
+        called = _arguments_of_call(data, self.name)
+        if called is not None:
             cursor.record_dropped("object in a tool call")
-            data, cursor = data["arguments"], cursor.child("arguments")
+            if isinstance(called, str):
+                called = parse_json_string(called, "{", cursor)
+            data, cursor = called, cursor.child("arguments")
+            if not isinstance(data, dict):
+                raise cursor.failure(f"expected {self.kind}", data)
         if len(data) == 1 and self.spec.extra != "allow" and not self.spec.sees_whole_object:
             data, cursor = self._open_envelope(data, cursor)
         return self._read_fields(data, cursor)
@@ -932,23 +973,56 @@ class ObjectNode(Node[object]):
 
     def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a record that is written as lines of a key and a value: ``name: Ann``."""
-        data: dict[str, Json] = {}
+        text = _fields_in_xml(text.strip().removeprefix("---\n"), self.name)
         lines = _without_table([line.strip() for line in text.splitlines() if line.strip()])
         if len(lines) > 1 and lines[0].endswith((":", "：")):
             end = len(lines[0])
             words = frozenset(word for key in self._by_normalized_key for word in key.split("_"))
             if role_of(text, end, len(text), own_words=lambda: words).role in (Role.UNSAID, Role.ANSWER):
                 lines = lines[1:]
+        data = self._fields_in(lines)
+        if data is None:
+            raise cursor.failure(f"expected {self.kind}", text)
+        cursor.record_dropped("lines of keys and values")
+        return self.read(data, cursor)
+
+    def _fields_in(self, lines: list[str]) -> dict[str, Json] | None:
+        """Return the JSON of a record that is written as lines like ``name: Ann``; None for other lines."""
+        data: dict[str, Json] = {}
         for line in lines:
             match = _FIELD_LINE.fullmatch(line.strip())
             field = self.field_for_key(match["key"])[0] if match else None
             if match is None or field is None or match["key"] in data:
-                raise cursor.failure(f"expected {self.kind}", text)
+                return None
             data[match["key"]] = None if _NO_VALUE.fullmatch(match["value"]) else match["value"]
-        if len(data) < _MIN_FIELD_LINES:
-            raise cursor.failure(f"expected {self.kind}", text)
+        return data if len(data) >= _MIN_FIELD_LINES else None
+
+    def read_records(self, text: str, cursor: Cursor) -> list[Json] | None:
+        """Return the JSON of records in rows of a table, in CSV or in items of YAML; None for other text."""
+        if text.startswith("- "):
+            items = [self._fields_in(item.splitlines()) for item in _ITEM_OF_YAML.split(text)[1:]]
+            records = [item for item in items if item is not None]
+            is_read = bool(records) and len(records) == len(items)
+        else:
+            records = self._fields_in_rows([line.strip() for line in text.splitlines() if line.strip()])
+            is_read = bool(records)
+        if not is_read:
+            return None
         cursor.record_dropped("lines of keys and values")
-        return self.read(data, cursor)
+        return [*records]
+
+    def _fields_in_rows(self, lines: list[str]) -> list[dict[str, Json]]:
+        """Return the JSON of records in a table or in CSV; [] if its header is not one of names of fields."""
+        header, *rows = _rows_of_table(lines) or [[]]
+        fields = [self.field_for_key(key)[0] for key in header]
+        if len(fields) < _MIN_FIELD_LINES or None in fields or len(set(fields)) < len(fields):
+            return []
+        if any(
+            cell and not cell.strip(".…") for row in rows for cell in row
+        ):  # more rows, which are left out
+            return []
+        values = ([None if _NO_VALUE.fullmatch(cell) else cell for cell in row] for row in rows)
+        return [dict(zip(header, row, strict=True)) for row in values]
 
     def _similar_key(self, key: str) -> FieldSpec | None:
         """Return the field that a key in another case or spelling means."""

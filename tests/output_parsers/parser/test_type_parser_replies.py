@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import html
+import json
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -10,7 +13,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from output_parsers import OutputParsingError, parse
+from output_parsers import ItemReader, OutputParsingError, parse, parser_for
 
 
 class Mood(Enum):
@@ -342,3 +345,118 @@ def test_the_language_of_a_code_block_may_be_misspelt(language: str) -> None:
 def test_another_word_at_a_code_block_may_say_that_it_is_not_the_answer(language: str) -> None:
     with pytest.raises(OutputParsingError, match="may say that it is not the answer"):
         parse(list[int], f"```{language}\n[1, 2]\n```")
+
+
+@dataclasses.dataclass
+class Visitor:
+    name: str
+    age: int
+
+
+VISITORS = [Visitor("Ann", 31), Visitor("Bo", 4)]
+
+
+def test_json_whose_signs_are_spelled_in_another_way_is_read() -> None:
+    for text in (
+        '[{\\"name\\": \\"Ann\\", \\"age\\": 31}, {\\"name\\": \\"Bo\\", \\"age\\": 4}]',
+        html.escape('[{"name": "Ann", "age": 31}, {"name": "Bo", "age": 4}]'),
+        '［｛"name"："Ann"，"age"：31｝，｛"name"："Bo"，"age"：4｝］',
+        "[{„name“: „Ann“, „age“: 31}, {„name”: „Bo”, „age”: 4}]",
+    ):
+        for wrapped in (text, f"```json\n{text}\n```", f"<think>Two people.</think>{text}"):
+            assert parse(list[Visitor], wrapped) == VISITORS
+        if "&" not in text:  # the iterator has refused an item before the reply is complete
+            assert _items_of(Visitor, text) == VISITORS
+    assert parse(Visitor, '{{"name": "Ann", "age": 31}}') == VISITORS[0]
+    assert parse(dict[str, dict[str, int]], '{{"a": {{"b": 1}}}}') == {"a": {"b": 1}}
+    assert parse(list[float], "[.5, -.25, 1.5]") == [0.5, -0.25, 1.5]
+    assert parse(list[str], '["full，width：signs ｛｝", ".5"，"b"]') == [
+        "full，width：signs ｛｝",
+        ".5",
+        "b",
+    ]
+    reading = parser_for(Visitor).read('{{"name": "Ann", "age": 31}}')
+    assert [step.rule for step in reading.coercions] == ["JSON in other signs"]
+
+
+def _items_of(item: Any, text: str) -> list[Any]:
+    reader = ItemReader(item)
+    found = [one for character in text for one in reader.feed(character)]
+    return [*found, *reader.finish()]
+
+
+def test_json_in_other_signs_that_is_not_exact_is_an_error() -> None:
+    for text in (
+        "{{name}}",
+        '{{"name": "Ann", "age": }}',
+        '{\\"name\\": \\"Ann\\", \\"age\\": 31',
+        '{\\"name\\": "Ann", \\"age\\": 31}',
+        '｛"name"："Ann"，"age"：31',
+        '{&quot;name&quot;: "Ann", &quot;age&quot;: 31}',
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(Visitor, text)
+
+
+def test_records_are_read_from_tables_csv_yaml_and_xml() -> None:
+    for text in (
+        "| name | age |\n|---|---|\n| Ann | 31 |\n| **Bo** | 4 |",
+        "| Age | Name |\n|:--|--:|\n| 31 | Ann |\n| 4 | Bo |",
+        "name,age\nAnn,31\nBo,4",
+        '```csv\nname, age\n"Ann", 31\n"Bo", 4\n```',
+        "- name: Ann\n  age: 31\n- name: Bo\n  age: 4",
+    ):
+        assert parse(list[Visitor], text) == VISITORS, text
+    for text in (
+        'name = "Ann"\nage = 31',
+        "---\nname: Ann\nage: 31",
+        "<visitor><name>Ann</name><age>31</age></visitor>",
+        "<name>Ann</name>\n<age>31</age>",
+    ):
+        assert parse(Visitor, text) == VISITORS[0], text
+    assert parse(list[str], "  - a\n  - b") == ["a", "b"]
+    assert parse(list[str], '```yaml\n- "yes: quoted"\n- plain\n```') == ["yes: quoted", "plain"]
+
+
+def test_tables_and_xml_that_are_not_complete_records_are_errors() -> None:
+    for text in (
+        "| name | age |\n|---|---|\n| Ann | 31 |\n| Bo | |",
+        "| name | age |\n|---|---|\n| Ann | 31 |\n| ... | ... |",
+        "| name | height |\n|---|---|\n| Ann | 31 |\n| Bo | 4 |",
+        "For example:\n\n| name | age |\n|---|---|\n| Ann | 31 |\n| Bo | 4 |",
+        "name,age\nAnn,31\nBo",
+        "name,age\nAnn,31,5\nBo,4,6",
+        "- name: Ann\n- age: 31",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(list[Visitor], text)
+    for text in (
+        "<draft><name>Ann</name><age>31</age></draft>",
+        "<name>Ann</name> maybe <age>31</age>",
+        "<name>Ann</name><age>31</age><age>32</age>",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(Visitor, text)
+
+
+def test_an_answer_is_read_from_tool_calls_beside_explanations_and_before_reasoning() -> None:
+    fields = '{"name": "Ann", "age": 31}'
+    for text in (
+        f'{{"name": "Visitor", "parameters": {fields}}}',
+        f'{{"name": "Visitor", "input": {fields}}}',
+        f'{{"name": "Visitor", "arguments": {json.dumps(fields)}}}',
+        f'{{"type": "function", "function": {{"name": "Visitor", "arguments": {fields}}}}}',
+        f"{fields}\n<think>Both fields are filled in.</think>",
+    ):
+        assert parse(Visitor, text) == VISITORS[0], text
+    for text in (
+        f'{{"name": "Other", "parameters": {fields}}}',
+        f"{fields}\n<think>Wait, the age should be 4.</think>",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(Visitor, text)
+    assert parse(list[str], '{"answer": ["rye"], "explanation": "It is a cereal."}') == ["rye"]
+    assert parse(int, '{"score": 4, "reason": "The text is good."}') == 4
+    for text in ('{"answer": 4, "explanation": "I am not sure."}', '{"answer": 4, "value": 5}'):
+        with pytest.raises(OutputParsingError):
+            parse(int, text)
