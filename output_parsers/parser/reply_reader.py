@@ -122,9 +122,9 @@ class ReplyReader(Generic[T]):
                     return Reading(value, _TEXT_AROUND)
             value = self._read_reply(text, cursor, read_exact)
         except ValidationFailure as failure:
-            reading = None if leniency is Leniency.NONE else self._read_respelled(text, leniency, read_exact)
-            if reading is not None:
-                return reading
+            other = None if leniency is Leniency.NONE else self._read_respelled(text, leniency, read_exact)
+            if other is not None:
+                return other
             raise OutputParsingError(text, failure.problems) from external_cause(failure)
         except RecursionError:
             problem = Problem("$", "it is nested too deeply")
