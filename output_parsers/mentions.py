@@ -64,42 +64,41 @@ def durations_in(text: str, style: NumberStyle | None = None) -> Iterator[Mentio
     rest: list[Mention[Decimal]] = []  # numbers with a unit that have not been read yet
     position = 0
     for value, amount, start, end in sorted(possible_durations(text), key=itemgetter(2)):
-        first = bisect_right(numbers, start, key=attrgetter("start")) - 1
-        number = numbers[first] if first >= 0 and numbers[first].end > start else None
-        rest += numbers[position : first if number else first + 1]
+        index, number = _number_at_start(numbers, start)
+        rest += numbers[position:index]
         position = bisect_left(numbers, end, key=attrgetter("start"))
         if _CALENDAR_BEFORE.search(text, max(0, start - 24), start):
             continue  # "1 month 5 days" is not 5 days
-        if amount is None:
-            before = numbers[first] if first >= 0 else None
-            if before is not None and number is None and not text[before.end : start].strip():
-                yield Mention(frozenset(_times(value, one) for one in before.values), before.start, end)
-                rest = rest[:-1]  # "drei Viertelstunden"
+        if amount is not None and number is not None:
+            if amount in number.values or -amount in number.values:
+                yield Mention(frozenset({value if amount in number.values else -value}), number.start, end)
             else:
-                yield Mention(frozenset({value}), start, end)
-        elif number is None:
-            yield Mention(frozenset({value}), start, end)
-        elif amount in number.values or -amount in number.values:
-            sign = 1 if amount in number.values else -1
-            yield Mention(frozenset({value * sign}), number.start, end)
+                rest.append(number)
+        elif amount is None and number is None and rest and not text[rest[-1].end : start].strip():
+            before = rest.pop()  # "drei Viertelstunden"
+            yield Mention(_times(value, before.values), before.start, end)
         else:
-            rest.append(number)
+            yield Mention(frozenset({value}), start, end)
     for number in [*rest, *numbers[position:]]:
         unit = unit_after(text, number.end)
         if unit is not None:
-            values, possible = (
-                frozenset(_times(unit[0], one) for one in ones) for ones in (number.values, number.possible)
-            )
+            values, possible = _times(unit[0], number.values), _times(unit[0], number.possible)
             yield Mention(values, number.start, unit[1], possible - values)
 
 
-def _times(unit: timedelta, number: Decimal) -> timedelta:
-    """Multiply a duration, exactly to the microsecond."""
-    microseconds = Fraction(number) * (unit // timedelta(microseconds=1))
-    try:
-        return timedelta(microseconds=round(microseconds))
-    except OverflowError:
-        return timedelta.max
+def _number_at_start(numbers: list[Mention[Decimal]], start: int) -> tuple[int, Mention[Decimal] | None]:
+    """Return how many numbers are before a duration, and the number that it starts with."""
+    index = bisect_right(numbers, start, key=attrgetter("start"))
+    if index and numbers[index - 1].end > start:
+        return index - 1, numbers[index - 1]
+    return index, None
+
+
+def _times(unit: timedelta, numbers: frozenset[Decimal]) -> frozenset[timedelta]:
+    """Multiply a duration by each number, exactly to the microsecond."""
+    microseconds = [round(Fraction(number) * (unit // timedelta(microseconds=1))) for number in numbers]
+    longest = timedelta.max // timedelta(microseconds=1)
+    return frozenset(timedelta(microseconds=one) for one in microseconds if abs(one) <= longest)
 
 
 _CALENDAR_BEFORE = lazy_regex(
@@ -794,15 +793,23 @@ def _read_pair(one: _Number, other: _Number, gap: str, *, is_alone: bool) -> Non
     elif gap in (":", ".") or (gap in tuple("-–‑‐") and falls and not other.is_percent):
         one.doubt()
         other.doubt()
-    elif other.is_percent and not one.is_percent and _RANGE.fullmatch(gap):  # 5-10 %
-        one.possible |= {value / 100 for value in one.values}
-    elif one.scale == 1 < other.scale and _RANGE.fullmatch(gap):  # 5 to 6 million
-        one.values, one.possible = {value * other.scale for value in one.values}, set(one.values)
-    elif one.scale == 1 < other.scale and gap.strip() in _AND:  # 5 and 6 million, between 5 and 6 million
-        one.possible |= {*one.values, *(value * other.scale for value in one.values)}
-        one.values = set()
     elif one.scale > other.scale:
         _read_sum(one, other, gap)
+    else:
+        _read_range(one, other, gap)
+
+
+def _read_range(one: _Number, other: _Number, gap: str) -> None:
+    """Apply the percent sign or the scale of the end of a range to its beginning."""
+    is_range = _RANGE.fullmatch(gap) is not None
+    if is_range and other.is_percent and not one.is_percent:  # 5-10 %
+        one.possible |= {value / 100 for value in one.values}
+    elif one.scale == 1 < other.scale and (is_range or gap.strip() in _AND):
+        scaled = {value * other.scale for value in one.values}
+        if is_range:  # 5 to 6 million
+            one.values, one.possible = scaled, set(one.values)
+        else:  # 5 and 6 million, between 5 and 6 million
+            one.doubt(*scaled)
 
 
 def _read_point(one: _Number, other: _Number, *, is_alone: bool) -> None:

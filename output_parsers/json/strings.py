@@ -349,13 +349,7 @@ def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> 
     of ``\\nu`` or ``\\table``.
     """
     escapes = list(_ESCAPE.finditer(body))
-    invalid = [escape for escape in escapes if escape[2] and escape[2] not in _ESCAPED]
-    unescaped = any(
-        escape[2].isalpha() and not (python and _HEX_ESCAPE.match(body, escape.start(2)))
-        for escape in invalid
-    )
-    if invalid:
-        repairs.setdefault("invalid escape", position + invalid[0].start())
+    unescaped = _has_unescaped_backslash(body, escapes, position, repairs, python=python)
     parts: list[str] = []
     done = 0
     for escape in escapes:
@@ -378,6 +372,19 @@ def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> 
             parts.append(_ESCAPED[char])
     parts.append(body[done:])
     return "".join(parts)
+
+
+def _has_unescaped_backslash(
+    body: str, escapes: list[re.Match[str]], position: int, repairs: RepairLog, *, python: bool
+) -> bool:
+    """Return True if a string has a backslash before a word, as in ``\\alpha``; record an invalid escape."""
+    invalid = [escape for escape in escapes if escape[2] and escape[2] not in _ESCAPED]
+    if invalid:
+        repairs.setdefault("invalid escape", position + invalid[0].start())
+    return any(
+        escape[2].isalpha() and not (python and _HEX_ESCAPE.match(body, escape.start(2)))
+        for escape in invalid
+    )
 
 
 UNQUOTED_RULE = "unquoted string"

@@ -237,12 +237,9 @@ class ChoiceMatcher(Generic[T]):
         if "?" in folded:
             raise NoMatch(_UNCLEAR)
         stated = [mention for mention in mentions if is_announced(folded, mention.start)]
-        if stated:
-            first = stated[0]
-            _refuse_others(first, stated)
-            mentions = [mention for mention in mentions if mention.start >= first.start]
-        else:
-            first = mentions[0]
+        first = (stated or mentions)[0]
+        _refuse_others(first, stated)
+        mentions = mentions[mentions.index(first) :]
         leads = stated or not folded[: first.start].strip(_BEFORE_LEADING)
         if leads and self._is_explanation(folded, first, mentions):
             return first.choice
@@ -287,21 +284,21 @@ class ChoiceMatcher(Generic[T]):
             return False
         if _restates(explanation, first.choice):
             return True
-        later = [mention for mention in mentions if mention is first or mention.start >= opening.end()]
-        is_only = _is_only_mention(folded, first, later)
-        is_repeated = any(mention.start == opening.end() for mention in mentions)
+        is_only = _is_only_mention(folded, first, mentions, opening.end())
+        is_repeated = opening.end() in [mention.start for mention in mentions]
         reason = REASON.match(explanation)
-        if reason is None and (is_repeated or _OTHER_LABEL.match(explanation)):
+        if reason is not None:
+            explanation = explanation[reason.end() :]
+        elif is_repeated or _OTHER_LABEL.match(explanation):
             return False
-        explanation = explanation[reason.end() :] if reason else explanation
         is_short = len(explanation) <= _MAX_SHORT_TEXT
         is_text = self._are_letters and is_short  # of an option, as in "B. Paris"
-        if reason is None and not is_text:
+        if not (reason or is_text):
             _refuse_opening(opening[0], explanation)
         is_reason = is_only and reason is not None and not find_phrase(explanation, "absences")
         _refuse_denied(explanation, first.choice, is_reason=is_reason)
-        # a few words after "Reason:" may be of any kind
-        return is_text or (is_short and is_reason) or is_in_known_language(explanation)
+        may_be_any = is_text or (is_reason and is_short)  # a few words after "Reason:"
+        return may_be_any or is_in_known_language(explanation)
 
     @cached_property
     def _are_letters(self) -> bool:
@@ -318,16 +315,7 @@ class ChoiceMatcher(Generic[T]):
                 parts.append(folded[end : mention.start])
                 end = mention.end
         before, after = " ".join(parts), folded[end:]
-        because = _BECAUSE.search(after)
-        if because is None and isinstance(first.choice.value, bool) and _IT_IS.search(before):
-            because = _THAT.match(after)
-        if because is not None:
-            explanation, after = after[because.end() :], after[: because.start()]
-            denied = takes_back(explanation, denies=True)
-            if first.choice.value is not False:
-                denied = denied or find_denial_of_answer(explanation)
-            if denied or not is_in_known_language(explanation):
-                raise NoMatch(_UNCLEAR)
+        after = _without_reason(before, after, first.choice)
         self._refuse_bare(f"{before} {after}", first)
         is_sad = normalize(first.choice.label) in words_in("negative labels")
         word = find_unknown_word(f"{before} {after}", _SAD_FACES if is_sad else ())
@@ -416,11 +404,31 @@ def _refuse_others(first: _Mention[T], mentions: Sequence[_Mention[T]]) -> None:
         raise NoMatch(f"the text names {first.choice.label} and {other.choice.label}")
 
 
-def _is_only_mention(folded: str, first: _Mention[T], mentions: Sequence[_Mention[T]]) -> bool:
-    """Return True if a choice is named only once, apart from letters that may be words.
+def _without_reason(before: str, after: str, choice: Choice[T]) -> str:
+    """Return the text after a choice without a reason such as "because it rains".
 
-    Raises NoMatch if another choice is named.
+    Raises NoMatch if the reason takes the choice back.
     """
+    because = _BECAUSE.search(after)
+    if because is None and isinstance(choice.value, bool) and _IT_IS.search(before):
+        because = _THAT.match(after)
+    if because is None:
+        return after
+    reason = after[because.end() :]
+    denied = takes_back(reason, denies=True)
+    if choice.value is not False:
+        denied = denied or find_denial_of_answer(reason)
+    if denied or not is_in_known_language(reason):
+        raise NoMatch(_UNCLEAR)
+    return after[: because.start()]
+
+
+def _is_only_mention(folded: str, first: _Mention[T], mentions: Sequence[_Mention[T]], start: int) -> bool:
+    """Return True if an explanation at ``start`` names no choice, apart from letters that may be words.
+
+    Raises NoMatch if it names another choice.
+    """
+    mentions = [mention for mention in mentions if mention is first or mention.start >= start]
     clear = [one for one in mentions if one is first or one.end - one.start > 1 or _stands_alone(folded, one)]
     _refuse_others(first, clear)
     return len(clear) == 1

@@ -383,17 +383,20 @@ def role_of(
         before = _without_closings(before)
         if _MATCHES_SCHEMA.search(before):
             return Verdict(Role.OTHER, before.strip()[-40:])
+    objection = _objection_in_rest(after, value, is_last=is_last)
+    return _role_before(before, value) if objection is None else Verdict(Role.UNCLEAR, objection)
+
+
+def _objection_in_rest(after: str, value: _Value, *, is_last: bool) -> str | None:
+    """Return the words of the text after JSON that may take it back, or None."""
     if not is_last:
         after = after[: len(after) - len(_lead_of(after))]  # it leads to the next value
     if _GOES_ON.match(after) or after.rstrip(_MARKUP).endswith(("...", "…")):
-        return Verdict(Role.UNCLEAR, after.strip()[:40])
+        return after.strip()[:40]
     if is_last and after.rstrip(_MARKUP).endswith((":", "：")):
-        return Verdict(Role.UNCLEAR, after.strip()[-40:])
-    for sentence in _SENTENCE_END.split(after):
-        objection = _objection_after(sentence, value)
-        if objection is not None:
-            return Verdict(Role.UNCLEAR, objection)
-    return _role_before(before, value)
+        return after.strip()[-40:]
+    objections = (_objection_after(sentence, value) for sentence in _SENTENCE_END.split(after))
+    return next((objection for objection in objections if objection is not None), None)
 
 
 def _without_damaged_fences(before: str, after: str) -> tuple[str, str]:

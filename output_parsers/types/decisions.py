@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
@@ -549,16 +549,21 @@ def decision_node(target: Target, build: Build) -> Node[object] | None:
         raise refuse("a list of decisions cannot have constraints, because each member is a question")
     if isinstance(inner, ListNode) and not issubclass(cls, Scale):
         inner = _members_node(inner, refuse)
-    options = inner.options if isinstance(inner, MembersNode) else options_of(inner)
-    if options is None:
-        raise refuse("it needs a bool, an Enum, a Literal, one of these or None, or a list of an Enum")
-    if len({value for _, value in options}) < len(options):
-        raise refuse("two of its answers are equal for Python, as 1 and True are")
-    if len(options) < 2:
-        raise refuse("there must be at least two possible answers")
+    problem = _problem_of_options(inner.options if isinstance(inner, MembersNode) else options_of(inner))
+    if problem is not None:
+        raise refuse(problem)
     if issubclass(cls, Scale) and not (isinstance(inner_type, type) and issubclass(inner_type, Enum)):
         raise refuse("a scale needs an Enum whose members are the levels, from low to high")
     return DecisionNode(inner, cls)
+
+
+def _problem_of_options(options: Sequence[tuple[str, object]] | None) -> str | None:
+    """Return why there cannot be a decision between some options, or None."""
+    if options is None:
+        return "it needs a bool, an Enum, a Literal, one of these or None, or a list of an Enum"
+    if len({value for _, value in options}) < len(options):
+        return "two of its answers are equal for Python, as 1 and True are"
+    return "there must be at least two possible answers" if len(options) < 2 else None
 
 
 def _members_node(node: ListNode, refuse: Callable[[str], UnsupportedTypeError]) -> MembersNode:

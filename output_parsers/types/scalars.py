@@ -578,17 +578,22 @@ class AnyNode(Node[object]):
                 break
         else:
             return text.count(b'":')
-        keys, waiting = 0, [value]
-        for part in waiting:  # grows while its items are read
-            if type(part) is dict:
-                keys += len(part)
-                waiting.extend([item for item in part.values() if type(item) in _COUNTED])
-            elif type(part) is float:
-                if not math.isfinite(part):  # pydantic-core reads 1e400 as infinity
-                    raise ValueError("a number that is not finite")
-            elif isinstance(part, (list, tuple)):
-                waiting.extend([item for item in part if type(item) in _COUNTED])
-        return keys
+        return _count_keys(value)
+
+
+def _count_keys(value: object) -> int:
+    """Return how many keys the objects in a value have; raise ValueError for a number that is not finite."""
+    keys, waiting = 0, [value]
+    for part in waiting:  # grows while its items are read
+        if type(part) is dict:
+            keys += len(part)
+            waiting.extend([item for item in part.values() if type(item) in _COUNTED])
+        elif type(part) is float:
+            if not math.isfinite(part):  # pydantic-core reads 1e400 as infinity
+                raise ValueError("a number that is not finite")
+        elif isinstance(part, (list, tuple)):
+            waiting.extend([item for item in part if type(item) in _COUNTED])
+    return keys
 
 
 # A backslash may hide a quote, Infinity and NaN may be numbers, and a text may begin with a colon.

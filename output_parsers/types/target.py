@@ -279,13 +279,15 @@ def type_name(tp: TypeExpression) -> str:
         return type_name(arguments[0])
     if arguments and origin is not None:
         name = getattr(origin, "__name__", None) or getattr(tp, "_name", None) or str(origin)
-        arguments_text = ", ".join("..." if a is ... else _argument_name(a) for a in arguments)
+        arguments_text = ", ".join(map(_argument_name, arguments))
         return f"{name}[{arguments_text}]"
     name = getattr(tp, "__name__", None) or getattr(tp, "_name", None)
     return name if isinstance(name, str) else repr(tp)
 
 
 def _argument_name(argument: object) -> str:
+    if argument is ...:
+        return "..."
     if isinstance(argument, (str, int, bytes)) or (argument is not None and not _is_type(argument)):
         return repr(argument)
     return type_name(argument)
