@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 
-/** Create the elements for the details of a call. There are none for a function that create() did not make. */
+/** Create the elements for the details of a call. A function that create() did not make has no details. */
 export function callDetails(details) {
   if (!details) return [];
   return [facts(details), quotes(details), reasons(details), coercions(details)].filter(Boolean);

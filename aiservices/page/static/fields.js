@@ -11,7 +11,7 @@ const MEDIA = ["ImageJson", "AudioJson", "FileJson"];
 /**
  * Create the field of a schema. It has `element`, `text()` (throws InvalidFieldsError), `fill(value)`, `focus()`,
  * `showError(message)`, `child(step)` (the field of a property or an item), `enable(enabled)` and `rename(label)`.
- * `options` are the `label`, the `type` shown beside it, a `hint`, the `defs` of the schema, `small` for a small field,
+ * `options` are the `label`, the `type` shown next to it, a `hint`, the `defs` of the schema, `small` for a small field,
  * and `mayBeLeftOut` for an optional field, which is left out instead of being null.
  */
 export function fieldOf(schema, options, depth = 0) {

@@ -98,7 +98,7 @@ export function restoreOutcome(data) {
   return outcome;
 }
 
-/** Show a complete outcome, or none if it is null. */
+/** Show a complete outcome; clear it if it is null. */
 export function showOutcome(outcome) {
   const kind = outcome?.isWaiting ? "waiting" : outcome?.problem ? "bad" : outcome?.ended ? "good" : "";
   showStatus(outcome ? `${outcome.summary}.` : "Not run yet.", kind);

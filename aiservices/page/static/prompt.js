@@ -18,7 +18,7 @@ export function showPrompt(method, body) {
   shownMethod = method;
 }
 
-/** Remove the prompt, so that it is not shown beside another method. */
+/** Remove the prompt, so that it is not shown for another method. */
 export function clearPrompt() {
   clearTimeout(timer);
   request.abort();
