@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 from ..engine.effects import Emit, Flow, Run
 from ..engine.plan import Invocation
 from ..interface.decorators import user_message
-from ..interface.parameters import call_problem, is_async, is_generator_function
+from ..interface.parameters import call_problem, function_name, is_async, is_generator_function
 from ..models.arguments import checks_arguments
 from ..models.base import ChatModel
 from ..models.errors import AiServiceError, BudgetExceededError, DefinitionError, DefinitionProblem
@@ -186,7 +186,7 @@ def guard_name(guard: GuardFunction) -> str:
     """Return the name of a guard function for error messages and events."""
     if isinstance(guard, Guard):
         return guard.name or guard_name(guard.function)
-    return getattr(guard, "__name__", None) or type(guard).__name__
+    return function_name(guard)
 
 
 def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[DefinitionProblem]:

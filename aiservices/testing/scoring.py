@@ -18,7 +18,7 @@ from ..engine.effects import Flow, Run
 from ..engine.operations import Operation, observed
 from ..engine.plan import Invocation
 from ..engine.results import Result
-from ..interface.parameters import is_async as is_async_function
+from ..interface.parameters import function_name, is_async as is_async_function
 from ..models.arguments import check_settings, checks_arguments
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, usage_of
 from ..models.messages import Usage
@@ -252,7 +252,7 @@ def scored_by(
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters):
         message = "it must take its parameters by name: value, expected, or those of a case"
-        raise DefinitionError([DefinitionProblem(_name_of(function), message)])
+        raise DefinitionError([DefinitionProblem(function_name(function), message)])
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     is_required = {
         parameter.name: parameter.default is parameter.empty
@@ -265,11 +265,11 @@ def scored_by(
         missing = [key for key, required in is_required.items() if required and key not in available]
         if missing:
             raise TypeError(
-                f"{_name_of(function)} asks for {', '.join(missing)}; there are {', '.join(available)}"
+                f"{function_name(function)} asks for {', '.join(missing)}; there are {', '.join(available)}"
             )
         return {key: value for key, value in available.items() if takes_all or key in is_required}
 
-    return Scorer(name or _name_of(function), function, select_arguments)
+    return Scorer(name or function_name(function), function, select_arguments)
 
 
 def _value_and_expected(scorer_input: ScorerInput[object]) -> dict[str, object]:
@@ -284,10 +284,6 @@ def _casefolded(value: object) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_casefolded(item) for item in value]
     return value
-
-
-def _name_of(function: Callable[..., object]) -> str:
-    return getattr(function, "__name__", type(function).__name__)
 
 
 class MeasuredCall(NamedTuple):
