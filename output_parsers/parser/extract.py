@@ -223,16 +223,10 @@ class ReplyText(NamedTuple):
                 value, repairs, end = read_tolerant(text, start)
             except JsonSyntaxError as error:
                 broken += 1
-                after = position if text[start] == "(" else _closing_bracket(text, start)
-                if after is None or broken > _MAX_BROKEN_VALUES:
-                    state = "cut off" if error.truncated else "broken"
-                    raise ValidationFailure(Problem("$", f"the JSON is {state}: {error.message}")) from error
-                if text[start] != "(" and _KEYS_OR_ITEMS.search(text, start, after):
-                    broken_end = after
-                    near = max(0, start - _NEARBY), after + _NEARBY
-                    role = role_of(text, start, after, *near, self.own_words).role
-                    has_broken = has_broken or role is not Role.OTHER
-                position = after
+                position, may_be_answer = self._after_broken_value(start, error, broken)
+                if may_be_answer is not None:
+                    broken_end = position
+                    has_broken = has_broken or may_be_answer
                 continue
             position = end
             if _is_denied(text, start, end):
@@ -257,6 +251,22 @@ class ReplyText(NamedTuple):
             if len(spans) > _MAX_CANDIDATES:
                 _refuse_many_values(text, spans)
         return candidates, spans, has_broken
+
+    def _after_broken_value(self, start: int, error: JsonSyntaxError, number: int) -> tuple[int, bool | None]:
+        """Return where the text goes on after broken JSON, and whether the JSON may be the answer.
+
+        The latter is None for brackets of text. Raises ValidationFailure if no bracket closes the JSON, or if
+        too many values are broken.
+        """
+        text = self.text
+        after = start + 1 if text[start] == "(" else _closing_bracket(text, start)
+        if after is None or number > _MAX_BROKEN_VALUES:
+            state = "cut off" if error.truncated else "broken"
+            raise ValidationFailure(Problem("$", f"the JSON is {state}: {error.message}")) from error
+        if text[start] == "(" or not _KEYS_OR_ITEMS.search(text, start, after):
+            return after, None
+        near = max(0, start - _NEARBY), after + _NEARBY
+        return after, role_of(text, start, after, *near, self.own_words).role is not Role.OTHER
 
     def _check_comments(self, start: int, end: int, repairs: Iterable[Repair]) -> None:
         """Raise ValidationFailure if a comment says that something is left out, invented or uncertain."""

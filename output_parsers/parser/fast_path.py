@@ -254,26 +254,24 @@ def _plan_key_count(node: Node[object]) -> tuple[int, Callable[[Any], int] | Non
 
     Return the number of keys that every value has, and a function that counts the others, or None.
     """
-    if node.fixed_keys() is not None:
-        return node.fixed_keys() or 0, None
+    fixed = node.fixed_keys()
+    if fixed is not None:
+        return fixed, None
     if not isinstance(node, ObjectNode) or node.spec.extra == "allow":
         return 0, node.count_keys
     if not all(field.required for field in node.spec.fields):
         return 0, node.count_keys
-    always, per_item = len(node.nodes), []
+    always = len(node.nodes) + sum(part.fixed_keys() or 0 for part in node.nodes.values())
+    counted = []
     for name, part in node.nodes.items():
-        fixed = part.fixed_keys()
-        per = part.item.fixed_keys() if fixed is None and isinstance(part, ListNode) else None
-        if fixed is None and per is None:
-            return 0, node.count_keys
-        always += fixed or 0
-        if per is not None:
-            per_item.append((name, per))
-    if not per_item:
-        return always, None
-    if len(per_item) > 1:
-        return always, lambda value: sum([keys * len(getattr(value, name)) for name, keys in per_item])
-    ((only, each),) = per_item
+        if part.fixed_keys() is None:
+            keys_of_item = part.item.fixed_keys() if isinstance(part, ListNode) else None
+            if keys_of_item is None:
+                return 0, node.count_keys
+            counted.append((name, keys_of_item))
+    if len(counted) > 1:
+        return always, lambda value: sum([keys * len(getattr(value, name)) for name, keys in counted])
+    ((only, each),) = counted  # at least one, because the number is not fixed
     return always, lambda value: each * len(getattr(value, only))
 
 
