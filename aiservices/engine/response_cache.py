@@ -91,8 +91,6 @@ class ResponseCache(PickledByArguments, BaseInterceptor):
             problems.append(f"max_bytes is {max_bytes!r}; it must be greater than 0")
         if (encrypt is None) != (decrypt is None):
             problems.append("encrypt and decrypt are needed together")
-        if not isinstance(namespace, str):
-            problems.append(f"namespace is {type(namespace).__name__}; it must be a str")
         if problems:
             raise DefinitionError([DefinitionProblem("ResponseCache", problem) for problem in problems])
         self._store: _Store

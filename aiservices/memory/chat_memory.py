@@ -270,8 +270,6 @@ class ChatMemory(BaseInterceptor):
             messages.append(f"when_busy is {when_busy!r}; it must be one of wait, refuse")
         if timeout is not None and not is_at_least(timeout, 0):
             messages.append(f"timeout is {timeout!r}; it must not be negative")
-        if namespace is not None and not isinstance(namespace, str):
-            messages.append(f"namespace is {namespace!r}; pass a text")
         if messages:
             raise DefinitionError([DefinitionProblem("ChatMemory", message) for message in messages])
         self.window = window

@@ -73,8 +73,6 @@ class Limits:
             value = getattr(self, name)
             if (value is not None or name == "max_wait") and not is_positive(value):
                 problems.append(f"{name} is {value!r}; it must be greater than 0")
-        if self.max_concurrency is not None and not isinstance(self.max_concurrency, int):
-            problems.append(f"max_concurrency is {self.max_concurrency!r}; it must be a whole number")
         if problems:
             raise DefinitionError([DefinitionProblem("Limits", problem) for problem in problems])
 

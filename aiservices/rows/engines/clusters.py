@@ -68,8 +68,6 @@ class SparkEngine:
 
     def __post_init__(self) -> None:
         problems = list(count_problems(self, "workers", "chunk_rows"))
-        if self.parts is not None and not isinstance(self.parts, str):
-            problems.append(f"parts is {self.parts!r}; pass a text")
         if self.spark is not None and not hasattr(self.spark, "createDataFrame"):
             problems.append(f"spark is {type(self.spark).__name__}; pass a SparkSession")
         if problems:
@@ -238,10 +236,7 @@ class RayEngine:
         problems = list(count_problems(self, "workers", "chunk_rows"))
         if not is_positive(self.cpus):
             problems.append(f"cpus is {self.cpus!r}; it must be greater than 0")
-        for name, value in (("address", self.address), ("parts", self.parts)):
-            if value is not None and not isinstance(value, str):
-                problems.append(f"{name} is {value!r}; pass a text")
-        if isinstance(self.address, str) and self.address.startswith("ray://"):
+        if self.address is not None and self.address.startswith("ray://"):
             problems.append(
                 f"address is {self.address!r}, but workers cannot reach a client outside of the cluster; "
                 'start the program in the cluster, as with ray job submit, and pass address="auto"'

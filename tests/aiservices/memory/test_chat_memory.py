@@ -31,7 +31,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.interceptors import Answer, Flow, Invocation, Proceed
-from aiservices.memory import ChatMemory, InMemoryChatMemoryStore, MessageWindow
+from aiservices.memory import ChatMemory, InMemoryChatMemoryStore, MessageWindow, StoredConversation
 
 
 class Chat(Protocol):
@@ -449,3 +449,21 @@ def test_an_empty_answer_after_tools_leaves_their_results() -> None:
     assert create(Single, ScriptedChatModel([call, ""]), tools=[look], interceptors=[memory]).chat("a") == ""
     kinds = [type(message).__name__ for message in memory.messages()]
     assert kinds == ["UserMessage", "AiMessage", "ToolMessage"]
+
+
+def test_only_the_messages_that_a_window_needs_are_loaded() -> None:
+    class CountingStore(InMemoryChatMemoryStore):
+        def load(self, conversation: str, /, *, last: int | None = None) -> StoredConversation:
+            loaded = super().load(conversation, last=last)
+            counts.append(len(loaded.messages))
+            return loaded
+
+    counts: list[int] = []
+    window = MessageWindow(2)
+    messages = [message for number in range(200) for message in (UserMessage(f"{number}"), AiMessage("x"))]
+    store = CountingStore()
+    store.append("a", messages, expected=0)
+    memory = ChatMemory(window, store=store, namespace="", timeout=None)
+    model = ScriptedChatModel(["hello"])
+    assert create(Chat, model, interceptors=[memory]).chat("a", "hi") == "hello"
+    assert (counts, len(model.requests[0].messages)) == ([window.messages_to_load], 1)
