@@ -93,7 +93,11 @@ class MethodSignature(NamedTuple):
             Role.USER_NAME: UserName,
             Role.CALL_ID: CallId,
         }
-        return {markers[one.role]: one.name for one in self.parameters or () if one.role in markers}
+        return {
+            markers[one.role]: one.name
+            for one in self.parameters or ()
+            if one.role is not None and one.role in markers
+        }
 
     def has_role(self, role: Role) -> bool:
         """Return True if a parameter of the method has a role."""

@@ -238,7 +238,7 @@ def _expected_type(plan: MethodPlan) -> object:
 
 def _parameter_reader(parameter: Parameter, folder: Path) -> Callable[[_Field], object]:
     if parameter.role in _NOT_IN_FILES:
-        raise _RoleProblem(f"it is {parameter.role.value}, which only Python code can pass")
+        raise _RoleProblem(f"it is {parameter.role}, which only Python code can pass")
     if parameter.role is Role.MEDIA:
         (cls,) = dict.fromkeys(
             one for one in parameter.parts if isinstance(one, type) and issubclass(one, Media)

@@ -333,7 +333,7 @@ def _type_hints(method: Any) -> dict[str, object]:
 
 def _sample(parameter: Parameter, hints: dict[str, Any], qualname: str) -> object:
     name, role = parameter.name, parameter.role
-    if role in _SAMPLES_BY_ROLE:
+    if role is not None and role in _SAMPLES_BY_ROLE:
         return _SAMPLES_BY_ROLE[role]
     if role is Role.USER_MESSAGE:
         return UserMessage(f"<{name}>")
