@@ -21,11 +21,12 @@ _MAX_ANNOUNCEMENT = 120  # characters
 _MAX_CLOSINGS = 2
 _MAX_LAST_LINE = 200  # characters
 _MAX_LENGTH = 10_000  # characters of a text that is searched for announcements
-_LEAD_IN = (
-    r"(?:\A|[.!?:;\n>*•)\]]|[-–—]\s|。|，|,)[\s\"'`*_#>]{0,9}"
+_CONCLUDING = (
+    r"[\s\"'`*_#>]{0,9}"
     r"(?:(?:and|und|et|y|e|en) )?(?:(?:so|therefore|thus|hence|overall|finally|in conclusion|in summary|also|daher|somit|donc|ainsi|por"
     r" lo tanto|quindi|portanto|dus|итак|поэтому|所以|因此|よって),? ?)?"
 )
+_LEAD_IN = rf"(?:\A|[.!?:;\n>*•)\]]|[-–—]\s|。|，|,){_CONCLUDING}"
 _WHOSE = (
     r"(?:(?:the|my|our|its|die|das|der|meine|la|le|ma|el|mi|il|lo|a|o|minha|het|de|mijn|mitt|det|mój|moja|мой|моя|mia|minha|meu|mio) ){0,2}"
     r"(?:(?:final|correct|right|best|overall|predicted|most likely|short|kurze|korte|richtige|korrekte|endgültige|bonne|correcte"
@@ -44,18 +45,21 @@ _IS = (
 _LABEL_WORDS = (
     r"(?:sentiment|category|class|classification|label|type|kind|tag|tone|mood|emotion|intent|topic|subject|department"
     r"|team|language|priority|urgency|severity|level|risk|score|rating|grade|status|state|value|choice|option|recommendation"
-    r"|kategorie|klasse|typ|stimmung|sprache|thema|priorität|catégorie|classe|langue|priorité|categoría|clase|prioridad"
+    r"|kategorie|klasse|typ|stimmung|sprache|thema|priorität|dringlichkeit|schweregrad|urgence|gravité|émotion|urgencia|gravedad|emoción|urgenza|gravità|urgência|gravidade|urgentie|pilność|срочность|catégorie|classe|langue|priorité|categoría|clase|prioridad"
     r"|categoria|priorità|prioridade|категория|тональность|类别|分类|情感|优先级|感情|分類|カテゴリ|감정|분류)"
 )
 _TO_THE_ANSWER = r"[\s\"'`*_“‘(\[{<\\-]{0,20}(?:option |choice |letter |boxed\{|text\{)?[\"'`*_“‘(\[{]{0,9}"
 _CLASSIFIED = (
-    r"(?:it|th(?:is|e|at)(?: \w{1,20})?) (?:should be|must be|can be|is) (?:best )?"
-    r"(?:classified|categori[sz]ed|labell?ed|rated|tagged) as\s?:?"
+    r"(?:(?:it|th(?:is|e|at)(?: \w{1,20})?) (?:(?:should|must|can) be|is) (?:best )?"
+    r"(?:classified|categori[sz]ed|labell?ed|rated|tagged|treated|described|flagged|graded|ranked) as"
+    r"|(?:it|th(?:is|e|at)(?: \w{1,20})?) (?:should|must) be (?:(?:routed|assigned|sent|forwarded|directed) to|(?:filed|put|placed) (?:under|in))"
+    r"|i(?:['’]d| would| will|['’]ll) (?:(?:route|assign|send|forward|direct) (?:it|th(?:is|e)(?: \w{1,20})?) to|(?:file|put|place) (?:it|th(?:is|e)(?: \w{1,20})?) (?:under|in)))"
+    r"(?: the)?\s?:?"
 )
 _PATTERN = (
     rf"(?:{_LEAD_IN}{_WHOSE}{_ANSWER_WORDS}(?:\s(?:to|for) (?:the|this|your) (?:question|problem|text))?{_IS}"
     rf"|{_LEAD_IN}{_WHOSE}{_LABEL_WORDS}[*_`\"']{{0,3}}\s?[:：=][*_]{{0,3}}"
-    rf"|{_LEAD_IN}{_CLASSIFIED}|\\boxed\{{|\[(?:result|answer|final answer|score|rating)\]:?"
+    rf"|(?:\A|[.!?\n>*•,]){_CONCLUDING}{_CLASSIFIED}|\\boxed\{{|\[(?:result|answer|final answer|score|rating)\]:?"
     rf"|(?:\A|\n)[\s*_]*total number of (?:[^\W\d_]+ ){{0,2}}[^\W\d_]+[*_]*\s?:[*_]*){_TO_THE_ANSWER}"
 )
 _SENTENCE_END = lazy_regex(r"[.!?\n]\s")
@@ -74,7 +78,8 @@ def _has_condition(text: str, start: int) -> bool:
     if text[start : start + 1] not in (",", "，"):
         return False
     clause = text[max(0, start - _MAX_ANNOUNCEMENT) : start]
-    return takes_back(max(_SENTENCE_END.split(clause)[-1:], default="")) is not None
+    last = _SENTENCE_END.split(clause)[-1]
+    return reports(last) or asks_or_relates(last) or takes_back(last) is not None
 
 
 # A table with one row: a name and its value.
@@ -108,6 +113,7 @@ _LABEL = (
 )
 _LABELLED_LINE = lazy_regex(rf"(?:\A|\n){_LABEL}[ \t]*(?P<value>[^\n]{{1,80}})\Z")
 _LABELLED_NUMBER = lazy_regex(rf"(?:\A|\n)(?:[-*•] |\|)?{_LABEL}[^\n]*\d")
+_NUMBER = lazy_regex(r"\d")
 _LAST_SENTENCE = lazy_regex(
     r"(?:\n\s*|(?<=[.!。]) *|,\s+)(?P<sentence>[^.!?\n]{3,160}(?:\.\d[^.!?\n]{0,60})?[.!。*_ ]*)\Z"
 )
@@ -124,7 +130,7 @@ def final_result(text: str) -> str | None:
         return None
     start = _start_of_result(bare)
     before, result = bare[:start], bare[start:].strip(" ,\n")
-    if not before.strip() or _leaves_open(before) or find_phrase(result.casefold(), "reports"):
+    if not before.strip() or leaves_open(before) or find_phrase(result.casefold(), "reports"):
         return None
     has_other = any(_is_total(match["label"]) for match in _LABELLED_NUMBER.finditer(before))
     return None if has_other else result
@@ -138,7 +144,10 @@ def _start_of_result(text: str) -> int:
         concludes = sentence is not None and find_phrase(
             sentence[1].casefold(), "conclusions", only_start=True
         )
-        return sentence.start() if sentence is not None and concludes else 0
+        if sentence is None or not concludes:
+            return 0
+        start = sentence.start()
+        return 0 if text[start] == "," and _NUMBER.search(text, 0, start) else start
     is_measure = not words_in("measures").isdisjoint(line["label"].casefold().split())
     is_result = _is_total(line["label"]) or (
         is_measure and not _LABELLED_NUMBER.search(text, 0, line.start())
@@ -151,7 +160,7 @@ def _is_total(label: str) -> bool:
     return not words_in("totals").isdisjoint(label.casefold().split())
 
 
-def _leaves_open(before: str) -> bool:
+def leaves_open(before: str) -> bool:
     """Return True if sentences before a result may say that it is of something else, or not certain."""
     if _QUOTED.search(before) or takes_back(without_reported_negations(before)):
         return True

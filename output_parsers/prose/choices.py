@@ -24,7 +24,7 @@ from typing import Generic, NamedTuple, TypeVar
 from ..lazy_regex import lazy_regex
 from ..result.errors import shorten
 from . import words_in
-from .announcements import REASON, after_announcement, final_result, is_announced
+from .announcements import REASON, after_announcement, final_result, is_announced, leaves_open
 from .harmless import (
     asks_or_relates,
     calls_example,
@@ -37,6 +37,7 @@ from .harmless import (
     is_in_known_language,
     is_personal_remark,
     opens_explanation,
+    reports,
     takes_back,
     without_reported_negations,
 )
@@ -129,15 +130,20 @@ class ChoiceMatcher(Generic[T]):
         return self._find_in_sentence(text), IN_A_SENTENCE
 
     def _concluded(self, text: str) -> Choice[T] | None:
-        """Return the choice that the last sentence announces: "She was charged twice, so the category is billing."."""
-        sentence = final_result(text)
-        if sentence is None or "?" in text:
+        """Return the choice that the last sentence announces: "She was charged twice, so it is billing."
+
+        Return the choice of the last line, too, if what is before it has named it.
+        """
+        before, _, last = text.strip().rpartition("\n")
+        is_alone = normalize(_without_edges(last)) in self._by_key and not leaves_open(before)
+        sentence = _SENTENCE_END.split(before.rstrip())[-1] if is_alone else final_result(text)
+        if not sentence or "?" in text or find_phrase(sentence.casefold(), "reports"):
             return None
+        mentions = self._mentions(normalize(text))
         try:
             choice = self._find_in_sentence(sentence)
         except NoMatch:
             return None
-        mentions = self._mentions(normalize(text))
         return choice if all(mention.choice is choice for mention in mentions) else None
 
     def _after_lead(self, text: str) -> Choice[T] | None:
@@ -318,7 +324,8 @@ class ChoiceMatcher(Generic[T]):
         after = _without_reason(before, after, first.choice)
         self._refuse_bare(f"{before} {after}", first)
         is_sad = normalize(first.choice.label) in words_in("negative labels")
-        word = find_unknown_word(f"{before} {after}", _SAD_FACES if is_sad else ())
+        known = words_in("of the input") | (_SAD_FACES if is_sad else frozenset())
+        word = find_unknown_word(f"{before} {after}", known)
         if word is not None:
             raise NoMatch(f"{_UNCLEAR}, because of “{word}” beside “{first.choice.label}”")
         relation = find_relation(after)
@@ -340,6 +347,8 @@ class ChoiceMatcher(Generic[T]):
         """Raise NoMatch if the words before a choice do not say that it is the answer."""
         before, label = folded[: first.start], folded[first.start : first.end]
         if asks_or_relates(before):
+            raise NoMatch(f"the words before “{first.choice.label}” do not say that it is the answer")
+        if reports(before):
             raise NoMatch(f"the words before “{first.choice.label}” do not say that it is the answer")
         if _OF_A_PERSON.search(before) or self._is_idiom(folded):
             raise NoMatch("the text uses the word in another sense")
@@ -624,6 +633,7 @@ _SET_OFF = lazy_regex(
     r"[\"'`*_”’)\]}]*(?:[.;!:]|,\s|\s*[-–—]\s|\s*[—–]|\s*\n|\\n|[。，：；！、،]|\s*:\s|\)\s|,(?=[\u3040-\u9fff\uac00-\ud7af])"
     r"|\s\((?=[^()\n]{3,}\)\W*\Z))(?:[\s\"'`*_]|\\n)*"
 )
+_SENTENCE_END = lazy_regex(r"(?<=[.!])\s+|\n+")
 _STATEMENT_END = lazy_regex(r"(?<=[.!])[*_\"'`”’)]*\s+|[*_]*\s*\n\s*|。")
 # A statement about the past may no longer be true.
 _IN_THE_PAST = lazy_regex(

@@ -78,6 +78,7 @@ _UNREAL = lazy_regex(
     r"|(?<!\w)(?:requested|reported|stated|claimed|customer['’]?s?|user['’]?s?) [^\W\d_]+\s?[:：]\W*\Z|"
     r"(?<!\w)(?:(?:according to|laut|nach angaben|selon|d['’]après|según|secondo|segundo|volgens|według|enligt|ifølge|podle|по словам|по мнению|согласно)"
     rf" (?:\w+['’ ]){{0,3}}?{_PERSON}|on paper|au lieu de?|i (?:read|heard|saw|was told) (?:that )?it is|(?:just|only) say|(?:het|dit|dat|antwoord) zou)(?!\w)"
+    rf"|\A\W*(?:for|für|pour|para|per|voor|för|for|dla|для) (?:\w+ )?{_PERSON}(?!\w)"
     rf"|(?<!\w){_PERSON} (?:gives?|gave|rates?|rated|scored|gibt|gab|bewertet|vergibt|donne|note|d[aàá]|dio|deu|geeft|gaf|daje|ger|giver|gir|ставит|даёт|дал)"
     r"(?: (?:it|this|them|es|an?|een|un))*\W*\Z|(?:\A|[.!:]\s)\W*(?:please )?(?:give|rate|score|grade) (?:it|this|them)(?: an?)?\W*\Z"
 )
@@ -258,7 +259,7 @@ _GOES_WRONG = r"""
     |\A\W*but (?:the|it|in)\b|too \w+ (?:to|a|for)\b|more (?:follows?|below)|continues? (?:on|in|below|next|with)
     |only (?:on|if|when|in|for|with|after|before|until|as|true|false|valid|at|applies|holds|(?:the |a )?(?:first|one|two|three|few|part)|\d+)
     |\A\W*(?:but|however|though|yet|still|except)\b.*\b(?:says?|said|should|is|are|was|were)
-    |\A\W*(?:when|while|until|should|would)\b|what (?:you|the user) \w+|(?:(?<!years )(?<!year )old|(?<!in )(?<!since )(?<!until )may|last)(?!\w)|errors?:
+    |\A\W*(?:when|while|until|should|would)\b|what (?:you|the user) \w+|(?:old (?:answer|category|data|draft|entry|label|list|number|one|price|rating|record|report|result|score|value|version)s?|(?<!in )(?<!since )(?<!until )may|last)(?!\w)|errors?:
 """
 _PART_OF_IT = r"""
     and (?:\d+ )?(?:more|others)|(?:first|second|third|next|other|last) (?:half|part|batch|page|portion|chunk)|first (?:\d+|few|two|three|four|five|ten|some)(?: \w+)? (?:of|from)
@@ -297,7 +298,9 @@ _REFUSES = lazy_regex(rf"(?<!\w)(?:{join_lines(_REFUSING)})(?!\w)")
 _CALLS_EXAMPLE = lazy_regex(rf"(?<!\w)(?:{join_lines(_LOOKS_LIKE)})(?!\w)")
 # Phrases with a negation or a condition that say nothing against an answer.
 _NO_DENIAL = lazy_regex(
-    r"(?<!\w)(?:base no|not only|no (?:problem|worries)|can['’]t help but)(?!\w)|没错|沒錯|没问题|沒問題"
+    r"(?<!\w)(?:base no|not only|no (?:problem|worries)|can['’]t help but"
+    r"|could (?:also )?(?:be|have been) (?:(?:a bit|a little|slightly|somewhat|much) )?(?:(?:shorter|longer|clearer|simpler|shortened|expanded)"
+    r"|more (?:concise|detailed|specific|precise|polite|formal)|better (?:organi[sz]ed|structured|explained)))(?!\w)|没错|沒錯|没问题|沒問題"
 )
 # What models say about their work in the first person.
 _FIRST_PERSON = lazy_regex(r"(?<!\w)i(?:['’]\w+)?(?!\w)|\Aplease\b")
@@ -342,7 +345,7 @@ def find_denial_of_answer(text: str) -> str | None:
     A clause with other words, such as "cannot log in", denies something else.
     """
     for clause in _CLAUSE.split(text.casefold().replace("’", "'")):
-        negations = {word for word in _words(clause) if find_negation(word)}
+        negations = {word for word in _words(clause) if find_negation(word)} | words_in("causes")
         is_denial = "_".join(_phrase_words(clause)) in words_in("denials")
         if is_denial or (find_negation(clause) and find_unknown_word(clause, negations) is None):
             return clause.strip()
@@ -372,7 +375,7 @@ def reports(sentence: str) -> bool:
 
 def find_limit(text: str) -> str | None:
     """Return the words at the beginning of a clause that limit the answer to some cases, or None."""
-    for clause in _CLAUSE.split(text.casefold()):
+    for clause in _CLAUSE.split(_NO_DENIAL.sub(" ", text.casefold())):
         words = _phrase_words(clause)
         start = 1 if words[:1] and words[0] in words_in("conjunctions") else 0
         found = find_phrase(clause, "conditions", words[start : start + _MAX_PHRASE], only_start=True)
