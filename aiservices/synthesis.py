@@ -296,7 +296,7 @@ class TextLimit:
 
 
 class ResponseMode(StrEnum):
-    """How an answer is made from several passages, such as refining it with each passage.
+    """The way in which an answer is made from several passages, such as refining it with each passage.
 
     Attributes:
         REFINE: The first content gives an answer, and each further content refines it.

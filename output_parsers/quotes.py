@@ -77,7 +77,7 @@ _NUMBER_WORDS = NUMBER_WORDS | _DATE_WORDS
 
 
 class QuoteMatch(NamedTuple):
-    """Where a quote occurs in a text.
+    """The places where a quote occurs in a text.
 
     Attributes:
         kind: How it was found: "exact", "normalized" (the same words in another typography) or "aligned"

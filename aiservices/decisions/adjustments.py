@@ -19,7 +19,7 @@ from .calibration import Adjustment, Calibration, CalibrationEntry
 
 
 class Question(NamedTuple):
-    """What a method asks the model.
+    """The question that a method asks the model.
 
     Attributes:
         call: The plan of its calls.

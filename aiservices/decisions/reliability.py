@@ -415,7 +415,7 @@ THRESHOLD_COLUMNS = ("threshold", "coverage", "error", "upper bound")
 
 
 class Reliability(NamedTuple):
-    """How well the probabilities of decisions agree with the expected answers.
+    """The agreement of the probabilities of decisions with the expected answers.
 
     Attributes:
         options: The possible answers. With two, the probability of the second one is compared, otherwise the

@@ -88,7 +88,7 @@ class Document:
 
     @property
     def offset(self) -> int:
-        """Where the text begins in the whole document: 0, except in a part of a document that was split."""
+        """The start of the text in the whole document: 0, except in a part of a document that was split."""
         return 0
 
     def page_at(self, index: int) -> int | None:

@@ -31,7 +31,7 @@ class Index(Protocol):
 
 
 class IndexProgress(NamedTuple):
-    """How far the update of an index is.
+    """The progress of the update of an index.
 
     Attributes:
         done: The number of files processed so far.

@@ -128,7 +128,7 @@ Rules: TypeAlias = Mapping[str, "Rule | By"]
 
 
 class Shape(NamedTuple):
-    """How values of a type are merged.
+    """The rule for merging values of a type.
 
     Attributes:
         kind: A record is merged by field, a list by item, a map by key, and any other type as one value.

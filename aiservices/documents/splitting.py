@@ -24,7 +24,7 @@ def count_tokens(text: str) -> int:
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a method reads a document that is too long for one request, in parts whose answers are merged.
+    """Settings for reading a document that is too long for one request, in parts whose answers are merged.
 
     Parts end before a heading or a page, between paragraphs, between sentences or between words, in this
     order of preference.

@@ -51,7 +51,7 @@ class Run:
 
 
 class StreamPolicy(NamedTuple):
-    """When a model's reply may be used, and what a stream shows of it.
+    """The rules for when a model's reply may be used, and what a stream shows of it.
 
     Attributes:
         checks: Functions that run at the same time as the request and return True if the reply may be used.

@@ -501,7 +501,7 @@ def _provider_text(error: ModelError, request: ChatRequest) -> str:
 
 
 class _Refusal(NamedTuple):
-    """How a provider refused a strategy: see UnsupportedFeature. ``text`` is what it said."""
+    """A provider's refusal of a strategy: see UnsupportedFeature. ``text`` is the provider's message."""
 
     text: str
     method_only: bool

@@ -93,7 +93,7 @@ class ObjectSchema(NamedTuple):
 
 
 class OutputFormat(NamedTuple):
-    """How to request a typed value from a model, for example by a JSON Schema, and how to parse the reply.
+    """The format in which a typed value is requested, for example a JSON Schema, and how to parse the reply.
 
     Attributes:
         strategy: The strategy that this format implements.

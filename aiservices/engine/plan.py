@@ -63,7 +63,7 @@ class Transform(NamedTuple):
 
 
 class DecisionPlan(NamedTuple):
-    """What a method needs of the probabilities of its answers.
+    """The probabilities of answers that a method needs.
 
     Attributes:
         is_required: True if the output type contains a Decision.

@@ -159,7 +159,7 @@ def _keyword_problem(
 
 
 class _Rule(NamedTuple):
-    """Which values an annotation accepts, and what they are called, such as "a number".
+    """The values that an annotation accepts, and their name, such as "a number".
 
     A rule is simple for numbers, strings and bools.
     """

@@ -29,7 +29,7 @@ _NO_BEGINNING = "(The beginning of the conversation is left out.)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationRules:
-    """What an API requires of the messages of a request.
+    """The requirements of an API for the messages of a request.
 
     Attributes:
         tool_names: The names of tools that it accepts, as a regular expression.

@@ -12,7 +12,7 @@ from .media import Media
 
 @checks_arguments
 class MediaPolicy:
-    """Which images, sounds and files callers may pass to a service.
+    """The images, sounds and files that callers may pass to a service.
 
     Without arguments, only content is allowed, and no URLs, because a provider would fetch any URL, even in
     its own network.

@@ -181,7 +181,7 @@ class ModelProvider(NamedTuple):
 
     @property
     def model_syntax(self) -> str:
-        """How to write a model of this provider, for example ``openai:NAME``."""
+        """The form of the model names of this provider, such as ``openai:NAME``."""
         return self.syntax or f"{self.name}:NAME"
 
 

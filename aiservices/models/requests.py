@@ -370,7 +370,7 @@ class Tooling:
 
 
 class WaitingTime:
-    """How long the requests of a call have waited for their turn, as a context manager around each wait.
+    """The time that the requests of a call have waited for their turn; a context manager around each wait.
 
     Waits at the same time count once. It is safe for threads.
 

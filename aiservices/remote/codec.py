@@ -511,7 +511,7 @@ class AttemptJson(_FrozenModel):
     replied: bool = False
     """True if the model sent a reply, even one that was rejected."""
     strategy: str | None = None
-    """How the output format was requested."""
+    """The way in which the output format was requested."""
     usage: UsageJson | None = None
     """The tokens, if the provider reported them."""
     error: str | None = None
@@ -573,7 +573,7 @@ class AccountJson(_FrozenModel):
     finish_reason: FinishReason
     """Why the model stopped."""
     strategy: str
-    """How the output format was requested."""
+    """The way in which the output format was requested."""
     seconds: float
     """The duration of the whole call."""
     usage: UsageJson

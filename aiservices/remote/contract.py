@@ -594,7 +594,7 @@ class EventName(StrEnum):
 
 
 class StreamMode(StrEnum):
-    """How a stream sends an incomplete value: as JSON snapshots or as the model's text."""
+    """The form in which a stream sends an incomplete value: JSON snapshots or the model's text."""
 
     SNAPSHOTS = "snapshots"
     DELTAS = "deltas"

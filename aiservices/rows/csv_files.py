@@ -29,7 +29,7 @@ SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n")  # for Excel
 
 
 class CsvDialect(NamedTuple):
-    """How a CSV file is written.
+    """The format of a CSV file.
 
     Attributes:
         encoding: The encoding, as Python calls it.

@@ -202,7 +202,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Agreement:
-    """How often the answers of people and of the model are the same, for the rows that people reviewed.
+    """The agreement of people and the model, for the rows that people reviewed.
 
     Equal rows count once.
 

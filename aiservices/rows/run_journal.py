@@ -394,7 +394,7 @@ def _entry_at(file: BinaryIO, offset: int) -> dict[str, object]:
 
 
 class Origin(IntEnum):
-    """Where the answer or the error of a row comes from."""
+    """The origin of the answer or the error of a row."""
 
     MISSING = 0  # the run ended before
     REQUEST = 1  # this run has requested it
@@ -404,7 +404,7 @@ class Origin(IntEnum):
 
 
 class RowResult(NamedTuple):
-    """How a row of a run was finished: the origin of its answer, its journal entry, and the time."""
+    """A finished row of a run: the origin of its answer, its journal entry, and the time."""
 
     origin: Origin
     offset: int = 0
@@ -417,7 +417,7 @@ _MEMORY_BYTES = 1 << 18  # of 15,000 rows
 
 
 class RowResults:
-    """How each row of a run was finished, by the number of the row; in a temporary file if there are many."""
+    """The finished rows of a run, by the number of the row; in a temporary file if there are many."""
 
     def __init__(self) -> None:
         self._memory = bytearray()

@@ -65,7 +65,7 @@ class MethodPlan(NamedTuple):
 
     @property
     def question(self) -> Question:
-        """What the method asks the model, for calibrations."""
+        """The questions that the method asks the model, for calibrations."""
         from ..decisions.adjustments import Question  # few services have calibrations
 
         user, system = self.prompt.user, self.prompt.system

@@ -157,7 +157,7 @@ def find_strategy(
 
 @dataclass(frozen=True)
 class CallDefinition:
-    """What a call of a model is planned from.
+    """The data from which a call of a model is planned.
 
     Attributes:
         qualname: The name of the method in messages.

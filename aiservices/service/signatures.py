@@ -38,7 +38,7 @@ _PARTS_OF_REPLIES = (Usage, ToolCall, SystemMessage, UserMessage, ToolMessage)
 
 
 class ReturnShape(Enum):
-    """How a service method returns its value: directly, in a Result, or as a stream."""
+    """The form in which a service method returns its value: directly, in a Result, or as a stream."""
 
     VALUE = "value"
     RESULT = "result"

@@ -163,7 +163,7 @@ class Report(Generic[T_co]):
 
     @property
     def reliability(self) -> Reliability | None:
-        """How well the probabilities of decisions agree with the expected answers.
+        """The agreement of the probabilities of decisions with the expected answers.
 
         None if the method returned no Decisions with probabilities, or if no case has an expected answer.
         """

@@ -56,7 +56,7 @@ REMOTE_CALL = "__aiservices_call__"
 
 
 class ReturnBehavior(StrEnum):
-    """Where a tool's result goes: to the model, or directly to the caller of the service method.
+    """The destination of a tool's result: the model, or the caller of the service method.
 
     Attributes:
         TO_LLM: The result goes to the model, which continues.

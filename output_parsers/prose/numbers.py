@@ -52,7 +52,7 @@ from .units import CURRENCY_CODES, CURRENCY_SIGNS, SCALES, UNITS
 
 
 class NumberStyle(Enum):
-    """Which sign of a number written as text is the decimal point, as in ``Annotated[float, NumberStyle.COMMA]``.
+    """The sign that is the decimal point of a number in text: ``Annotated[float, NumberStyle.COMMA]``.
 
     Numbers in JSON always have a point. Without a style, text that can be read in two ways is rejected.
 

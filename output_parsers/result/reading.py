@@ -34,7 +34,7 @@ JsonObject: TypeAlias = dict[str, Json]
 
 
 class Leniency(Enum):
-    """How tolerant a parser is of replies that are not exactly in the requested format.
+    """The tolerance of a parser for replies that are not exactly in the requested format.
 
     Attributes:
         NONE: The reply must be the value and nothing else.

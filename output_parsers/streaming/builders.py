@@ -367,7 +367,7 @@ Part: TypeAlias = str | Member | Container
 
 
 class ScanState(NamedTuple):
-    """How far streamed JSON has been scanned: the unclosed objects and arrays, and the unfinished string.
+    """The progress of scanning streamed JSON: the unclosed objects and arrays, and the unfinished string.
 
     Attributes:
         stack: The open containers, each with the number of its parts.
@@ -417,7 +417,7 @@ IGNORED = object()  # the result of a builder for a member that the type does no
 
 
 class MemberSpec(NamedTuple):
-    """How to validate a field or item of streamed JSON, and how to show it while it is unfinished.
+    """The rules to validate a field or item of streamed JSON, and to show it while it is unfinished.
 
     Attributes:
         node: The node that validates the JSON value.

@@ -345,7 +345,7 @@ def _decode_plain_value(codec: Codec, value: Json, cursor: DecodeCursor) -> Json
 
 
 class Absence(Enum):
-    """How a model omits an optional property: without its key, with null, or not at all."""
+    """The way in which a model omits an optional property: without its key, with null, or not at all."""
 
     NEVER = "it is required"
     MISSING = "its key is missing"

@@ -598,7 +598,7 @@ class UnionNode(Node[object]):
 
     @cached_property
     def _nesting(self) -> int:
-        """How many levels of unions there are, including this one: 2 for ``list[int | str] | None``."""
+        """The number of levels of unions, including this one: 2 for ``list[int | str] | None``."""
         return _nesting_in(self, {})
 
     def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
@@ -841,7 +841,7 @@ class UnionNode(Node[object]):
 
     @cached_property
     def _counts_by_class(self) -> dict[object, int | Callable[[Any], int]]:
-        """How many keys the values of a class have, or a function that counts them; not for all classes."""
+        """The number of keys of a class's values, or a function that counts them; not for all classes."""
         counts: dict[object, int | Callable[[Any], int]] = {type(None): 0}
         classes = [cls for cls, _ in self._options_with_keys]
         if len(set(classes)) == len(classes):

@@ -26,7 +26,7 @@ _TENTH = Decimal("0.1")
 
 
 class Storage(NamedTuple):
-    """How the values of a type are stored in a table with typed columns, such as a Parquet file.
+    """The storage of the values of a type in a table with typed columns, such as a Parquet file.
 
     Attributes:
         kind: ``bool``, ``int``, ``float``, ``decimal``, ``text``, ``null``, ``date``, ``date-time``,
@@ -47,7 +47,7 @@ def storage_kind_of(schema: Mapping[str, object]) -> str:
 
 
 class ArrayParts(NamedTuple):
-    """How a type reads the items of a JSON array one by one, as they arrive in a stream.
+    """The functions that read the items of a JSON array one by one, as they arrive in a stream.
 
     Attributes:
         first: The parsers of the first items, as in a tuple.
@@ -61,7 +61,9 @@ class ArrayParts(NamedTuple):
 
 
 class ObjectParts(NamedTuple):
-    """How a type with any keys reads the members of a JSON object one by one, as they arrive in a stream.
+    """The functions that read the members of a JSON object one by one, as they arrive in a stream.
+
+    The object may have any keys.
 
     Attributes:
         value: The parser of the values.

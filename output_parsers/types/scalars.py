@@ -126,7 +126,7 @@ class StringNode(Node[T]):
 
 
 class BytesEncoding(NamedTuple):
-    """How a field of bytes is written in JSON, from the setting ``val_json_bytes`` of its class.
+    """The JSON form of a field of bytes, from the setting ``val_json_bytes`` of its class.
 
     Attributes:
         name: ``base64`` or ``hex``.

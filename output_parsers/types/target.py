@@ -208,7 +208,7 @@ class Target:
 
     @property
     def path(self) -> str:
-        """Where the type is used, from the inside out (``Person.name, in list[Person]``); "" at the root."""
+        """The place of the type, from the inside out (``Person.name, in list[Person]``); "" at the root."""
         return _path(self.outer, self.field_name)
 
     @property

@@ -467,7 +467,7 @@ def _abandon(client: httpx2.AsyncClient) -> None:
 
 
 class _Progress:
-    """What a client has received of a stream, and how often it has tried to continue it."""
+    """The events of a stream that a client has received, and its attempts to continue the stream."""
 
     def __init__(self) -> None:
         self.last_id = ""  # the id of a stream that can be continued

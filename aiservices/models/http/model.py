@@ -98,7 +98,7 @@ class ClientSource(Protocol):
 
     @property
     def destination(self) -> str:
-        """What selects the account and the deployment: the whole URL and the headers of all requests.
+        """The data that selects the account and the deployment: the URL and the headers of all requests.
 
         It contains keys.
         """
@@ -369,7 +369,7 @@ class HttpChatModel(PickledByArguments, ClosedByWith):
 
     @property
     def destination(self) -> str:
-        """What selects the account and the deployment at the server. It contains keys."""
+        """The data that selects the account and the deployment at the server. It contains keys."""
         return self._clients.destination
 
     def __repr__(self) -> str:

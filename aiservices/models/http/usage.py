@@ -12,7 +12,7 @@ _LARGEST_COUNT = 2**53  # a larger number is a mistake of the server
 
 
 class UsageFields:
-    """Where an API puts its token counts: names of fields; a dot leads into an object.
+    """The fields in which an API reports token counts; a dot leads into an object.
 
     The counts of all fields of a group are added up.
 

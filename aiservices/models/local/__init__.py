@@ -143,7 +143,7 @@ class LocalChatModel(PickledByArguments):
 
     @property
     def destination(self) -> str:
-        """What the answers depend on in addition to the request, for the response cache."""
+        """The data that answers depend on in addition to the request, for the response cache."""
         return repr((self._settings, self._options, self._system_message))
 
     def complete(self, request: ChatRequest) -> ChatReply:
