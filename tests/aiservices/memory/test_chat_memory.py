@@ -31,7 +31,13 @@ from aiservices import (
     user_message,
 )
 from aiservices.interceptors import Answer, Flow, Invocation, Proceed
-from aiservices.memory import ChatMemory, InMemoryChatMemoryStore, MessageWindow, StoredConversation
+from aiservices.memory import (
+    ChatMemory,
+    InMemoryChatMemoryStore,
+    MessageWindow,
+    StoredConversation,
+    WindowView,
+)
 
 
 class Chat(Protocol):
@@ -467,3 +473,23 @@ def test_only_the_messages_that_a_window_needs_are_loaded() -> None:
     model = ScriptedChatModel(["hello"])
     assert create(Chat, model, interceptors=[memory]).chat("a", "hi") == "hello"
     assert (counts, len(model.requests[0].messages)) == ([window.messages_to_load], 1)
+
+
+def test_more_is_loaded_while_a_window_selects_all_that_was_loaded() -> None:
+    class Whole:
+        messages_to_load = 2
+
+        def view(self, past: Any, current: Any, invocation: Invocation) -> Flow[WindowView]:
+            seen.append(len(past))
+            return WindowView(past)
+            yield
+
+    seen: list[int] = []
+    messages = [message for number in range(10) for message in (UserMessage(f"{number}"), AiMessage("x"))]
+    store = InMemoryChatMemoryStore()
+    store.append("a", messages, expected=0)
+    model = ScriptedChatModel(["hello"])
+    create(Chat, model, interceptors=[ChatMemory(Whole(), store=store, namespace="")]).chat("a", "hi")
+    assert model.requests[0].messages == (*messages, UserMessage("hi"))
+    assert seen == sorted({*seen})
+    assert seen[-1] == 10
