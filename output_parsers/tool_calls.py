@@ -25,7 +25,9 @@ from typing import (
     overload,
 )
 
+from .json.calls import call_of, calls_in_channels, find_calls
 from .json.scanner import read_tolerant
+from .parser.reasoning import find_answer
 from .parser.type_parser import TypeParser, parser_for
 from .result.errors import OutputParsingError, Problem
 from .result.reading import (
@@ -37,6 +39,7 @@ from .result.reading import (
     Reading,
     ValidationFailure,
     describe_value,
+    dump_json,
 )
 from .streaming.reader import PartialReader
 from .text.simple import TextReply, reply_text
@@ -187,10 +190,26 @@ class ToolCallsParser(ABC, Generic[R_co]):
             one_or_more = self._written_or_one.parse(text)
         except OutputParsingError as error:
             self._check_names(text, error)
-            raise
+            written = self._written_calls(text)
+            if not written:
+                raise
+            return self.parse_calls(written)
         every = one_or_more if isinstance(one_or_more, list) else [one_or_more]
         calls = [call for call in every if self._wants(call.name)]
         return self._result([self._call_value(call.name, call.id, call.arguments) for call in calls])
+
+    @staticmethod
+    def _written_calls(text: str) -> list[Mapping[str, Any]]:
+        """Return the calls in a text in the format of a model family; [] if it has none."""
+        try:
+            written = find_calls(calls_in_channels(text) or find_answer(text).text)
+        except ValidationFailure as failure:
+            raise OutputParsingError(text, failure.problems) from failure
+        if written is None or written.text[: written.start].strip() or written.text[written.end :].strip():
+            return []
+        calls = list(filter(None, map(call_of, written.calls)))
+        texts = [one if isinstance(one := call.arguments, str) else dump_json(one) for call in calls]
+        return [{"name": call.name, "arguments": text} for call, text in zip(calls, texts, strict=True)]
 
     def _check_names(self, text: str, error: OutputParsingError) -> None:
         """Raise an error that lists the unknown tool names, if they are the reason why parsing failed."""

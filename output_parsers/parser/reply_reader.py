@@ -9,10 +9,12 @@ from itertools import product, starmap
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
+from ..json.calls import call_of, calls_in_channels, find_calls, may_have_calls
 from ..json.spelling import OTHER_SIGNS, respelled
 from ..lazy_regex import lazy_regex
 from ..prose.announcements import without_small_talk
 from ..prose.harmless import takes_back
+from ..prose.roles import Role, role_of
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import (
     Coercion,
@@ -48,9 +50,10 @@ from .extract import (
     strip_reasoning,
 )
 from .fast_path import NOT_EXACT, FastReader, never_exact
-from .reasoning import may_have_reasoning
+from .reasoning import find_answer, may_have_reasoning
 
 T = TypeVar("T")
+_WRITTEN_CALL = "tool call in text"
 _COMPARED = 20  # items of two arrays
 _EXPLANATIONS = ("explanation", "reason", "reasoning", "rationale", "justification", "analysis")
 _JSON_LANGUAGES = ("", "json", "jsonl", "json5", "jsonc", "text", "txt")
@@ -152,6 +155,10 @@ class ReplyReader(Generic[T]):
     def _read_reply(self, text: str, cursor: Cursor, read_exact: FastReader) -> T:
         """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
         node = self._node
+        if self._accepts_calls and may_have_calls(text):
+            calls = self.find_calls(text)
+            if calls is not None:
+                return self._read_only_value(calls, cursor)
         reply = strip_reasoning(text, cursor, self.own_words)
         if self._is_plain_text:  # text keeps its white space, unless reasoning was removed
             return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
@@ -176,6 +183,27 @@ class ReplyReader(Generic[T]):
         if reply.looks_like_json:
             return self._read_json(reply, cursor)
         return self._read_without_wrapping(reply, cursor)
+
+    @cached_property
+    def _accepts_calls(self) -> bool:
+        """True for a record and for a list of records, which tools with their names may return."""
+        node = self._value_node
+        return _is_record(node.item if isinstance(node, ListNode) else node)
+
+    def find_calls(self, text: str) -> Candidate | None:
+        """Find the tool calls in a reply that wrote them as text; the value is a call or a list of them.
+
+        Raises ValidationFailure if the words around them may deny them.
+        """
+        channels = calls_in_channels(text)
+        written = find_calls(channels or find_answer(text).text)
+        if written is None:
+            return None
+        verdict = role_of(written.text, written.start, written.end, own_words=self.own_words)
+        if verdict.role in (Role.OTHER, Role.UNCLEAR):
+            raise ValidationFailure(not_the_answer(verdict.words))
+        calls = written.calls
+        return Candidate(calls if len(calls) > 1 else calls[0], (_WRITTEN_CALL,))
 
     def _is_text_choice(self, reply: ReplyText) -> bool:
         return self._choices is not None and self._choices.has_text_choice(reply.text)
@@ -242,7 +270,7 @@ class ReplyReader(Generic[T]):
         item = node.item if isinstance(node, ListNode) else None
         if isinstance(value, dict) and isinstance(item, ObjectNode) and self._field not in value:
             inner = next(iter(value.values())) if len(value) == 1 else None
-            if any(item.field_for_key(key)[1] for key in value):
+            if any(item.field_for_key(key)[1] for key in value) or call_of(value) is not None:
                 cursor.record_dropped("one object in place of an array")
                 candidate = candidate._replace(value=[value])
             elif isinstance(inner, list):

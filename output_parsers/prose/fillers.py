@@ -24,7 +24,7 @@ _TAGS_OF_HTML = (
     "|small|span|strong|style|sub|summary|sup|svg|table|tbody|td|textarea|tfoot|th|thead|title|tr|u|ul|video"
 )
 _PLACEHOLDER = (
-    rf"<(?!(?:{_TAGS_OF_HTML})>)[^\W\d][\w .,'/-]{{0,40}}(?<!/)>|\{{\{{?[^\W\d]\w{{0,40}}\}}\}}?"
+    rf"<(?!(?:{_TAGS_OF_HTML})>)[^\W\d][\w .,'/-]{{2,40}}(?<!/)>|\{{\{{?[^\W\d]\w{{0,40}}\}}\}}?"
     r"|\[(?i:your|insert|enter|the)[ _][\w _-]{1,40}\]"
 )
 _IS_PLACEHOLDER = lazy_regex(_PLACEHOLDER)

@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeVar, cast
 from typing_extensions import TypeForm
 
 from ..backslashes import with_lost_backslashes
+from ..json.calls import may_lead_to_call
 from ..json.scanner import read_exact, read_tolerant
 from ..json.spelling import respelled
 from ..parser.extract import strip_reasoning
@@ -271,6 +272,8 @@ class PlainTextReader:
 # --- The items of a list ---
 
 
+_BRACKET = re.compile(r"[\[({]")
+_LONGEST_LEAD = 120  # characters
 # Objects that are not in a list may be separated by commas or by the markers of a Markdown list.
 _BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
@@ -467,6 +470,8 @@ class ItemReader(Generic[T]):
         self._root: tuple[int, int] | None = None  # where the JSON with the items is in the answer
         self._last_object_end = -1  # the end of the last object that is not in a list
         self._error = ""
+        self._lead: str | None = ""  # the text before the first bracket; None after it
+        self._held: list[str] = []  # the text from the beginning of a tool call on
 
     @property
     def text(self) -> str:
@@ -486,10 +491,35 @@ class ItemReader(Generic[T]):
 
     def _read_answer(self, answer: str) -> None:
         """Read the next text of the answer, from which the model's reasoning is already removed."""
-        if answer and not self._is_closed:
+        if self._leads_to_call(answer):
+            self._held.append(answer)
+        elif answer and not self._is_closed:
             self._scanner.feed(answer)
             self._read_closed_items()
             self._scanner.drop_before(self._read_until)
+
+    def _leads_to_call(self, answer: str) -> bool:
+        """Return True if the items may be in tool calls, which only the complete text shows."""
+        if self._lead is None or not isinstance(self._node, ObjectNode):
+            return bool(self._held)
+        self._lead += answer
+        bracket = _BRACKET.search(self._lead)
+        has_call = may_lead_to_call(self._lead[: bracket.end()] if bracket else self._lead)
+        self._lead = None if bracket or has_call else self._lead[-_LONGEST_LEAD:]
+        return has_call
+
+    def _read_calls(self) -> bool:
+        """Read the items from the tool calls that a reply wrote as text; return False if there are none."""
+        if not isinstance(self._node, ObjectNode) or self._queue.count:
+            return False
+        try:
+            calls = self._list_parser.reply_reader.find_calls(self.text)
+        except ValidationFailure as failure:
+            raise OutputParsingError(self.text, failure.problems) from None
+        if calls is not None:
+            for value in calls.value if isinstance(calls.value, list) else [calls.value]:
+                self._queue.add_value(value)
+        return calls is not None
 
     def finish(self) -> list[T | ItemError]:
         """Return the remaining list items after the last chunk; usually an empty list.
@@ -509,6 +539,12 @@ class ItemReader(Generic[T]):
 
     def _finish(self) -> list[T | ItemError]:
         self._read_answer(self._reasoning.finish())
+        if (self._held or self._scanner.gave_up or self._find_missing()) and self._read_calls():
+            self._queue.raise_error()
+            return self._queue.take()
+        if self._held:
+            self._scanner.feed("".join(self._held))
+            self._read_closed_items()
         if self._scanner.gave_up and not self._error:
             self._read_remaining()
         self._queue.raise_error()

@@ -35,6 +35,7 @@ from pydantic.fields import FieldInfo
 from pydantic.functional_validators import BeforeValidator, PlainValidator, WrapValidator
 from typing_extensions import is_typeddict
 
+from ..json.calls import call_of
 from ..json.scanner import parse_json_string
 from ..lazy_regex import lazy_regex
 from ..prose.roles import Role, role_of
@@ -138,7 +139,6 @@ _SIGNS = ("-", "+")
 UNKNOWN_KEY_RULE = "unknown key left out"
 # The keys, normalized, under which models write a whole answer: {"result": {…}}.
 ENVELOPE_KEYS = frozenset("answer data finalanswer json object output record response result value".split())
-_CALL_KEYS = {"id", "type", "name", "arguments", "parameters", "input", "args"}
 LIST_KEYS = frozenset("answers items list objects records results values".split())
 # Usual names of single answers. An object with only this key means its number, choice or date.
 SCALAR_KEYS = frozenset(
@@ -190,15 +190,6 @@ def _fields_in_xml(text: str, name: str) -> str:
 _ITEM_OF_YAML = lazy_regex(r"^- (?=\w)", re.MULTILINE)
 _XML_ROOT = lazy_regex(r"<([\w-]{1,80})>\s*(<.*>)\s*</\1>", re.DOTALL)
 _XML_FIELD = lazy_regex(r"<([\w-]{1,80})>([^<>\n]*)</\1>")
-
-
-def _arguments_of_call(data: dict[str, Json], name: str) -> dict[str, Json] | str | None:
-    """Return the arguments of a tool call that is named like a record, as an object or its text, or None."""
-    call = data.get("function") if data.get("type") == "function" else data
-    if not isinstance(call, dict) or call.get("name") != name or not call.keys() <= _CALL_KEYS:
-        return None
-    arguments = [call[key] for key in ("arguments", "parameters", "input", "args") if key in call]
-    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (dict, str)) else None
 
 
 def _cell(text: str) -> str:
@@ -872,12 +863,14 @@ class ObjectNode(Node[object]):
             raise cursor.failure(f"expected {self.kind}", data)
         if self._json_reader is not None:
             return self._json_reader.read(data, cursor)
-        called = _arguments_of_call(data, self.name)
-        if called is not None:
+        call = call_of(data)
+        if call is not None and self.field_for_key(call.key)[0] is None:
+            if normalize_key(call.name) != normalize_key(self.name):
+                raise cursor.failure(f"expected {self.kind}, not a call of {call.name}", data)
             cursor.record_dropped("object in a tool call")
-            if isinstance(called, str):
-                called = parse_json_string(called, "{", cursor)
-            data, cursor = called, cursor.child("arguments")
+            data, cursor = call.arguments, cursor.child(call.key)
+            if isinstance(data, str):
+                data = parse_json_string(data, "{", cursor)
             if not isinstance(data, dict):
                 raise cursor.failure(f"expected {self.kind}", data)
         if len(data) == 1 and self.spec.extra != "allow" and not self.spec.sees_whole_object:
