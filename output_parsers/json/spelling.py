@@ -40,7 +40,7 @@ def respelled(text: str) -> str | None:
 
 
 def _without_escapes(text: str) -> str | None:
-    r"""Return the JSON in ``{\"name\": \"Ann\"}``, which was escaped as for a string."""
+    r"""Return the JSON in ``{\"name\": \"Ann\"}``, which is escaped like a string."""
     if '\\"' not in text or _BARE_QUOTE.search(text):
         return None
     try:

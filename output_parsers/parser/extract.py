@@ -253,7 +253,7 @@ class ReplyText(NamedTuple):
         return candidates, spans, has_broken
 
     def _after_broken_value(self, start: int, error: JsonSyntaxError, number: int) -> tuple[int, bool | None]:
-        """Return where the text goes on after broken JSON, and whether the JSON may be the answer.
+        """Return the end of broken JSON, and whether the JSON may be the answer.
 
         The latter is None for brackets of text. Raises ValidationFailure if no bracket closes the JSON, or if
         too many values are broken.

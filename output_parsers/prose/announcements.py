@@ -120,7 +120,7 @@ _LAST_SENTENCE = lazy_regex(
 
 
 def final_result(text: str) -> str | None:
-    """Return the last line or sentence of a text if it announces the result of what is before it, or None.
+    """Return the last line or sentence of a text if it announces the result of the text before it, or None.
 
     So do "Total: 3" and "So there are 4 names." What is before it must not leave anything open, and not be a
     quotation, an example or a condition, and have no other result.
@@ -137,7 +137,7 @@ def final_result(text: str) -> str | None:
 
 
 def _start_of_result(text: str) -> int:
-    """Return where the last line with the label of a result begins, or the last sentence with "so"; 0 if none does."""
+    """Return the start of the last line that is labelled as a result, or of the last "so"; else 0."""
     line = _LABELLED_LINE.search(text, max(0, text.rfind("\n")))
     if line is None:
         sentence = _LAST_SENTENCE.search(text, max(0, len(text) - 2 * _MAX_ANNOUNCEMENT))
@@ -161,7 +161,7 @@ def _is_total(label: str) -> bool:
 
 
 def leaves_open(before: str) -> bool:
-    """Return True if sentences before a result may say that it is of something else, or not certain."""
+    """Return True if sentences before a result may say that it is uncertain or a result of something else."""
     if _QUOTED.search(before) or takes_back(without_reported_negations(before)):
         return True
     lines = _LET_ME.sub("", before).splitlines()
@@ -172,7 +172,7 @@ _LET_ME = lazy_regex(
     r"let(?: me| us|['’]s) (?=(?:count|list|analy[sz]e|look|read|check|see|think|work|go|calculate|review|add)\b)",
     re.IGNORECASE,
 )
-# Labels of a text that is repeated, and a quotation.
+# Labels of a repeated text, and a quotation.
 _QUOTED = lazy_regex(
     r"(?:\A|\n)\W{0,4}(?:input|text|e-?mail|message|document|invoice|receipt|letter|review|question|prompt|query|draft|quote|excerpt|order|user|customer"
     r"|eingabe|frage|rechnung|brief|nachricht|kunde|texte|facture|client|texto|factura|mensaje|cliente|testo|fattura|messaggio|fatura|mensagem|tekst|factuur|klant"
@@ -211,7 +211,7 @@ _CLOSINGS = r"""
     |请(?:告诉|告知|随时)|還有|还有(?:什么|其他)|お役に立て|ご不明|도움이|궁금|أتمنى|آمل|يرجى إعلام
 """
 CLOSING = lazy_regex(rf"\W*(?:{join_lines(_CLOSINGS)})", re.IGNORECASE)
-# How a polite sentence before an answer begins.
+# Beginnings of polite sentences before an answer.
 _OPENINGS = r"""
     (?:thanks|thank you)(?: (?:so|very) much)? for|(?:i['’]m |i am |i['’]d be )?(?:happy|glad) to help|(?:great|good|interesting) question
     |i(?:['’]ve| have) (?:read|analy[sz]ed|reviewed|looked at|checked|examined)

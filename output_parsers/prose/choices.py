@@ -337,7 +337,7 @@ class ChoiceMatcher(Generic[T]):
             self._refuse_other_sense(folded, first)
 
     def _refuse_bare(self, around: str, first: _Mention[T]) -> None:
-        """Raise NoMatch if a word beside a choice is another choice, though a sign touches it: "<yes|no>"."""
+        """Raise NoMatch if a word next to a choice is another choice with a sign: "<yes|no>"."""
         for word in _BARE_WORD.findall(around):
             choice = self._by_key.get(word, first.choice)
             if choice is not first.choice and word not in self._standalone:
