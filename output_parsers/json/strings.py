@@ -486,8 +486,8 @@ def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
     words = text[position : comment.start() if comment else end].rstrip()
     if not words:
         raise JsonSyntaxError("a value is missing", position)
-    if words.startswith(("<escape>", "<|")):
-        raise JsonSyntaxError("a mark of a token is not a value", position)
+    if words.startswith(("<escape>", "<|", "«", "「", "『")):
+        raise JsonSyntaxError("a mark or a quote of another kind is not a part of a value", position)
     if invisible := grammar.SPACE_AT_END.search(words):
         inner = read_bare_value(words[: invisible.start()] + closer, 0, closer)
         return inner._replace(end=position + inner.end)

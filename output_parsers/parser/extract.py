@@ -62,7 +62,9 @@ _LETTER = lazy_regex(r"[^\W\d_]")
 _CLOSER_AFTER = lazy_regex(r"\s*+[\]}]")
 FRAGMENT_MESSAGE = "the JSON is broken: a value in it can be read, but is only a part of the answer"
 _INVISIBLE = "\ufeff\u200b\u2060\0"
-_LINE_SEPARATOR = lazy_regex(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
+LINE_SEPARATOR = lazy_regex(
+    r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?|\s*+(?:`{3,}+\s++`{3,}+|~{3,}+\s++~{3,}+)(?:jsonc?|json5)?\s*+"
+)
 _rule_of = attrgetter("rule")
 
 
@@ -328,7 +330,7 @@ class ReplyText(NamedTuple):
     def _with_json_lines(self, candidates: list[Candidate], spans: list[_Span]) -> list[Candidate]:
         """If each line is a JSON value (JSON Lines), add the list of all values as a candidate."""
         pairs = pairwise(spans)
-        if all(_LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
+        if all(LINE_SEPARATOR.fullmatch(self.text, one.end, next_.start) for one, next_ in pairs):
             lines = Candidate(
                 [candidate.value for candidate in candidates],
                 (*self.rules, _JSON_LINES_RULE),
@@ -348,6 +350,8 @@ class ReplyText(NamedTuple):
                 break
             closing = fence[1] if fence else f"</{opening[1]}>"
             if len(text) < opening.end() + len(closing) or not text.endswith(closing):
+                break
+            if closing in text[: -len(closing)] and not fence:  # one of several elements
                 break
             text, rules = _strip(text[opening.end() : -len(closing)]), (*rules, _WRAPPING_RULE)
             if fence and _YAML.search(fence[0]):
@@ -428,7 +432,7 @@ _DENIED_AFTER = lazy_regex(
 
 def _is_end_of_line(text: str, start: int, end: int) -> bool:
     """Return True if only a line break or comma separates two JSON values in a reply, as in JSON Lines."""
-    is_separator = _LINE_SEPARATOR.fullmatch(text, start, end) is not None
+    is_separator = LINE_SEPARATOR.fullmatch(text, start, end) is not None
     return is_separator and (text.find("\n", start, end) >= 0 or text.find(",", start, end) >= 0)
 
 

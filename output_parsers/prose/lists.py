@@ -7,6 +7,7 @@ around every item are removed. Lists inside of lists are rejected.
 
 from __future__ import annotations
 
+import html
 import re
 from itertools import pairwise, takewhile
 from typing import NamedTuple
@@ -78,6 +79,7 @@ _PLACEHOLDER = lazy_regex(
 )
 _HEADING = lazy_regex(r"\s*(?:#{1,6} .*|(\*\*|__)[^*_]+\1)\s*")
 _EMPHASIS = (("**", "**"), ("__", "__"), ("*", "*"), ("_", "_"))
+_ELEMENT = lazy_regex(r"<(item|li|value|entry|element|name|string)>([^<>]+)</\1>")
 _SENTENCE = lazy_regex(r"\S+ .*[.!?]\s*\Z")
 
 
@@ -87,6 +89,10 @@ def split_items(text: str, own_words: frozenset[str] = frozenset()) -> TextItems
     ``1,234`` is rejected, because it may be one item or two. ``own_words`` are the words of the declaration, which
     may be in the line before the list.
     """
+    elements = _ELEMENT.findall(text)
+    if len(elements) > 1 and not _ELEMENT.sub("", text).strip() and len({tag for tag, _ in elements}) == 1:
+        items = [html.unescape(item.strip()) for _, item in elements]
+        return None if any(map(_is_no_item, items)) else TextItems(items, is_clear=True)
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or any(map(_NOT_CHOSEN.match, lines)):
         return None

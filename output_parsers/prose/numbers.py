@@ -265,15 +265,14 @@ def _read_with_unit(text: str, rules: NumberRules) -> TextReading[Decimal] | Non
     parts = _WITH_UNIT.fullmatch(text, start)
     if parts is None or "%" in text[:start]:
         return None
-    if _is_wrong_unit(parts[2].rstrip("."), rules, is_decade=_DECADE.search(text) is not None):
+    unit = parts[2].rstrip(".").removesuffix(" old")
+    if _is_wrong_unit(unit, rules, is_decade=_DECADE.search(text) is not None):
         return None
     number = read_number_token(text[: parts.end(1)], rules)
     value = number.value
     if parts[2] == "%" and not rules.words.isdisjoint(_SHARE_WORDS):
         value = value.scaleb(-2)
-    return TextReading(
-        value, join_rules(number.rule, "unit"), number.unit or _undeclared(parts[2].rstrip("."), rules)
-    )
+    return TextReading(value, join_rules(number.rule, "unit"), number.unit or _undeclared(unit, rules))
 
 
 _PERCENT_WORDS = word_set(

@@ -32,7 +32,7 @@ from ..backslashes import with_lost_backslashes
 from ..json.calls import may_lead_to_call
 from ..json.scanner import read_exact, read_tolerant
 from ..json.spelling import respelled
-from ..parser.extract import strip_reasoning
+from ..parser.extract import LINE_SEPARATOR, strip_reasoning
 from ..parser.fast_path import NOT_EXACT
 from ..parser.reasoning import ReasoningFilter, find_answer
 from ..parser.type_parser import TypeParser, parser_for
@@ -274,8 +274,6 @@ class PlainTextReader:
 
 _BRACKET = re.compile(r"[\[({]")
 _LONGEST_LEAD = 120  # characters
-# Objects that are not in a list may be separated by commas or by the markers of a Markdown list.
-_BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
 
 class ItemPolicy(Enum):
@@ -634,7 +632,7 @@ class ItemReader(Generic[T]):
             return False
         if self._last_object_end >= 0:
             between = self._scanner.cut(self._last_object_end, root.start)
-            if not _BETWEEN_OBJECTS.fullmatch(between):
+            if not LINE_SEPARATOR.fullmatch(between):
                 self._error = "there is text between the items"
                 self._is_closed = True
                 return False

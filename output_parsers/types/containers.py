@@ -52,7 +52,7 @@ from .node import (
     json_node_of,
     walk,
 )
-from .records import ObjectNode, RootModelNode
+from .records import ObjectNode, RootModelNode, without_table
 from .scalars import (
     AnyNode,
     FloatNode,
@@ -370,7 +370,7 @@ class DictNode(Node[dict[Any, Any]]):
 
     def read_text(self, text: str, cursor: Cursor) -> dict[object, object]:
         """Read a dict of numbers that is written as lines of a key and a number: ``- apples: 3``."""
-        lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+        lines = without_table([line.strip() for line in text.strip().splitlines() if line.strip()])
         matches = [_COUNT_LINE.fullmatch(line) for line in lines]
         pairs = {match["key"]: match["value"] for match in matches if match is not None}
         is_clear = len(pairs) == len(lines) > 1 and not any(map(_NOT_COUNTED.search, pairs))

@@ -154,7 +154,7 @@ SCALAR_KEYS = frozenset(
 _MIN_FIELD_LINES = 2
 
 
-def _without_table(lines: list[str]) -> list[str]:
+def without_table(lines: list[str]) -> list[str]:
     """Return lines with a Markdown table of one row, or of keys and values, as lines like ``name: Ann``."""
     start = next((number for number, line in enumerate(lines) if line.startswith("|")), len(lines))
     rows = _rows_of_table(lines[start:])
@@ -967,7 +967,7 @@ class ObjectNode(Node[object]):
     def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a record that is written as lines of a key and a value: ``name: Ann``."""
         text = _fields_in_xml(text.strip().removeprefix("---\n"), self.name)
-        lines = _without_table([line.strip() for line in text.splitlines() if line.strip()])
+        lines = without_table([line.strip() for line in text.splitlines() if line.strip()])
         if len(lines) > 1 and lines[0].endswith((":", "：")):
             end = len(lines[0])
             words = frozenset(word for key in self._by_normalized_key for word in key.split("_"))

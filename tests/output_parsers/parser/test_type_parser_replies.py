@@ -8,7 +8,7 @@ import json
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 from pydantic import BaseModel
@@ -460,3 +460,51 @@ def test_an_answer_is_read_from_tool_calls_beside_explanations_and_before_reason
     for text in ('{"answer": 4, "explanation": "I am not sure."}', '{"answer": 4, "value": 5}'):
         with pytest.raises(OutputParsingError):
             parse(int, text)
+
+
+def test_other_separators_quotes_and_wrappings_of_formulas_are_read_if_all_of_the_json_has_them() -> None:
+    @dataclasses.dataclass
+    class Person:
+        name: str
+        age: int
+
+    ann = Person("Ann", 3)
+    for type_, text, value in [
+        (Person, '\\boxed{{"name": "Ann", "age": 3}}', ann),
+        (Person, '{"name": "Ann"; "age": 3}', ann),
+        (Person, '{"name": "Ann", "age": "3 years old"}', ann),
+        (list[int], "\\[ [2, 3] \\]", [2, 3]),
+        (list[int], "$\\boxed{[9, 27]}$", [9, 27]),
+        (list[float], "[−1.5, 2.]", [-1.5, 2.0]),
+        (list[float], "[1.5; 2.5]", [1.5, 2.5]),
+        (list[str], '["東京"、"大阪"]', ["東京", "大阪"]),
+        (list[str], "[«a», « b »]", ["a", "b"]),
+        (list[str], '"a", "b"', ["a", "b"]),
+        (list[str], "<answer>\n<item>a</item>\n<item>b &amp; c</item>\n</answer>", ["a", "b & c"]),
+        (
+            dict[str, int],
+            "| Team | Points |\n|---|---|\n| Ajax | 41 |\n| PSV | 44 |",
+            {"Ajax": 41, "PSV": 44},
+        ),
+        (
+            list[Person],
+            '```json\n{"name": "Ann", "age": 3}\n```\n\n```json\n{"name": "Bo", "age": 4}\n```',
+            [ann, Person("Bo", 4)],
+        ),
+    ]:
+        assert parse(cast(Any, type_), text) == value
+    for type_, text in [
+        (list[float], "[1,5; 2,5]"),  # decimal commas
+        (list[float], "[1;2,5]"),
+        (list[float], "[1−5]"),
+        (list[str], '"a", "b'),
+        (list[str], '"a", "b" or "c"'),
+        (list[str], "[«a», b]"),
+        (list[str], "<item>a</item>\n<item>...</item>"),
+        (list[str], "<item>a</item>\n<item>b"),
+        (dict[str, int], "| Team | Points |\n|---|---|\n| Ajax | 41 |\n| PSV | … |"),
+        (dict[str, int], "| Team | Points |\n|---|---|\n| Ajax | 41 |\n| Total | 41 |"),
+        (Person, '```json\n{"name": "Ann", "age": 3}\n```\n\n```json\n{"name": "Bo", "age": 4}\n```'),
+    ]:
+        with pytest.raises(OutputParsingError):
+            parse(cast(Any, type_), text)
