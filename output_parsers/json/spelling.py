@@ -40,8 +40,7 @@ def respelled(text: str) -> str | None:
     bare = _without_latex(text)
     if bare[:1] not in ("{", "[", "｛", "［", '"'):
         return None
-    for rewrite in (str, *_REWRITES):
-        other = rewrite(bare)
+    for other in (bare, *(rewrite(bare) for rewrite in _REWRITES)):
         if other is not None and other != text:
             try:
                 read_exact(other)

@@ -89,10 +89,9 @@ def split_items(text: str, own_words: frozenset[str] = frozenset()) -> TextItems
     ``1,234`` is rejected, because it may be one item or two. ``own_words`` are the words of the declaration, which
     may be in the line before the list.
     """
-    elements = _ELEMENT.findall(text)
-    if len(elements) > 1 and not _ELEMENT.sub("", text).strip() and len({tag for tag, _ in elements}) == 1:
-        items = [html.unescape(item.strip()) for _, item in elements]
-        return None if any(map(_is_no_item, items)) else TextItems(items, is_clear=True)
+    elements = _in_elements(text)
+    if elements:
+        return None if any(map(_is_no_item, elements)) else TextItems(elements, is_clear=True)
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or any(map(_NOT_CHOSEN.match, lines)):
         return None
@@ -109,6 +108,15 @@ def split_items(text: str, own_words: frozenset[str] = frozenset()) -> TextItems
     bare = _without_quotes(items)
     is_clear = bare is not items or not any(map(_is_remark, items))
     return None if any(map(_NO_ANSWER.fullmatch, items)) else TextItems(bare, is_clear)
+
+
+def _in_elements(text: str) -> list[str]:
+    """Return the texts of XML elements with one name, ``<item>a</item><item>b</item>``; [] for other text."""
+    elements = _ELEMENT.findall(text)
+    is_list = len(elements) > 1 and not _ELEMENT.sub("", text).strip()
+    return (
+        [html.unescape(item.strip()) for _, item in elements] if is_list and len(dict(elements)) == 1 else []
+    )
 
 
 def _has_marker(line: str) -> bool:

@@ -1055,20 +1055,28 @@ class ObjectNode(Node[object]):
                 matches[field.name] = (key, value)
             elif self.spec.extra == "allow":
                 extra[key] = AnyNode().read(value, cursor.child(key))
-            elif self.spec.extra == "forbid":
-                problems.append(Problem(cursor.child(key).path, f"{self.name} has no field of this name"))
-            elif value is not None and (similar := self._similar_field(key, value, matches, cursor)):
-                message = f"{self.name} has no field of this name; did you mean {similar!r}?"
-                problems.append(Problem(cursor.child(key).path, message))
-            elif matches and _reports_failure(key, value):
-                message = f"{self.name} has no field of this name, which says that there is no answer"
-                problems.append(Problem(cursor.child(key).path, message, describe_value(value)))
+            elif problem := self._problem_of_key(key, value, matches, cursor):
+                problems.append(problem)
             else:
                 cursor.child(key).record_dropped(UNKNOWN_KEY_RULE)
         if data and self._optional_keys and not (matches or extra or problems):
             message = f"the object has none of the keys of {self.name} ({self._optional_keys})"
             problems.append(Problem(cursor.path, message, describe_value(data)))
         return matches, extra, problems
+
+    def _problem_of_key(
+        self, key: str, value: Json, matches: Collection[str], cursor: Cursor
+    ) -> Problem | None:
+        """Return the problem of a key that is not one of the class, or None if it can be left out."""
+        unknown = f"{self.name} has no field of this name"
+        path = cursor.child(key).path
+        if self.spec.extra == "forbid":
+            return Problem(path, unknown)
+        if value is not None and (similar := self._similar_field(key, value, matches, cursor)):
+            return Problem(path, f"{unknown}; did you mean {similar!r}?")
+        if matches and _reports_failure(key, value):
+            return Problem(path, f"{unknown}, which says that there is no answer", describe_value(value))
+        return None
 
     @cached_property
     def _optional_keys(self) -> str:
