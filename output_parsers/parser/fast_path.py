@@ -17,7 +17,7 @@ from pydantic_core import CoreConfig, SchemaError, SchemaValidator, from_json
 
 from ..backslashes import has_lost_backslash
 from ..lazy_regex import lazy_regex
-from ..prose.fillers import FILLERS, find_filler, may_have_placeholder
+from ..prose.fillers import FILLERS, may_have_placeholder
 from ..result.errors import USER_CODE_ERRORS
 from ..result.reading import Cursor
 from ..types.containers import DictNode, ListNode, UnionNode, is_list_of_texts
@@ -166,24 +166,29 @@ def _has_placeholder(text: str) -> bool:
 def _plan_checked_count(node: Node[object]) -> tuple[int, Callable[[Any], int] | None]:
     """Choose how to count the keys of a value, as _plan_key_count does.
 
-    The function raises ValueError for a list of texts that has an item such as ``...``. Only the whole value
-    and the fields of a record are checked, because a check of all inner lists would take long.
+    The result is one too small for a list of texts that has an item such as ``...``, so that its JSON is read
+    in the other way, which refuses it. Only the whole value and the fields of a record are checked, because a
+    check of all inner lists would take long.
     """
     always, count = _plan_key_count(node)
+    are_items = FILLERS.isdisjoint  # True counts as 1; it is called directly, because each call takes time
+    if is_list_of_texts(node):
+        return always - 1, are_items
     fields = node.nodes if isinstance(node, ObjectNode) else {}
     names = [name for name, part in fields.items() if is_list_of_texts(part)]
-    if not names and not is_list_of_texts(node):
+    if not names:
         return always, count
     is_dict = isinstance(node, ObjectNode) and issubclass(node.spec.cls, dict)
     get: Any = dict.get if is_dict else getattr
+    (first, *others) = names
+    if not others and count is None:
+        return always - 1, lambda value: are_items(get(value, first, ()))
 
     def checked(value: Any) -> int:
-        for texts in [get(value, name, ()) for name in names] if names else (value,):
-            if not FILLERS.isdisjoint(texts) and find_filler(texts):
-                raise ValueError("an item is not one")
-        return 0 if count is None else count(value)
+        fits = all(map(are_items, [get(value, name, ()) for name in names]))
+        return fits if count is None else fits + count(value)
 
-    return always, checked
+    return always - 1, checked
 
 
 def _has_keys(text: str, keys: int) -> bool:

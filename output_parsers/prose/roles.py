@@ -107,6 +107,14 @@ _GOES_ON = lazy_regex(
     r"|(?:and|und|et|y|e|и|o|of)\s+[(\[{\d\"'-])",
     re.IGNORECASE,
 )
+_WITHOUT_SPACE = dict.fromkeys(map(ord, " \t\r\n"))
+# What an empty list means.
+_NAMED = r"(?:(?!text|content|data|info|readable|valid)\w+ )?(?!text|content|data|info)\w+"
+_NONE_GIVEN = lazy_regex(
+    r"(?:(?:text|document|passage|article|message|sentence|email|page|input|it) (?:does|did)(?: not|n['’]t) "
+    rf"(?:mention|contain|name|include|list) (?:any|a single) {_NAMED}|no {_NAMED} (?:is|are|was|were) "
+    r"(?:mentioned|named|listed|found) in the (?:text|document|passage|article|message))(?=\W*\Z)"
+)
 _IS_FORMAT = lazy_regex(
     r"(?<!\w)(?:(?:this|that|it|which|above|json) (?:is|was|shows|illustrates|demonstrates)|(?:that|it)['’]s|das ist|dies ist|c['’]est"
     r"|est[oe] es|questo è|isso é)(?: just| only| simply| nur)?(?: the| an?| your| das| le| el| il| o)"
@@ -345,6 +353,10 @@ class _Value:
     def _size(self) -> int:
         """The greatest number of items that the list can have."""
         return self._content.count(",") + 1
+
+    @cached_property
+    def is_empty_list(self) -> bool:
+        return self._text[self._start : self._end].translate(_WITHOUT_SPACE) == "[]"
 
     @cached_property
     def has_empty_value(self) -> bool:
@@ -700,6 +712,8 @@ def _is_fragment(sentence: str, value: _Value) -> bool:
 
 def _denial(folded: str, value: _Value) -> str | None:
     """Return the words of a sentence that deny JSON; what is not given explains its empty values."""
+    if value.is_empty_list:
+        folded = _NONE_GIVEN.sub(" ", folded)
     if _NOT_GIVEN.search(folded) and value.key_words.isdisjoint(_TAG_WORD.findall(folded)):
         folded = _NOT_GIVEN.sub(" ", folded)
     absent = find_negation(folded) or find_phrase(folded, "absences")

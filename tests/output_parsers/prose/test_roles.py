@@ -561,3 +561,18 @@ def test_formats_longer_lists_and_other_values_around_json_deny_it() -> None:
                 parse(type_, form.replace("{}", value))
     for form in ("{}\n\nThere are 2 items in total.", "{}"):
         assert parse(list[str], form.replace("{}", '["iron", "zinc"]')) == ["iron", "zinc"]
+
+
+def test_a_sentence_that_nothing_is_named_explains_an_empty_list_and_nothing_else() -> None:
+    sentences = ["The text does not mention any people.", "No people are mentioned in the text."]
+    for sentence in sentences:
+        assert parse(list[Person], f"[]\n\n{sentence}") == []
+        with pytest.raises(OutputParsingError):
+            parse(list[Person], f"[{BOB}]\n\n{sentence}")
+    for sentence in (
+        "The text does not contain any text.",
+        "I could not read it.",
+        f"{sentences[0]} Or does it?",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(list[Person], f"[]\n\n{sentence}")
