@@ -204,8 +204,25 @@ REPLIES: list[tuple[Any, dict[str, Any]]] = [
             "I cannot say.": OutputParsingError,
             'I cannot say. The format would be {"name": "A", "age": 1}.': OutputParsingError,
             "42": OutputParsingError,
+            f'<tool_call>{{"name": "Person", "arguments": {RECORD}}}</tool_call>': ANN,
+            "<function=Person><parameter=name>Ann</parameter><parameter=age>42</parameter></function>": ANN,
+            'Person(name="Ann", age=42)': ANN,
+            'Animal(name="Ann", age=42)': OutputParsingError,
+            '{"name": "ERROR", "age": -1, "error": "not found"}': OutputParsingError,
+            '{"name": "<name>", "age": 42}': OutputParsingError,
+            f"{RECORD} This is the expected format.": OutputParsingError,
         },
     ),
+    (
+        list[Person],
+        {
+            f"[TOOL_CALLS]Person[ARGS]{RECORD}": [ANN],
+            '[Person(name="Ann", age=42), Person(name="Ann", age=42)]': [ANN, ANN],
+            f"```json\n{RECORD}\n```\n```json\n{RECORD}\n```": [ANN, ANN],
+        },
+    ),
+    (list[float], {'["5 km", "300 m"]': OutputParsingError, '["5 km", "3 km"]': [5.0, 3.0]}),
+    (list[str], {'["iron", "..."]': OutputParsingError, '["iron", "etc."]': OutputParsingError}),
     (
         int,
         {
