@@ -50,8 +50,8 @@ class _Format(NamedTuple):
 # What stands around calls and between them. Each begins or ends a call or a section of calls.
 _MARKS = r"""
     </?(?:\w+:)?(?:tool_calls?|function_calls?|functioncall|tool_use|tools|tool_code)>
-    |</?｜DSML｜(?:function_calls|tool_calls)>|<[|｜]tool▁calls?▁(?:begin|end)[|｜]>
-    |<\|tool_calls?(?:_section)?_(?:begin|end|start)\|>|<\|?tool_calls?\|?>|\[/?TOOL_CALLS\]
+    |</?｜DSML｜(?:function_calls|tool_calls)>|<[|｜]tool[▁_]calls?[▁_](?:begin|end)[|｜]>|function<｜tool_sep｜>
+    |<\|tool_calls?(?:_section)?_(?:begin|end|start)\|>|<\|?/?tool_calls?\|?>|\[/?TOOL_CALLS\]
     |<\|(?:START|END)_ACTION\|>|<\|python_(?:tag|start|end)\|>|<(?:start|end)_function_call>
     |<\|action_(?:start|end)\|>|<\|plugin\|>|functools(?=\[)
 """
@@ -314,8 +314,10 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 
 def _python_calls(text: str) -> list[JsonObject] | None:
     """Read one call in Python, ``Person(name="Ann")``, or a list of them; None for other text."""
-    ends = re.compile(rf"(?:\s|{_ENDS})*\Z")
-    bare = ends.sub("", text).strip()
+    end = max(text.rfind(")"), text.rfind("]")) + 1
+    bare = text[_skip_marks(text, 0) : end]
+    if _skip_marks(text, end) < len(text):
+        return None
     if len(bare) > _MAX_PYTHON or not _PYTHON_CALL.match(bare):
         return None
     try:
@@ -346,11 +348,19 @@ def _python_value(node: ast.expr) -> Json:
         return list(map(_python_value, node.elts))
     if isinstance(node, ast.Dict):
         return _python_fields([getattr(key, "value", None) for key in node.keys], node.values)
-    if isinstance(node, ast.Call) and not node.args:
-        name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
-        words = [word.arg for word in node.keywords]
-        return {"name": name, "arguments": _python_fields(words, [word.value for word in node.keywords])}
+    if isinstance(node, ast.Call):
+        return _python_call(node)
     raise ValueError("other code")
+
+
+def _python_call(node: ast.Call) -> Json:
+    name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+    if name == "print" and len(node.args) == 1 and not node.keywords:
+        return _python_value(node.args[0])
+    if node.args:
+        raise ValueError("arguments without names")
+    words = [word.arg for word in node.keywords]
+    return {"name": name, "arguments": _python_fields(words, [word.value for word in node.keywords])}
 
 
 def _python_fields(keys: Sequence[object], values: list[ast.expr]) -> JsonObject:

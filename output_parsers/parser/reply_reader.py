@@ -13,7 +13,7 @@ from ..json.calls import call_of, calls_in_channels, find_calls, may_have_calls
 from ..json.spelling import OTHER_SIGNS, respelled
 from ..lazy_regex import lazy_regex
 from ..prose.announcements import without_small_talk
-from ..prose.harmless import takes_back
+from ..prose.harmless import calls_example, takes_back
 from ..prose.roles import Role, role_of
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import (
@@ -53,6 +53,12 @@ from .fast_path import NOT_EXACT, FastReader, never_exact
 from .reasoning import find_answer, may_have_reasoning
 
 T = TypeVar("T")
+# What a model says before it calls a tool.
+_INTENTION = lazy_regex(
+    r"\s*(?:i['’]ll|i will|let me|i['’]m going to) (?:now )?(?:call|use|invoke) (?:the|a|your) "
+    r"(?:[\w`'\"-]+ )?(?:tool|function)"
+    r"(?: (?:now|for (?:this|that|it)|to (?:do (?:this|that|so)|answer|extract (?:it|this|that))))?[.:]\s*"
+)
 _WRITTEN_CALL = "tool call in text"
 _COMPARED = 20  # items of two arrays
 _EXPLANATIONS = ("explanation", "reason", "reasoning", "rationale", "justification", "analysis")
@@ -155,10 +161,9 @@ class ReplyReader(Generic[T]):
     def _read_reply(self, text: str, cursor: Cursor, read_exact: FastReader) -> T:
         """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""
         node = self._node
-        if self._accepts_calls and may_have_calls(text):
-            calls = self.find_calls(text)
-            if calls is not None:
-                return self._read_only_value(calls, cursor)
+        calls = self.find_calls(text)
+        if calls is not None:
+            return self._read_only_value(calls, cursor)
         reply = strip_reasoning(text, cursor, self.own_words)
         if self._is_plain_text:  # text keeps its white space, unless reasoning was removed
             return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
@@ -195,14 +200,19 @@ class ReplyReader(Generic[T]):
 
         Raises ValidationFailure if the words around them may deny them.
         """
+        if not (self._accepts_calls and may_have_calls(text)):
+            return None
         channels = calls_in_channels(text)
         written = find_calls(channels or find_answer(text).text)
         if written is None:
             return None
-        verdict = role_of(written.text, written.start, written.end, own_words=self.own_words)
+        text, start, end, calls = written.text, written.start, written.end, written.calls
+        before = text[:start].casefold()
+        if _INTENTION.fullmatch(before) and takes_back(before) is None and not calls_example(before):
+            text, start, end = text[start:], 0, end - start
+        verdict = role_of(text, start, end, own_words=self.own_words)
         if verdict.role in (Role.OTHER, Role.UNCLEAR):
             raise ValidationFailure(not_the_answer(verdict.words))
-        calls = written.calls
         return Candidate(calls if len(calls) > 1 else calls[0], (_WRITTEN_CALL,))
 
     def _is_text_choice(self, reply: ReplyText) -> bool:

@@ -44,13 +44,18 @@ def may_have_placeholder(text: str) -> bool:
     return _HAS_PLACEHOLDER.search(text) is not None
 
 
+def is_value(text: str) -> bool:
+    """Return False for a text that only stands for values."""
+    return text not in FILLERS and not is_placeholder(text)
+
+
 def find_filler(items: Collection[str]) -> str | None:
     """Return a text in a list that is a filler and not an item, or None.
 
     ``...`` is an item among other marks, and ``TODO`` among other words.
     """
     for item in items:
-        if is_placeholder(item) or item in FILLERS:
+        if not is_value(item):
             if item in _NO_ITEM_ALONE and set(items) != {item}:
                 continue
             if not _LETTER.search(item) and _has_other_marks(item, items):

@@ -119,6 +119,8 @@ ALONE: dict[str, Callable[[str, dict[str, Any]], str]] = {
     "Python": lambda name, args: f"{name}({_keywords(args)})",
     "tool_code": lambda name, args: f"```tool_code\n{name}({_keywords(args)})\n```",
     "Python in a list": lambda name, args: f"[{name}({_keywords(args)})]<|eot|>",
+    "LFM2": lambda name, args: f"<|tool_call_start|>[{name}({_keywords(args)})]<|tool_call_end|>",
+    "printed": lambda name, args: f"```tool_code\nprint(default_api.{name}({_keywords(args)}))\n```",
     "after reasoning": lambda name, args: f"<think>(b)</think>\n<tool_call>{_call(name, args)}</tool_call>",
     "after analysis": lambda name, args: (
         "<|channel|>analysis<|message|>I call it.<|end|><|start|>assistant<|channel|>commentary"
@@ -203,6 +205,14 @@ def test_calls_that_are_cut_off_or_denied_are_errors() -> None:
     ):
         with pytest.raises(OutputParsingError):
             parse(Trip, text)
+    call = '<tool_call>{"name": "Person", "arguments": {"name": "Ann", "age": 3}}</tool_call>'
+    assert parse(Person, f"I'll call the tool now.\n{call}") == Person("Ann", 3)
+    for intention in (
+        "I'll call the wrong tool.",
+        "I'll call the tool with dummy data.",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(Person, f"{intention}\n{call}")
     closed = '<tool_call>\n{"name": "Person", "arguments": {"name": "Ann", "age": 3}\n</tool_call>'
     assert parse(Person, closed) == Person("Ann", 3)
 

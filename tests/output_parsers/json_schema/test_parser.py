@@ -18,6 +18,7 @@ from output_parsers import Leniency, OutputParsingError, PartialReader, TypePars
 from output_parsers.json_schema.document import InvalidSchemaError
 from output_parsers.json_schema.parser import close_objects, named_schema, schema_parser
 from output_parsers.profiles import ANTHROPIC, GEMINI, OPENAI
+from output_parsers.prose.fillers import is_value
 from output_parsers.strict import encode_parser
 from output_parsers.types.node import schema_of
 
@@ -653,7 +654,7 @@ def test_objects_whose_properties_are_declared_in_several_parts_stay_open(shared
 QUICK = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
+WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8).filter(is_value)
 KEYS = st.sampled_from(["name", "Name", "first_name", "firstName", "kind", "1"])
 # Beyond 2**53 the text of a whole float names another whole number than the float is.
 FLOATS = st.floats(-(2.0**53), 2.0**53)

@@ -26,6 +26,7 @@ from output_parsers import (
 )
 from output_parsers.json.scanner import read_exact
 from output_parsers.parser.fast_path import NOT_EXACT
+from output_parsers.prose.fillers import is_value
 from output_parsers.result.reading import Cursor
 
 pytestmark = pytest.mark.skipif(
@@ -420,7 +421,7 @@ def test_a_field_with_a_parser_of_the_user_is_left_to_the_nodes() -> None:
     assert parser.parse('{"name": "x", "price": 1}') == Item("X", 1.0)
 
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5).filter(is_value)
 SCALARS: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (int, st.integers()),
     (float, st.floats(allow_nan=False, allow_infinity=False)),

@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
 from output_parsers import Leniency, OutputParsingError, ParserRegistry, TypeParser
+from output_parsers.prose.fillers import is_value
 
 QUICK = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -44,7 +45,7 @@ class Shape:
     hashable: bool = True
 
 
-WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12).filter(is_value)
 SCALARS = [
     Shape(str, WORDS),
     Shape(int, st.integers()),

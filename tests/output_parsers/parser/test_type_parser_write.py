@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 
 from output_parsers import OutputParsingError, Problem, TypeParser, parser_for
 from output_parsers.profiles import OPENAI
+from output_parsers.prose.fillers import is_value
 from output_parsers.result.reading import strict_equal
 from output_parsers.strict import encode_parser
 
@@ -141,8 +142,8 @@ class Names(RootModel[list[str]]):
     pass
 
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=15)
-WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=15).filter(is_value)
+WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12).filter(is_value)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 DECIMALS = st.decimals(-(10**9), 10**9, places=4)
 ZONES = st.none() | st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))

@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 
 from output_parsers import OutputParsingError, ParserRegistry, TypeParser
 from output_parsers.profiles import OPENAI, PROFILES, Profile
+from output_parsers.prose.fillers import is_value
 from output_parsers.strict import encode_parser
 
 _spec = importlib.util.spec_from_file_location("strict_subset", Path(__file__).with_name("strict_subset.py"))
@@ -86,7 +87,7 @@ class Shape:
     values: st.SearchStrategy[Any]
 
 
-WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=6)
+WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=6).filter(is_value)
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | WORDS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
