@@ -55,26 +55,26 @@ class Reader(Protocol):
 
 
 def reader(budget: Budget | None = None) -> Reader:
-    reply = ChatReply(AiMessage('{"name": "<Ann>", "age": 31}'), usage=Usage(20, 5), model="m-1")
+    reply = ChatReply(AiMessage('{"name": "<b>", "age": 31}'), usage=Usage(20, 5), model="m-1")
     return create(Reader, ScriptedChatModel([reply], name="m"), budget=budget)
 
 
 def test_a_result_is_shown_briefly() -> None:
     result = reader().person("x")
     text = repr(result)
-    assert text.startswith("Result(value=Person(name='<Ann>', age=31), model='m-1', strategy='")
+    assert text.startswith("Result(value=Person(name='<b>', age=31), model='m-1', strategy='")
     assert "tokens='20 + 5', attempts=1, seconds=" in text
     assert dict(result.__rich_repr__())["model"] == "m-1"
 
 
 def test_a_result_is_a_table_in_notebooks() -> None:
     html = reader().person("x")._repr_html_()
-    assert "<tr><th>value</th><td>Person(name=&#x27;&lt;Ann&gt;&#x27;, age=31)</td></tr>" in html
+    assert "<tr><th>value</th><td>Person(name=&#x27;&lt;b&gt;&#x27;, age=31)</td></tr>" in html
 
 
 def test_a_result_has_a_json_form() -> None:
     data = json.loads(reader().person("x").to_json())
-    assert data["value"] == {"name": "<Ann>", "age": 31}
+    assert data["value"] == {"name": "<b>", "age": 31}
     assert (data["model"], data["finish_reason"], data["cost"]) == ("m-1", "stop", None)
     assert data["usage"]["input_tokens"] == 20
     assert [attempt["usage"]["output_tokens"] for attempt in data["attempts"]] == [5]
