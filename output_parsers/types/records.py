@@ -166,7 +166,9 @@ def without_table(lines: list[str]) -> list[str]:
 
 def _rows_of_table(lines: list[str]) -> list[list[str]]:
     """Return the header and the rows of a Markdown table or of CSV; [] for other text."""
-    if all("," in line for line in lines) and not any("|" in line for line in lines):
+    if not lines:
+        return []
+    if "|" not in lines[0] and all("," in line and not _END_OF_SENTENCE.search(line) for line in lines):
         import csv  # rarely needed
 
         try:
@@ -188,6 +190,7 @@ def _fields_in_xml(text: str, name: str) -> str:
 
 
 _ITEM_OF_YAML = lazy_regex(r"^- (?=\w)", re.MULTILINE)
+_END_OF_SENTENCE = lazy_regex(r"[.!?…:)]\Z")
 _XML_ROOT = lazy_regex(r"<([\w-]{1,80})>\s*(<.*>)\s*</\1>", re.DOTALL)
 _XML_FIELD = lazy_regex(r"<([\w-]{1,80})>([^<>\n]*)</\1>")
 
@@ -997,7 +1000,7 @@ class ObjectNode(Node[object]):
             records = [item for item in items if item is not None]
             is_read = bool(records) and len(records) == len(items)
         else:
-            records = self._fields_in_rows([line.strip() for line in text.splitlines() if line.strip()])
+            records = self._fields_in_rows([line.strip() for line in text.strip().splitlines()])
             is_read = bool(records)
         if not is_read:
             return None

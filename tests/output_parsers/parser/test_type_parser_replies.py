@@ -418,6 +418,35 @@ def test_records_are_read_from_tables_csv_yaml_and_xml() -> None:
     assert parse(list[str], '```yaml\n- "yes: quoted"\n- plain\n```') == ["yes: quoted", "plain"]
 
 
+def test_a_sentence_after_csv_is_not_a_record() -> None:
+    @dataclasses.dataclass
+    class Resident:
+        name: str
+        city: str
+
+    assert parse(list[Resident], "name,city\nAnn,Rome\nBo,Oslo") == [
+        Resident("Ann", "Rome"),
+        Resident("Bo", "Oslo"),
+    ]
+    for ending in (
+        "\nSorry, this is a guess.",
+        "\n\nBut wait, no",
+        "\nNote: Cy, unknown (not sure)",
+        "\nOr, is it Oslo?",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(list[Resident], f"name,city\nAnn,Rome{ending}")
+
+
+def test_a_record_whose_fields_look_like_a_tool_call_is_read_as_its_fields() -> None:
+    @dataclasses.dataclass
+    class Step:
+        name: str
+        input: dict[str, str]
+
+    assert parse(Step, '{"name": "Step", "input": {"name": "x"},}') == Step("Step", {"name": "x"})
+
+
 def test_tables_and_xml_that_are_not_complete_records_are_errors() -> None:
     for text in (
         "| name | age |\n|---|---|\n| Ann | 31 |\n| Bo | |",
@@ -425,6 +454,7 @@ def test_tables_and_xml_that_are_not_complete_records_are_errors() -> None:
         "| name | height |\n|---|---|\n| Ann | 31 |\n| Bo | 4 |",
         "For example:\n\n| name | age |\n|---|---|\n| Ann | 31 |\n| Bo | 4 |",
         "name,age\nAnn,31\nBo",
+        "name,age\nAnn,31\n\nBo,4",
         "name,age\nAnn,31,5\nBo,4,6",
         "- name: Ann\n- age: 31",
     ):
