@@ -452,9 +452,9 @@ def schema_of(node: Node[object], make_definitions: type[Definitions] = Definiti
         return root
     definitions = make_definitions(frozenset(first.repeated))
     root = node.schema(definitions)
-    if set(root) == {"$ref"}:
-        # a definition may be true or false
-        named: object = definitions.schemas[root["$ref"].rpartition("/")[2]]
+    name = root["$ref"].removeprefix("#/$defs/") if set(root) == {"$ref"} else None
+    if name in definitions.schemas:  # not a reference to a part of a definition
+        named: object = definitions.schemas[name]  # may be true or false
         root = dict(named) if isinstance(named, dict) else {"allOf": [named]}
     return {**root, "$defs": definitions.schemas}
 
