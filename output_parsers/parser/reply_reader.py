@@ -252,6 +252,7 @@ class ReplyReader(Generic[T]):
         return self._words
 
     def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
+        node = self._value_node
         for rule in reply.rules:
             cursor.record_dropped(rule)
         text = reply.text
@@ -266,9 +267,9 @@ class ReplyReader(Generic[T]):
                 text = bare
         item = self._value_node.item if isinstance(self._value_node, ListNode) else None
         records = item.read_records(text, cursor) if isinstance(item, ObjectNode) else None
-        return (
-            self._node.read_text(text, cursor) if records is None else self._value_node.read(records, cursor)
-        )
+        if records is None:
+            return self._node.read_text(text, cursor)
+        return node.read(records, cursor)
 
     def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
         """Read the only JSON value in a reply.
