@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from output_parsers import OutputParsingError, parse
-from output_parsers.prose import words_in
+from output_parsers.prose import _sections, words_in
 from output_parsers.prose.harmless import (
     _LANGUAGES,
     find_limit,
@@ -282,3 +282,12 @@ def test_idioms_abbreviations_and_remainders_are_not_answers() -> None:
     ]  # fmt: skip
     assert [text for cls, text in cases if _value_of(cls, text) is not None] == []
     assert parse(Literal["low", "high"], "After reading the text, high") == "high"
+
+
+def test_no_explanation_lists_a_word_that_is_harmless_anyway() -> None:
+    sections = _sections()
+    pairs = [(f"explanations {language}", language) for language in _LANGUAGES]
+    pairs.append(("explanations runs", "runs"))
+    assert [
+        (name, sections[name] & sections[base]) for name, base in pairs if sections[name] & sections[base]
+    ] == []
