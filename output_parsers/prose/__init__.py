@@ -98,8 +98,11 @@ def words_in(section: str) -> frozenset[str]:
 
 @cache
 def _sections() -> dict[str, frozenset[str]]:
-    """Return the words of each section of ``words.txt``, which is read at the first sentence."""
-    lines = (pkgutil.get_data(__name__, "words.txt") or b"").decode().splitlines()
+    """Return the words of each section of ``words.txt``, which is read at the first sentence.
+
+    They are folded like the texts that they are compared with: "außer" is "ausser" there.
+    """
+    lines = (pkgutil.get_data(__name__, "words.txt") or b"").decode().casefold().splitlines()
     parts = "\n".join(line for line in lines if not line.startswith("#")).split("[")[1:]
     return {name: word_set(words) for name, _, words in (part.partition("]") for part in parts)}
 

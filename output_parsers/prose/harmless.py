@@ -279,7 +279,7 @@ _REFUSING = r"""
     |(?:need )?(?:more|further|additional) (?:information|details?|context|input) (?:is|are|to)|(?:do|did) you mean|(?:once|as soon as) you|rephrase|need (?:more|further|additional)
     |(?:bitte|veuillez|merci de|por favor|per favore|alsjeblieft|gelieve|пожалуйста|proszę|prosím|lütfen|mohon) (?:\w+ ){0,3}(?:send\w*|schick\w*|geben|angeben|nenn\w*
     |teilen|fournir|envoyer|indiquer|préciser|env[ií]\w*|proporcion\w*|indi\w+|forne\w+|inviat\w*|invi\w+|stuur|geef|пришлите|укажите|предоставьте|podaj\w*|prześlij
-    |zadejte|pošlete|gönder\w*|kirim\w*|berikan)|ich (?:kann|weiß)\b[^.]{0,40}\bnicht|je ne (?:peux|sais|suis) pas|no puedo|no sé|non posso|non so|não (?:posso|sei)
+    |zadejte|pošlete|gönder\w*|kirim\w*|berikan)|ich (?:kann|weiss)\b[^.]{0,40}\bnicht|je ne (?:peux|sais|suis) pas|no puedo|no sé|non posso|non so|não (?:posso|sei)
     |kan (?:dat |dit |ik )?niet|weet (?:ik )?(?:het )?niet|kan inte|kan ikke|nie (?:mogę|wiem)|nemohu|nevím|не (?:могу|знаю)|не можу|لا (?:أستطيع|يمكن|أعرف)|bilmiyorum|maaf
     |tidak (?:dapat|bisa|tahu)|(?:i (?:can(?:not|['’]t)|do(?: not|n['’]t))|unable to) (?:answer|know|determine|help|comply|say|tell|do|extract|identify)(?: (?:you|with|it|this|that|so|the
     |your|input|text|prompt|question|request|task|answer|data|information|who|what|for|certain|sure|from|because|of)\b)*+\W*\Z
@@ -401,10 +401,12 @@ def opens_explanation(text: str, *, after_comma: bool) -> bool:
         return True
     if _RUN_CHARACTER.match(start[0]):
         return _opens_run(folded)
-    if find_phrase(folded, "openers", start, only_start=True):
-        return len(words) >= (_MIN_STATEMENT if after_comma else 2)
-    if find_phrase(folded, "never opens", start, only_start=True):
+    opener = find_phrase("", "openers", start, only_start=True) or ""
+    barred = find_phrase("", "never opens", start, only_start=True) or ""
+    if len(barred) > len(opener):  # "a condizione che", although "a" may open one
         return False
+    if opener:
+        return len(words) >= (_MIN_STATEMENT if after_comma else 2)
     return not after_comma or any(start[0] in words_in(language) for language in _WITHOUT_ARTICLES)
 
 

@@ -284,6 +284,15 @@ def test_idioms_abbreviations_and_remainders_are_not_answers() -> None:
     assert parse(Literal["low", "high"], "After reading the text, high") == "high"
 
 
+def test_words_that_relate_an_answer_are_found_in_the_form_of_folded_text() -> None:
+    texts = "low - a condizione che il cliente paghi la fattura|low - hier soir le client est calme"
+    texts += "|The e-mail says low."
+    assert [text for text in texts.split("|") if _value_of(Literal["low", "high"], text) is not None] == []
+    assert _value_of(Literal["low", "high"], "low. The e-mail says there is no rush.") == "low"
+    assert _value_of(int, "Die Größe ist 42.") == 42
+    assert "ausser" in words_in("never opens")
+
+
 def test_no_explanation_lists_a_word_that_is_harmless_anyway() -> None:
     sections = _sections()
     pairs = [(f"explanations {language}", language) for language in _LANGUAGES]
