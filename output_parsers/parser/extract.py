@@ -516,14 +516,15 @@ _JSON_WORD = lazy_regex(r"-?[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|true|false|null"
 
 def _touches_json(text: str, start: int, end: int) -> bool:
     """Return True if the text next to a JSON value suggests that the value is a fragment of larger JSON."""
-    if _is_beside_key(text, start, end) or _is_in_string(text, start, end):
+    if _is_in_object(text, start, end) or _is_in_string(text, start, end):
         return True
     # the end of its content, without its closing brackets and the values inside it
     content = text[max(start, end - 80) : end - 1].rstrip(" \t\r\n]}")
-    return _is_beside_number(text, start, end, content) or _cuts_word(text, start, end, content)
+    return _cuts_list(text, start, end, content) or _cuts_word(text, start, end, content)
 
 
-def _is_beside_key(text: str, start: int, end: int) -> bool:
+def _is_in_object(text: str, start: int, end: int) -> bool:
+    """Return True if a key before a value, or a field after it, says that it is inside of an object."""
     if _FIELD_AFTER.match(text, end):
         return True
     near = max(0, start - 80)
@@ -537,7 +538,7 @@ def _is_in_string(text: str, start: int, end: int) -> bool:
     return text[start - 1 : start] == '"' and _STRING_AFTER.match(text, end) is not None
 
 
-def _is_beside_number(text: str, start: int, end: int, content: str) -> bool:
+def _cuts_list(text: str, start: int, end: int, content: str) -> bool:
     """Return True if a number next to a value seems to be one of its items: ``1,[2]`` and ``[1, 2] 3,``."""
     if text[start] == "[" and _NUMBER_BEFORE.search(text, max(0, start - 40), start):
         return True
