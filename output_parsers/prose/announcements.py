@@ -272,14 +272,16 @@ def without_small_talk(text: str) -> str:
         ):
             break
         bare = _RULER.sub("", bare[: last.start()].rstrip())
-    opening = _OPENING.match(AGREEMENT.sub("", bare))
+    rest = AGREEMENT.sub("", bare)
+    opening = _OPENING.match(rest)
     if opening is not None and takes_back(opening[0]) is None:
-        bare = AGREEMENT.sub("", bare)[opening.end() :]
-    introduction = _INTRODUCTION.match(AGREEMENT.sub("", bare))
+        bare = rest[opening.end() :]
+        rest = AGREEMENT.sub("", bare)
+    introduction = _INTRODUCTION.match(rest)
     if (
         introduction is None
         or find_unknown_word(introduction[1], ("json", "your", "you", "asked", "requested", "provided"))
         or takes_back(introduction[1])
     ):
         return bare
-    return AGREEMENT.sub("", bare)[introduction.end() :]
+    return rest[introduction.end() :]

@@ -28,13 +28,18 @@ _TOKEN = lazy_regex(
 _IGNORED = lazy_regex("[\u200b-\u200f\u2060\ufeff\ufe0e\ufe0f\u0307]")
 
 
+def _fold(text: str) -> str:
+    """Return a text in the form that the words of ``words.txt`` and the patterns here have."""
+    return text.casefold().replace("’", "'")
+
+
 def find_unknown_word(text: str, known: Collection[str] = ()) -> str | None:
     """Return the first word or sign next to an answer that is not known to be harmless, or None.
 
     The words of ``known``, in lower case, are harmless too, such as the units that a declaration names.
     """
     words_of, languages = _languages_by_word(), _ALL
-    folded = _IGNORED.sub("", text).casefold().replace("’", "'")
+    folded = _fold(_IGNORED.sub("", text))
     for match in _TOKEN.finditer(_harmless_phrases().sub(" ", folded)):
         token = match[0]
         if token in known or (len(token) == 1 and (token in _PUNCTUATION or token in _MARKS)):
@@ -133,10 +138,10 @@ def find_objection(
     if markup is not None:
         return markup[0]
     return (
-        _sign_beside(before, after)
+        _find_changing_sign(before, after)
         or find_tie(before, leading)
         or find_relation(after)
-        or _what_remains(after)
+        or _find_remainder(after)
     )
 
 
@@ -144,7 +149,7 @@ def find_objection(
 _REMAINS = lazy_regex(r"\W*(?:to go|on paper|after|later|before|earlier|left)\W*\Z")
 
 
-def _what_remains(after: str) -> str | None:
+def _find_remainder(after: str) -> str | None:
     match = _REMAINS.match(after.casefold())
     return match[0].strip() if match else None
 
@@ -157,7 +162,7 @@ def find_relation(after: str) -> str | None:
     opening = _SET_OFF.match(after)
     if opening is None:
         return None
-    rest = _harmless_phrases().sub(" ", after[opening.end() :].casefold().replace("’", "'")).strip()
+    rest = _harmless_phrases().sub(" ", _fold(after[opening.end() :])).strip()
     if not _WORD_CHARACTER.search(rest):
         return None
     return find_limit(rest) if opens_explanation(rest, after_comma=False) else rest
@@ -179,7 +184,7 @@ def ends_a_heading(text: str) -> bool:
     return text.rstrip(" \t\r\n*_`\"'”’»)]}").endswith((":", "："))
 
 
-def _sign_beside(before: str, after: str) -> str | None:
+def _find_changing_sign(before: str, after: str) -> str | None:
     """Return the sign that touches a value and may change it, as in "- 5", or None."""
     bare, following = (_IGNORED.sub("", part) for part in (before, after))
     bare, following = bare.rstrip(_BEFORE_VALUE), following.strip(_BEFORE_VALUE)
@@ -322,7 +327,7 @@ def takes_back(text: str, *, denies: bool = False) -> str | None:
     All types use this test for text next to an answer that does not consist of harmless words. Negations are
     harmless if the answer ``denies`` something itself.
     """
-    folded = _NO_DENIAL.sub(" ", text.casefold().replace("’", "'"))
+    folded = _NO_DENIAL.sub(" ", _fold(text))
     form = _FORMS.search(folded)
     if form is not None:
         return form[0].strip()
@@ -344,7 +349,7 @@ def find_denial_of_answer(text: str) -> str | None:
 
     A clause with other words, such as "cannot log in", denies something else.
     """
-    for clause in _CLAUSE.split(text.casefold().replace("’", "'")):
+    for clause in _CLAUSE.split(_fold(text)):
         negations = {word for word in _words(clause) if find_negation(word)} | words_in("causes")
         is_denial = "_".join(_phrase_words(clause)) in words_in("denials")
         if is_denial or (find_negation(clause) and find_unknown_word(clause, negations) is None):
@@ -385,7 +390,9 @@ def find_limit(text: str) -> str | None:
 
 
 # Languages in which a sentence often begins with a noun, because they have no article before it.
-_WITHOUT_ARTICLES = "sv da no pl cs ru uk tr id ar hi".split()
+_WITHOUT_ARTICLES = sum(
+    1 << _LANGUAGES.index(language) for language in "sv da no pl cs ru uk tr id ar hi".split()
+)
 
 
 def opens_explanation(text: str, *, after_comma: bool) -> bool:
@@ -394,7 +401,7 @@ def opens_explanation(text: str, *, after_comma: bool) -> bool:
     After a comma it must begin with an article, a pronoun or a reason, because words after a comma often limit or
     relate what is before it. Elsewhere it may begin with any other word except those that do so.
     """
-    folded = text.casefold().replace("’", "'")
+    folded = _fold(text)
     words = _phrase_words(folded)
     start = words[:_MAX_PHRASE]
     if not start or "_".join(words) in words_in("affirmations"):
@@ -407,7 +414,7 @@ def opens_explanation(text: str, *, after_comma: bool) -> bool:
         return False
     if opener:
         return len(words) >= (_MIN_STATEMENT if after_comma else 2)
-    return not after_comma or any(start[0] in words_in(language) for language in _WITHOUT_ARTICLES)
+    return not after_comma or bool(_languages_by_word().get(start[0], 0) & _WITHOUT_ARTICLES)
 
 
 _MIN_STATEMENT = 3  # words, after a comma
@@ -426,21 +433,20 @@ def _opens_run(folded: str) -> bool:
     if _SAID_IN_RUNS.search(folded):
         return False
     opening = folded.lstrip(" \t\r\n\"'“‘「『（(*_")
-    if any(opening.startswith(word) for word in words_in("openers runs")):
+    if opening.startswith(tuple(words_in("openers runs"))):
         return True
     return _STATEMENT_IN_RUNS.fullmatch(folded.strip()) is not None
 
 
 def refuses(text: str) -> str | None:
     """Return the words of a text that ask for something or refuse to answer, or None."""
-    folded = text.casefold().replace("’", "'")
-    match = _REFUSES.search(folded)
+    match = _REFUSES.search(_fold(text))
     return match[0] if match else None
 
 
 def calls_example(text: str) -> str | None:
     """Return the words of a text that call a value an example, a template or a draft, or None."""
-    folded = text.casefold().replace("’", "'")
+    folded = _fold(text)
     match = _CALLS_EXAMPLE.search(folded)
     return match[0] if match else find_phrase(folded, "examples")
 
@@ -581,7 +587,7 @@ _NAME = lazy_regex(r"(?<=[^\W\d_] )[A-Z][^\W_]+")
 
 def _words(text: str) -> Iterator[str]:
     """Yield the words of a text, without the characters of languages that have no spaces."""
-    for match in _TOKEN.finditer(text.casefold().replace("’", "'")):
+    for match in _TOKEN.finditer(_fold(text)):
         if match[0][0].isalpha() and not _RUN_CHARACTER.match(match[0]):
             yield match[0]
 
