@@ -10,8 +10,9 @@ import unicodedata
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
+from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
 from .lazy_regex import lazy_regex
@@ -122,7 +123,7 @@ class QuoteIndex:
     def find_exact(self, quote: str) -> QuoteMatch | None:
         """Return where the exact characters of a quote occur in the text."""
         quote = quote.strip()
-        return self._match("exact", quote, _occurrences(self.text, quote))
+        return self._match("exact", quote, _occurrences(self.text, quote, partial(_is_cut, self.text)))
 
     def find_normalized(self, quote: str) -> QuoteMatch | None:
         """Return where the words of a quote occur in the text, in any typography."""
@@ -134,7 +135,7 @@ class QuoteIndex:
         return self._match("normalized", folded, map(normalized.span, places))
 
     def _match(self, kind: MatchKind, quote: str, places: Iterator[Span]) -> QuoteMatch | None:
-        spans = tuple(place for place, _ in zip(places, range(_MAX_PLACES), strict=False)) if quote else ()
+        spans = tuple(islice(places, _MAX_PLACES)) if quote else ()
         return QuoteMatch(kind, 1.0, spans) if spans else None
 
     def _has_cut(self, start: int, end: int) -> bool:
@@ -177,12 +178,12 @@ class QuoteIndex:
         )
 
 
-def _occurrences(text: str, part: str, has_cut: object = None) -> Iterator[Span]:
+def _occurrences(text: str, part: str, is_cut: Callable[[int, int], bool]) -> Iterator[Span]:
     """Yield each place of a part of a text that begins and ends between words."""
     start = text.find(part)
     while start >= 0 and part:
         end = start + len(part)
-        cut = has_cut(start, end) if callable(has_cut) else _is_cut(text, start, end)
+        cut = is_cut(start, end)
         if not cut:
             yield start, end
         start = text.find(part, start + 1 if cut else end)
