@@ -252,7 +252,6 @@ class ReplyReader(Generic[T]):
         return self._words
 
     def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
-        node = self._value_node
         for rule in reply.rules:
             cursor.record_dropped(rule)
         text = reply.text
@@ -265,11 +264,7 @@ class ReplyReader(Generic[T]):
             if bare != text:
                 cursor.record_dropped("words around the answer left out")
                 text = bare
-        item = self._value_node.item if isinstance(self._value_node, ListNode) else None
-        records = item.read_records(text, cursor) if isinstance(item, ObjectNode) else None
-        if records is None:
-            return self._node.read_text(text, cursor)
-        return node.read(records, cursor)
+        return self._node.read_text(text, cursor)
 
     def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
         """Read the only JSON value in a reply.

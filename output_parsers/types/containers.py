@@ -167,7 +167,10 @@ class ListNode(Node[Any]):
         return ListNode(json_node_of(self.item, built), list, exact=False)
 
     def read_text(self, text: str, cursor: Cursor) -> object:
-        """Read a list in plain text, with one item per line or with commas between items."""
+        """Read a list in plain text: one item per line, commas between items, or records in a table."""
+        records = self.item.read_records(text, cursor) if isinstance(self.item, ObjectNode) else None
+        if records is not None:
+            return self.read(records, cursor)
         items = split_items(text, frozenset(re.findall(r"[^\W\d_]+", cursor.declaration.casefold())))
         if items is None:
             raise cursor.failure("expected an array", text)

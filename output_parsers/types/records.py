@@ -43,6 +43,7 @@ from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, Val
 from ..result.reading import (
     Cursor,
     Json,
+    JsonObject,
     Leniency,
     ValidationFailure,
     combine_failures,
@@ -982,9 +983,9 @@ class ObjectNode(Node[object]):
         cursor.record_dropped("lines of keys and values")
         return self.read(data, cursor)
 
-    def _fields_in(self, lines: list[str]) -> dict[str, Json] | None:
+    def _fields_in(self, lines: list[str]) -> JsonObject | None:
         """Return the JSON of a record that is written as lines like ``name: Ann``; None for other lines."""
-        data: dict[str, Json] = {}
+        data: JsonObject = {}
         for line in lines:
             match = _FIELD_LINE.fullmatch(line.strip())
             field = self.field_for_key(match["key"])[0] if match else None
@@ -996,26 +997,21 @@ class ObjectNode(Node[object]):
     def read_records(self, text: str, cursor: Cursor) -> list[Json] | None:
         """Return the JSON of records in rows of a table, in CSV or in items of YAML; None for other text."""
         if text.startswith("- "):
-            items = [self._fields_in(item.splitlines()) for item in _ITEM_OF_YAML.split(text)[1:]]
-            records = [item for item in items if item is not None]
-            is_read = bool(records) and len(records) == len(items)
+            records = [self._fields_in(item.splitlines()) for item in _ITEM_OF_YAML.split(text)[1:]]
         else:
             records = self._fields_in_rows([line.strip() for line in text.strip().splitlines()])
-            is_read = bool(records)
-        if not is_read:
+        if not records or None in records:
             return None
         cursor.record_dropped("lines of keys and values")
-        return [*records]
+        return records
 
-    def _fields_in_rows(self, lines: list[str]) -> list[dict[str, Json]]:
+    def _fields_in_rows(self, lines: list[str]) -> list[JsonObject | None]:
         """Return the JSON of records in a table or in CSV; [] if its header is not one of names of fields."""
         header, *rows = _rows_of_table(lines) or [[]]
         fields = [self.field_for_key(key)[0] for key in header]
         if len(fields) < _MIN_FIELD_LINES or None in fields or len(set(fields)) < len(fields):
             return []
-        if any(
-            cell and not cell.strip(".…") for row in rows for cell in row
-        ):  # more rows, which are left out
+        if any(cell and not cell.strip(".…") for row in rows for cell in row):  # some rows are left out
             return []
         values = ([None if _NO_VALUE.fullmatch(cell) else cell for cell in row] for row in rows)
         return [dict(zip(header, row, strict=True)) for row in values]

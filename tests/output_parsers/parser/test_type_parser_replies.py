@@ -8,9 +8,10 @@ import json
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import pytest
+from annotated_types import Len
 from pydantic import BaseModel
 
 from output_parsers import ItemReader, OutputParsingError, parse, parser_for
@@ -416,6 +417,14 @@ def test_records_are_read_from_tables_csv_yaml_and_xml() -> None:
         assert parse(Visitor, text) == VISITORS[0], text
     assert parse(list[str], "  - a\n  - b") == ["a", "b"]
     assert parse(list[str], '```yaml\n- "yes: quoted"\n- plain\n```') == ["yes: quoted", "plain"]
+
+
+def test_records_in_a_table_fit_lists_with_constraints_and_lists_in_unions() -> None:
+    table = "| name | age |\n|---|---|\n| Ann | 31 |\n| Bo | 4 |"
+    assert parser_for(Annotated[list[Visitor], Len(2)]).parse(table) == VISITORS
+    assert parser_for(list[Visitor] | None).parse(table) == VISITORS
+    with pytest.raises(OutputParsingError, match="at least 3 items"):
+        parser_for(Annotated[list[Visitor], Len(3)]).parse(table)
 
 
 def test_a_sentence_after_csv_is_not_a_record() -> None:
