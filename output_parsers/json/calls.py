@@ -102,7 +102,7 @@ def _read_escaped(text: str, start: int) -> tuple[Json, int] | None:
 def _read_tags(parameter: re.Pattern[str], text: str, start: int) -> tuple[Json, int] | None:
     """Read arguments that are in tags; their values are text, unless a tag says that one is JSON."""
     arguments: JsonObject = {}
-    position = _skip_space(text, start)
+    position = start
     while match := parameter.match(text, position):
         key, is_text, value = match.groups()
         if key in arguments:
@@ -113,12 +113,8 @@ def _read_tags(parameter: re.Pattern[str], text: str, start: int) -> tuple[Json,
                 arguments[key] = json.loads(value, parse_float=Decimal)
             except ValueError:
                 return None
-        position = _skip_space(text, match.end())
+        position = match.end()
     return arguments, position
-
-
-def _skip_space(text: str, start: int) -> int:
-    return start + len(text[start:]) - len(text[start:].lstrip())
 
 
 def _format(head: str, read: Callable[[str, int], tuple[Json, int] | None], tail: str = "") -> _Format:
@@ -126,15 +122,13 @@ def _format(head: str, read: Callable[[str, int], tuple[Json, int] | None], tail
 
 
 def _tags(parameter: str) -> Callable[[str, int], tuple[Json, int] | None]:
-    return partial(_read_tags, lazy_regex(parameter, re.DOTALL))
+    return partial(_read_tags, lazy_regex(rf"{parameter}\s*+", re.DOTALL))
 
 
 _FORMATS = (
     _format(rf"<function={_NAME}>\s*(?=\{{)", _read_json, r"\s*</function>"),  # Llama, Functionary
-    _format(rf"<function={_NAME}>", _tags(_EQUALS_PARAMETER), r"</function>"),  # Qwen3-Coder
-    _format(
-        rf'<(?:\w+:|｜DSML｜)?invoke name="{_NAME}">', _tags(_NAMED_PARAMETER), r"</(?:\w+:|｜DSML｜)?invoke>"
-    ),
+    _format(rf"<function={_NAME}>\s*+", _tags(_EQUALS_PARAMETER), r"</function>"),  # Qwen3-Coder
+    _format(rf'<{_PREFIX}invoke name="{_NAME}">\s*+', _tags(_NAMED_PARAMETER), rf"</{_PREFIX}invoke>"),
     _format(rf"{_NAME}\s*(?=<arg_key>)", _tags(_ARGUMENT_PAIR), r"(?=</tool_call>)"),  # GLM
     _format(rf"function<[|｜]tool▁sep[|｜]>{_NAME}\s*```json\s*", _read_json, r"\s*```"),  # DeepSeek V3, R1
     _format(rf"{_NAME}<[|｜]tool▁sep[|｜]>\s*", _read_json),  # DeepSeek V3.1

@@ -323,7 +323,6 @@ def _alias_namespace(aliases: tuple[Any, ...], names: Mapping[str, object]) -> d
     return namespace | dict(names)
 
 
-# The standard library resolves forward references only inside classes and functions.
 def is_hashable(value: object) -> bool:
     """Return True if a value, such as a type or its metadata, can be a key; ``Annotated[int, {}]`` cannot."""
     try:
@@ -333,6 +332,7 @@ def is_hashable(value: object) -> bool:
     return True
 
 
+# The standard library resolves forward references only inside classes and functions.
 def _resolve(tp: str | ForwardRef, namespace: Mapping[str, object], path: str) -> object:
     text = tp if isinstance(tp, str) else tp.__forward_arg__
     module = None if isinstance(tp, str) else tp.__forward_module__
