@@ -274,6 +274,7 @@ class PlainTextReader:
 
 _BRACKET = re.compile(r"[\[({]")
 _LONGEST_LEAD = 120  # characters
+_OTHER_SIGN = re.compile("[;；，、]|&quot;")  # in an item that is a whole list in other signs
 
 
 class ItemPolicy(Enum):
@@ -305,12 +306,47 @@ class ItemError:
     problems: tuple[Problem, ...]
 
 
+class _HeldText:
+    """The text of a reply whose items only the complete text shows: tool calls and formulas.
+
+    Attributes:
+        may_have_calls: True if tool calls may have the items as their arguments.
+    """
+
+    def __init__(self, *, may_have_calls: bool) -> None:
+        self.may_have_calls = may_have_calls
+        self._chunks: list[str] = []
+        self._lead: str | None = ""  # the text before the first bracket; None after it
+
+    def take(self, answer: str) -> bool:
+        """Take the next text of the answer; return False if it can be read before the others arrive."""
+        if self._lead is not None:
+            self._lead += answer
+            bracket = _BRACKET.search(self._lead)
+            lead = self._lead[: bracket.end()] if bracket else self._lead
+            is_held = lead.endswith("\\[") or (self.may_have_calls and may_lead_to_call(lead))
+            self._lead = None if bracket or is_held else lead[-_LONGEST_LEAD:]
+        else:
+            is_held = bool(self._chunks)
+        if is_held:
+            self._chunks.append(answer)
+        return is_held
+
+    @property
+    def text(self) -> str:
+        """The text from the beginning of the calls or the formula on; "" if there are none."""
+        return "".join(self._chunks)
+
+
 class _ItemQueue(Generic[T]):
     """Converts the items of a list, and queues their values and errors.
 
     Attributes:
         node: The node of the items.
         count: The number of items so far, including bad ones.
+        is_held: True if nothing is taken from the queue, because only the whole reply shows what the first
+            item is: ``[1; 2]`` may be a list with other separators.
+        was_taken: True after an item or an error was taken from the queue.
     """
 
     def __init__(self, parser: TypeParser[T], on_error: ItemPolicy, leniency: Leniency) -> None:
@@ -322,12 +358,17 @@ class _ItemQueue(Generic[T]):
         self._leniency = leniency
         self._all_items = Cursor(leniency)  # with the units of all items
         self._has_failed = False  # True after an item did not fit
+        self.is_held = False
+        self.was_taken = False
         # Errors are queued between the items, so that the items before an error are returned first.
         self._ready: deque[T | ItemError | OutputParsingError] = deque()
 
     def take(self) -> list[T | ItemError]:
         """Remove the items up to the next error from the queue; raise the error if it comes first."""
         items: list[T | ItemError] = []
+        if self.is_held:
+            return items
+        self.was_taken = self.was_taken or bool(self._ready)
         if not self._has_failed:  # so none of the ready items is an error
             items.extend(cast("deque[T]", self._ready))
             self._ready.clear()
@@ -365,6 +406,10 @@ class _ItemQueue(Generic[T]):
                 self.add_value(value)
             return True
         return False
+
+    @property
+    def has_units(self) -> bool:
+        return bool(self._all_items.coercions)
 
     def problem(self, message: str) -> Problem:
         return Problem(f"$[{self.count}]", message)
@@ -417,6 +462,8 @@ class _ItemQueue(Generic[T]):
     def add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
         """Handle an invalid list item: keep an error to raise later, add an ItemError, or skip the item."""
         self._has_failed = True
+        if self.count == 0 and _OTHER_SIGN.search(text):
+            self.is_held = True
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
@@ -428,8 +475,9 @@ class ItemReader(Generic[T]):
     """Parses a list that arrives in chunks of text, and returns each item when it is complete.
 
     The reply may be a list, an object with the list under its only key, or one object after the other
-    (JSON Lines). Each item is returned once, in order. With ``ItemPolicy.RAISE`` the items before a bad one
-    are returned first; the next call raises, and the call after that continues behind the bad item.
+    (JSON Lines). Each item is returned once, in order. The items of a list in another form, such as a table,
+    are returned by ``finish``. With ``ItemPolicy.RAISE`` the items before a bad one are returned first; the
+    next call raises, and the call after that continues behind the bad item.
     """
 
     def __init__(
@@ -458,9 +506,9 @@ class ItemReader(Generic[T]):
         self._leniency = leniency
         self._chunks: list[str] = []
         self._reasoning = ReasoningFilter()
-        self._scanner = IncrementalScanner(
-            RootFinder(self._accepts_root), self._on_root_closed, self._find_list, self._read_items
-        )
+        # only further objects can follow an object that is not in a list
+        roots = RootFinder(lambda bracket: bracket == "{" or self._last_object_end < 0)
+        self._scanner = IncrementalScanner(roots, self._on_root_closed, self._find_list, self._read_items)
         self._list: Container | None = None
         self._read_until = -1  # the end of the last container that was read
         self._read_parts = 0  # the number of parts of the list that were read
@@ -468,8 +516,7 @@ class ItemReader(Generic[T]):
         self._root: tuple[int, int] | None = None  # where the JSON with the items is in the answer
         self._last_object_end = -1  # the end of the last object that is not in a list
         self._error = ""
-        self._lead: str | None = ""  # the text before the first bracket; None after it
-        self._held: list[str] = []  # the text from the beginning of a tool call on
+        self._held = _HeldText(may_have_calls=isinstance(parser.node, ObjectNode))
 
     @property
     def text(self) -> str:
@@ -489,26 +536,14 @@ class ItemReader(Generic[T]):
 
     def _read_answer(self, answer: str) -> None:
         """Read the next text of the answer, from which the model's reasoning is already removed."""
-        if self._leads_to_call(answer):
-            self._held.append(answer)
-        elif answer and not self._is_closed:
+        if answer and not self._held.take(answer) and not self._is_closed:
             self._scanner.feed(answer)
             self._read_closed_items()
             self._scanner.drop_before(self._read_until)
 
-    def _leads_to_call(self, answer: str) -> bool:
-        """Return True if the items may be in tool calls, which only the complete text shows."""
-        if self._lead is None or not isinstance(self._node, ObjectNode):
-            return bool(self._held)
-        self._lead += answer
-        bracket = _BRACKET.search(self._lead)
-        has_call = may_lead_to_call(self._lead[: bracket.end()] if bracket else self._lead)
-        self._lead = None if bracket or has_call else self._lead[-_LONGEST_LEAD:]
-        return has_call
-
     def _read_calls(self) -> bool:
         """Read the items from the tool calls that a reply wrote as text; return False if there are none."""
-        if not isinstance(self._node, ObjectNode) or self._queue.count:
+        if not self._held.may_have_calls or self._queue.count:
             return False
         try:
             calls = self._list_parser.reply_reader.find_calls(self.text)
@@ -524,24 +559,40 @@ class ItemReader(Generic[T]):
 
         Raises OutputParsingError for a bad item as ``feed`` does, and if the list is cut off or missing.
         """
-        try:
-            return self._finish()
-        except OutputParsingError:
-            other = None if self._queue.count else respelled(find_answer(self.text).text.strip())
-            if other is None or self._leniency is Leniency.NONE:
-                raise
-            reader: ItemReader[T] = ItemReader(
-                self._parser, self._on_error, leniency=self._leniency, envelope=self._envelope
-            )
-            return [*reader.feed(other), *reader.finish()]
+        self._read_answer(self._reasoning.finish())
+        json = self._whole_reply_as_json() if self._queue.is_held else None
+        self._queue.is_held = False
+        if json is None:
+            try:
+                return self._finish()
+            except OutputParsingError:
+                json = None if self._queue.was_taken else self._whole_reply_as_json()
+                if json is None:
+                    raise
+        reader: ItemReader[T] = ItemReader(
+            self._parser, self._on_error, leniency=self._leniency, envelope=self._envelope
+        )
+        return [*reader.feed(json), *reader.finish()]
+
+    def _whole_reply_as_json(self) -> str | None:
+        """Return the complete reply as exact JSON if its items are written in another way, or None."""
+        if self._leniency is Leniency.NONE:
+            return None
+        json = respelled(find_answer(self.text).text.strip())
+        if json is None:
+            try:
+                json = dump_json(self._list_parser.read(self.text, self._leniency).value)
+            except OutputParsingError:
+                return None
+        return None if json == self.text else json
 
     def _finish(self) -> list[T | ItemError]:
-        self._read_answer(self._reasoning.finish())
-        if (self._held or self._scanner.gave_up or self._find_missing()) and self._read_calls():
+        held = self._held.text
+        if (held or self._scanner.gave_up or self._find_missing()) and self._read_calls():
             self._queue.raise_error()
             return self._queue.take()
-        if self._held:
-            self._scanner.feed("".join(self._held))
+        if held:
+            self._scanner.feed(held)
             self._read_closed_items()
         if self._scanner.gave_up and not self._error:
             self._read_remaining()
@@ -550,12 +601,13 @@ class ItemReader(Generic[T]):
         if error:
             raise OutputParsingError(self.text, [Problem("$", error)])
         self._compare_with_whole_reply()
+        self._queue.raise_error()
         return self._queue.take()
 
     def _compare_with_whole_reply(self) -> None:
-        """Raise OutputParsingError if the whole reply has another answer than the items that were read.
+        """Add further items of the whole reply; raise OutputParsingError if it has another answer.
 
-        The items are read while the reply arrives, and later text or comments may deny them.
+        The items are read while the reply arrives, and later text, comments or units may deny them.
         """
         if self._root is None or self._scanner.gave_up or self._on_error is not ItemPolicy.RAISE:
             return
@@ -565,19 +617,22 @@ class ItemReader(Generic[T]):
         outside = answer[:start] + answer[end:]
         verdict = role_of(answer, start, end, own_words=self._list_parser.reply_reader.own_words)
         is_other = len(answer_text) < end or verdict.role in (Role.OTHER, Role.UNCLEAR)
-        if not ("[" in outside or "{" in outside or is_other or self._scanner.has_comments):
+        has_remarks = is_other or self._scanner.has_comments or self._queue.has_units
+        if not ("[" in outside or "{" in outside or has_remarks):
             return
         whole, read = map(self._items_in, (self.text, answer[start:end]))
-        if not strict_equal(whole, read):
+        if not strict_equal(whole[: len(read)], read):
             raise OutputParsingError(self.text, [Problem("$", "the whole reply has another answer")])
+        for value in whole[len(read) :]:  # of a list after the first one
+            self._queue.add_value(value)
 
     @cached_property
-    def _list_parser(self) -> TypeParser[object]:
+    def _list_parser(self) -> TypeParser[list[Json]]:
         """A parser of the list in a complete reply, which returns JSON and runs no validators."""
         items = ListNode(json_node_of(self._node, {}), list, exact=False)
         return TypeParser(Target(list[Any], alias=f"list[{self._name}]"), items)
 
-    def _items_in(self, text: str) -> object:
+    def _items_in(self, text: str) -> list[Json]:
         """Return the items in a complete reply as JSON."""
         if self._list is None:
             return self._objects_in(text)
@@ -592,10 +647,6 @@ class ItemReader(Generic[T]):
         if self._is_closed or self._last_object_end >= 0:
             return ""
         return f"expected a list of items, each {self._node.kind}; the reply contains none"
-
-    def _accepts_root(self, bracket: str) -> bool:
-        # Only further objects can follow an object that is not in a list.
-        return bracket == "{" or self._last_object_end < 0
 
     def _find_list(self, opened: Container) -> None:
         """Find the JSON array with the list items as soon as its opening bracket has arrived."""

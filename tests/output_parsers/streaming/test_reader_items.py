@@ -148,6 +148,55 @@ def test_an_incomplete_list_is_an_error(text: str, expected: str) -> None:
         assert error.value.text == text == reader.text
 
 
+OTHER_FORMS = [
+    (int, "[1; 2; 3]", [1, 2, 3]),
+    (int, "[1，2，3]", [1, 2, 3]),
+    (int, r"\[[1, 2, 3]\]", [1, 2, 3]),
+    (str, "<item>a</item>\n<item>b</item>", ["a", "b"]),
+    (str, "- a\n- b", ["a", "b"]),
+    (Skill, "| name | years |\n|---|---|\n| a | 1 |\n| b | 0 |", [A, B]),
+    (Skill, "name,years\na,1\nb,0", [A, B]),
+    (Skill, "[{&quot;name&quot;: &quot;a&quot;, &quot;years&quot;: 1}]", [A]),
+    (
+        Skill,
+        '[TOOL_CALLS][{"name": "Skill", "arguments": {"name": "a", "years": 1}}]'
+        '[TOOL_CALLS][{"name": "Skill", "arguments": {"name": "b"}}]',
+        [A, B],
+    ),
+]
+
+
+@pytest.mark.parametrize(("form", "text", "expected"), OTHER_FORMS)
+def test_the_items_of_a_list_in_another_form_are_those_of_the_whole_reply(
+    form: Any, text: str, expected: list[Any]
+) -> None:
+    assert parse(list[form], text) == expected
+    for policy in ItemPolicy:
+        for size in (1, 7, len(text)):
+            chunks = [text[start : start + size] for start in range(0, len(text), size)]
+            if policy is ItemPolicy.RAISE or "TOOL" not in text:
+                assert all_items(ItemReader(form, policy), *chunks) == expected
+
+
+def test_a_first_item_in_other_signs_that_is_not_a_list_is_an_error() -> None:
+    reader = ItemReader(int)
+    assert reader.feed('["1; x", 2]') == []
+    with pytest.raises(OutputParsingError, match=r"\$\[0\]"):
+        reader.finish()
+    assert reader.finish() == [2]
+    kept = all_items(ItemReader(int, ItemPolicy.KEEP), '["1; x", 2]')
+    assert [item.text if isinstance(item, ItemError) else item for item in kept] == ['"1; x"', 2]
+
+
+def test_numbers_of_which_only_some_have_a_unit_are_an_error_at_the_end() -> None:
+    for text in ('["3 km", 4]', '[4, "3 km"]'):
+        reader = ItemReader(int)
+        assert len(reader.feed(text)) == 2
+        with pytest.raises(OutputParsingError, match="only some of the numbers are in km"):
+            reader.finish()
+    assert all_items(ItemReader(int), '["3 km", "4 km"]') == [3, 4]
+
+
 def test_finish_returns_the_items_after_the_scanner_gave_up_once() -> None:
     text = '[{"name": "a", "years": 1}, {"name": """b"""}, {"name": "c"}]'
     for policy in ItemPolicy:
