@@ -514,7 +514,8 @@ class ChatStreamReader(EventStreamReader):
             return None
         self._has_choices = True
         self._finish_reason = choice.get("finish_reason") or self._finish_reason
-        self._logprobs += _logprobs(choice)
+        if choice.get("logprobs"):
+            self._logprobs += _logprobs(choice)
         return self._read_delta(choice.get("delta") or {})
 
     def _read_delta(self, delta: JsonObject) -> ReplyDelta | None:
@@ -522,7 +523,8 @@ class ChatStreamReader(EventStreamReader):
             self._keep_state(delta)
         self._images += delta.get("images") or ()
         self._citations += delta.get("annotations") or ()
-        call_deltas = tuple(self._read_calls(delta.get("tool_calls") or ()))
+        calls = delta.get("tool_calls")
+        call_deltas = tuple(self._read_calls(calls)) if calls else ()
         text, reasoning, refusal = _contents(delta)
         if refusal:
             self._refusals.append(refusal)
