@@ -168,12 +168,11 @@ def mount(
         [(one.contract, one.provider.service) for one in page_services], caller_arguments
     )
     problems += host_problems("mount", allowed_hosts)
-    if approvals is not None:
-        problems += [DefinitionProblem("mount", message) for message in approvals.problems()]
+    settings = RouteSettings({}, server_arguments, max_body_size=max_body_size, approvals=approvals)
+    problems += [DefinitionProblem("mount", message) for message in settings.problems()]
     if problems:
         raise DefinitionError(problems)
     router = APIRouter(route_class=_page_route_class(allowed_hosts))
-    settings = RouteSettings({}, server_arguments, max_body_size=max_body_size)
     threads = Threads(settings.threads, settings.max_waiting_calls)
     streams = ResumableStreams(settings.keep_streams)
     states = None if approvals is None else ApprovalStates(approvals)

@@ -21,6 +21,7 @@ from aiservices import (
     ChatOptions,
     ChatReply,
     Cited,
+    DefinitionError,
     Document,
     Image,
     MediaPolicy,
@@ -149,6 +150,17 @@ def test_mounting_over_an_existing_route_raises_an_error() -> None:
         ValueError, match=r"^the application already has a route for GET /; pass another path for the page$"
     ):
         mount(application, reader())
+
+
+def test_settings_are_checked_as_those_of_a_router() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        mount(FastAPI(), reader(), max_body_size=0, approvals=ApprovalSettings(key=b""))
+    assert [problem.message for problem in caught.value.problems] == [
+        "max_body_size is 0; it must be at least 1",
+        "the key of approvals is empty; pass a secret, for example 32 random bytes",
+        "approvals has a key, but no store that records which states were resumed; pass "
+        "ApprovalSettings(key=…, store=…), or no key if one process serves",
+    ]
 
 
 def test_services_of_the_same_name_have_different_ids() -> None:
