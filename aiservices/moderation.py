@@ -379,9 +379,8 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
         event = replace(event, error=blocked_by)
     if isinstance(event, (ReplyReceived, ReplyFailed, ModerationRan)):
         yield Emit(event, streamed=False)
-    if not isinstance(
-        event, ModerationRan
-    ):  # the event of a nested check comes before the event of the reply
+    # The event of a nested check comes before the event of the reply.
+    if not isinstance(event, ModerationRan):
         raise _FlowClosed
 
 

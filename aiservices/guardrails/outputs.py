@@ -172,8 +172,7 @@ class OutputGuardrails(BaseInterceptor):
         return (guard.on if isinstance(guard, Guard) else self._on) == "text"
 
     def check_other_texts(self, answer: Answer, invocation: Invocation, check: TextCheck) -> Flow[Answer]:
-        """Check the other texts that a memory stores and a stream shows: texts before tool calls, and the
-        reasoning.
+        """Check texts other than the answer that are stored or shown: those before tool calls, and reasoning.
 
         ``check`` returns a text, possibly rewritten, or None to leave it out. Reasoning that a built-in guard
         does not accept is left out. What a built-in guard rewrites in arguments of tools is rewritten there.

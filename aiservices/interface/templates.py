@@ -297,7 +297,7 @@ def render_value(value: object) -> str:
     - A document as its text; a list of documents in tags with their names.
     - Lists, tuples and sets of other such values separated by commas; sets sorted.
     - Other records, dicts, and lists of them as JSON. Inside JSON, values that JSON cannot express are
-    written as text by these rules.
+      written as text by these rules.
     - Everything else by ``str``.
 
     Raises TypeError for a SecretStr, whose text would be asterisks, and for bytes.

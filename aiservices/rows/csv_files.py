@@ -1,9 +1,8 @@
 """Read CSV files with any delimiter and encoding, which are recognized from the content.
 
-A byte order mark gives the encoding. Without one it is UTF-8 if the whole file is valid, else UTF-16 if every
-second byte is null, else Windows-1252 if the text looks like a Western European language. The delimiter is a
-comma, a semicolon, a tab or a vertical bar, whichever divides all records into as many fields as the header.
-A file that cannot be recognized raises an error that names the setting.
+``aiservices.text_encoding`` recognizes the encoding. The delimiter is a comma, a semicolon, a tab or a
+vertical bar, whichever divides all records into as many fields as the header. A file that cannot be
+recognized raises an error that names the setting.
 """
 
 from __future__ import annotations

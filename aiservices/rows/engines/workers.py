@@ -46,7 +46,7 @@ from .permissions import PermissionAddress, PermissionClient, PermissionServer, 
 
 _FLUSH_SECONDS = 0.02  # after which a chunk is sent even if it is not full
 _MAX_ATTEMPTS = 4  # the maximum number of attempts at a chunk whose workers are lost
-_MAX_IDLE_WORKERS = 8
+_MAX_WORKERS = 8  # the maximum number of cached workers in a process
 _NO_USAGE = Usage()
 
 # Pickled by value, a dataclass would have another MISSING in its fields, and so a default for each of them.
@@ -253,7 +253,7 @@ def worker_for(spec: bytes) -> Worker:
         worker = _workers.get(name)
         if worker is None:
             worker = _workers[name] = Worker(pickle.loads(spec))
-            if len(_workers) > _MAX_IDLE_WORKERS:
+            if len(_workers) > _MAX_WORKERS:
                 oldest = _workers.popitem(last=False)[1]
     if oldest is not None:
         oldest.close()
