@@ -80,28 +80,93 @@ class _Mention(NamedTuple, Generic[T]):
     end: int
 
 
+class _Spellings(Generic[T]):
+    """The labels and the other spellings of choices.
+
+    Attributes:
+        by_key: The choice that each normalized spelling means; None for one that means two choices.
+        standalone: The spellings that mean their choice only if they are the whole reply.
+    """
+
+    def __init__(self, choices: Sequence[Choice[T]]) -> None:
+        self.by_key: dict[str, Choice[T] | None] = {}
+        for choice in choices:
+            self._add(normalize(choice.label), choice)
+        # The label of one choice wins over the same text as an alias of another choice.
+        labels = frozenset(self.by_key)
+        self.standalone = {
+            normalize(text) for choice in choices for text in choice.standalone_aliases
+        } - labels
+        for choice in choices:
+            for alias in (*choice.aliases, *choice.standalone_aliases):
+                if normalize(alias) not in labels:
+                    self._add(normalize(alias), choice)
+
+    def _add(self, key: str, choice: Choice[T]) -> None:
+        existing = self.by_key.get(key, choice)
+        self.by_key[key] = choice if existing is choice else None
+
+    def meaning(self, key: str) -> Choice[T]:
+        """Return the choice that a spelling means, or raise NoMatch if it means two."""
+        choice = self.by_key[key]
+        if choice is None:
+            raise NoMatch(f"“{key}” means more than one of them")
+        return choice
+
+    def whole(self, text: str) -> Choice[T] | None:
+        """Return the choice whose spelling is the whole text, apart from marks around it, or None.
+
+        Raises NoMatch if it means two choices.
+        """
+        key = normalize(_without_edges(text))
+        return self.meaning(key) if key in self.by_key else None
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches a spelling in a sentence."""
+        keys = [key for key in self.by_key if key and key not in self.standalone]
+        mentions = map(_mention_of, sorted(keys, key=len, reverse=True))
+        # each guard is written once for many keys, because compiling it is slow
+        groups = groupby(mentions, key=lambda mention: (mention[0], mention[2]))
+        options = "|".join(
+            f"{start}(?:{'|'.join(key for _, key, _ in group)}){end}" for (start, end), group in groups
+        )
+        options = options or r"(?!)"
+        return re.compile(rf"{_NOT_BEFORE}(?:{options}){_NOT_AFTER}")
+
+    def mentions(self, folded: str) -> list[_Mention[T]]:
+        """Return where a text names choices.
+
+        Raises NoMatch if one of the words means two choices.
+        """
+        mentions = [
+            _Mention(self.meaning(normalize(match[0])), match.start(), match.end())
+            for match in islice(self.pattern.finditer(folded), _MAX_MENTIONS)
+        ]
+        if len(mentions) == _MAX_MENTIONS:
+            raise NoMatch(f"the text names them {_MAX_MENTIONS} times or more")
+        return mentions
+
+    def why_none(self, folded: str) -> str:
+        """Return why a text names no choice: a spelling in it may belong to another word or sign."""
+        for key in self.by_key:
+            if (
+                key in folded
+                and key
+                and key not in self.standalone
+                and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", folded)
+            ):
+                return f"{_UNCLEAR}: “{key}” is part of another word or sign"
+        return "the text names none of them"
+
+
 class ChoiceMatcher(Generic[T]):
     """Finds the choice that a reply names: "red" names ``Color.RED``."""
 
     def __init__(self, choices: Sequence[Choice[T]]) -> None:
         self.choices = tuple(choices)
         self._by_label = {choice.label: choice for choice in reversed(self.choices)}
-        self._by_key: dict[str, Choice[T] | None] = {}
-        for choice in self.choices:
-            self._add_key(normalize(choice.label), choice)
-        # The label of one choice wins over the same text as an alias of another choice.
-        labels = frozenset(self._by_key)
-        self._standalone = {
-            normalize(text) for choice in self.choices for text in choice.standalone_aliases
-        } - labels
-        for choice in self.choices:
-            for alias in (*choice.aliases, *choice.standalone_aliases):
-                if normalize(alias) not in labels:
-                    self._add_key(normalize(alias), choice)
-
-    def _add_key(self, key: str, choice: Choice[T]) -> None:
-        existing = self._by_key.get(key, choice)
-        self._by_key[key] = choice if existing is choice else None  # None: the text means two choices
+        self._spellings = _Spellings(self.choices)
 
     def find(self, text: str) -> tuple[Choice[T], str | None]:
         """Return the choice that the text names, and the rule that was applied, such as "ignoring case".
@@ -111,23 +176,23 @@ class ChoiceMatcher(Generic[T]):
         exact = self._by_label.get(text)
         if exact is not None:
             return exact, None
-        if len(text) < _MAX_EXACT_LENGTH and not _DENIED_BY_SIGN.match(text):
-            key = normalize(_without_edges(text))
-            if key in self._by_key:
-                return self._choice_of(key), CASE_OR_PUNCTUATION
-        special = self._special_form(text)
-        if special is not None:
-            return special, IN_A_SENTENCE
-        announced = normalize(_without_edges(_COPULA_LAST.sub("", after_announcement(text))))
-        if announced in self._by_key and not _DENIED_BY_SIGN.match(text):
-            return self._choice_of(announced), IN_A_SENTENCE
-        answered = self._after_lead(text)
-        if answered is not None:
-            return answered, IN_A_SENTENCE
-        concluded = self._concluded(text)
-        if concluded is not None:
-            return concluded, IN_A_SENTENCE
-        return self._find_in_sentence(text), IN_A_SENTENCE
+        is_denied = _DENIED_BY_SIGN.match(text) is not None
+        if len(text) < _MAX_EXACT_LENGTH and not is_denied:
+            whole = self._spellings.whole(text)
+            if whole is not None:
+                return whole, CASE_OR_PUNCTUATION
+        choice = (
+            self._special_form(text)
+            or (None if is_denied else self._announced(text))
+            or self._after_lead(text)
+            or self._concluded(text)
+            or self._find_in_sentence(text)
+        )
+        return choice, IN_A_SENTENCE
+
+    def _announced(self, text: str) -> Choice[T] | None:
+        """Return the choice that is all of a text after an announcement: "The answer is red"."""
+        return self._spellings.whole(_COPULA_LAST.sub("", after_announcement(text)))
 
     def _concluded(self, text: str) -> Choice[T] | None:
         """Return the choice that the last sentence announces: "She was charged twice, so it is billing."
@@ -135,11 +200,11 @@ class ChoiceMatcher(Generic[T]):
         Return the choice of the last line, too, if what is before it has named it.
         """
         before, _, last = text.strip().rpartition("\n")
-        is_alone = normalize(_without_edges(last)) in self._by_key and not leaves_open(before)
+        is_alone = normalize(_without_edges(last)) in self._spellings.by_key and not leaves_open(before)
         sentence = _SENTENCE_END.split(before.rstrip())[-1] if is_alone else final_result(text)
         if not sentence or "?" in text or find_phrase(sentence.casefold(), "reports"):
             return None
-        mentions = self._mentions(normalize(text))
+        mentions = self._spellings.mentions(normalize(text))
         try:
             choice = self._find_in_sentence(sentence)
         except NoMatch:
@@ -150,18 +215,17 @@ class ChoiceMatcher(Generic[T]):
         """Return the choice that is all of a text after a question or harmless words: "Is it new? Yes.", "In short: no"."""
         lead = _LEAD.match(text)
         key = normalize(_without_edges(text[lead.end() :])) if lead else ""
-        if lead is None or not key or key not in self._by_key:
+        if lead is None or not key or key not in self._spellings.by_key:
             return None
         question, words = lead[1], lead[2]
         if question is not None and _OR.search(question):
             return None
-        if self._mention_pattern.search(normalize(lead[0])) is not None:
+        if self._spellings.pattern.search(normalize(lead[0])) is not None:
             return None
-        if question is None and isinstance(self._choice_of(key).value, bool) and _is_predicate(words):
-            return self._choice_of(key)
-        if question is None and (find_unknown_word(words) or asks_or_relates(f"{words}:")):
-            return None
-        return self._choice_of(key)
+        choice = self._spellings.meaning(key)
+        if question is not None or (isinstance(choice.value, bool) and _is_predicate(words)):
+            return choice
+        return None if find_unknown_word(words) or asks_or_relates(f"{words}:") else choice
 
     def _special_form(self, text: str) -> Choice[T] | None:
         """Return the choice of a text such as "Not true." and "❌ No" for a bool, or "4 out of 5" for numbers."""
@@ -173,8 +237,9 @@ class ChoiceMatcher(Generic[T]):
             is_highest = all(label.isdecimal() and int(label) <= int(rated[2]) for label in self._by_label)
             return self._by_label.get(rated[1]) if is_highest and rated[2] in self._by_label else None
         marked = _only_checked(folded) or _CATEGORY_OF_HARM.sub("", folded)
-        if marked != folded and normalize(_without_edges(marked)) in self._by_key:
-            return self._choice_of(normalize(_without_edges(marked)))
+        choice = self._spellings.whole(marked) if marked != folded else None
+        if choice is not None:
+            return choice
         statement = _statement(folded)
         if _states_no(folded) or statement in words_in("denials"):
             return self._choice_of_bool(False)
@@ -187,45 +252,14 @@ class ChoiceMatcher(Generic[T]):
     def _leading_word(self, folded: str) -> _Mention[T] | None:
         """Return a yes or no in another language that comes first, is set off and is not doubted."""
         match = _LEADING_WORD.match(folded)
-        if match is None or match[1] not in self._standalone or match[1] in _NOT_LEADING:
+        if match is None or match[1] not in self._spellings.standalone or match[1] in _NOT_LEADING:
             return None
-        choice = self._by_key[match[1]]
+        choice = self._spellings.by_key[match[1]]
         if choice is None or not isinstance(choice.value, bool):
             return None
         if "?" in folded or find_phrase(folded[match.end(1) :], "limits of a yes"):
             return None
         return _Mention(choice, match.start(1), match.end(1))
-
-    def _choice_of(self, key: str) -> Choice[T]:
-        choice = self._by_key[key]
-        if choice is None:
-            raise NoMatch(f"“{key}” means more than one of them")
-        return choice
-
-    @cached_property
-    def _mention_pattern(self) -> re.Pattern[str]:
-        keys = [key for key in self._by_key if key and key not in self._standalone]
-        mentions = map(_mention_of, sorted(keys, key=len, reverse=True))
-        # each guard is written once for many keys, because compiling it is slow
-        groups = groupby(mentions, key=lambda mention: (mention[0], mention[2]))
-        options = "|".join(
-            f"{start}(?:{'|'.join(key for _, key, _ in group)}){end}" for (start, end), group in groups
-        )
-        options = options or r"(?!)"
-        return re.compile(rf"{_NOT_BEFORE}(?:{options}){_NOT_AFTER}")
-
-    def _mentions(self, folded: str) -> list[_Mention[T]]:
-        """Return where a text names choices.
-
-        Raises NoMatch if one of the words means two choices.
-        """
-        mentions = [
-            _Mention(self._choice_of(normalize(match[0])), match.start(), match.end())
-            for match in islice(self._mention_pattern.finditer(folded), _MAX_MENTIONS)
-        ]
-        if len(mentions) == _MAX_MENTIONS:
-            raise NoMatch(f"the text names them {_MAX_MENTIONS} times or more")
-        return mentions
 
     def _find_in_sentence(self, text: str) -> Choice[T]:
         text = _FOOTNOTE.sub("\n", _IGNORED.sub("", unicodedata.normalize("NFKC", text)))
@@ -234,12 +268,12 @@ class ChoiceMatcher(Generic[T]):
             _refuse_initial(text)
         folded = _CONFIDENCE.sub("", text.casefold())
         folded = _CONFIDENCE_AFTER.sub("", folded)
-        mentions = self._mentions(folded)
+        mentions = self._spellings.mentions(folded)
         leading = self._leading_word(folded)
         if leading is not None and self._is_explanation(folded, leading, mentions):
             return leading.choice
         if not mentions:
-            raise NoMatch(self._nothing_found(folded))
+            raise NoMatch(self._spellings.why_none(folded))
         if "?" in folded:
             raise NoMatch(_UNCLEAR)
         stated = [mention for mention in mentions if is_announced(folded, mention.start)]
@@ -339,16 +373,14 @@ class ChoiceMatcher(Generic[T]):
     def _refuse_bare(self, around: str, first: _Mention[T]) -> None:
         """Raise NoMatch if a word next to a choice is another choice with a sign: "<yes|no>"."""
         for word in _BARE_WORD.findall(around):
-            choice = self._by_key.get(word, first.choice)
-            if choice is not first.choice and word not in self._standalone:
+            choice = self._spellings.by_key.get(word, first.choice)
+            if choice is not first.choice and word not in self._spellings.standalone:
                 raise NoMatch(f"the text names {first.choice.label} and {word}")
 
     def _refuse_other_sense(self, folded: str, first: _Mention[T]) -> None:
         """Raise NoMatch if the words before a choice do not say that it is the answer."""
         before, label = folded[: first.start], folded[first.start : first.end]
-        if asks_or_relates(before):
-            raise NoMatch(f"the words before “{first.choice.label}” do not say that it is the answer")
-        if reports(before):
+        if asks_or_relates(before) or reports(before):
             raise NoMatch(f"the words before “{first.choice.label}” do not say that it is the answer")
         if _OF_A_PERSON.search(before) or self._is_idiom(folded):
             raise NoMatch("the text uses the word in another sense")
@@ -360,18 +392,9 @@ class ChoiceMatcher(Generic[T]):
     def _is_idiom(self, folded: str) -> bool:
         """Return True for "That's right." and "It's fine with me.", unless the choices are about what is right."""
         idiom = _IDIOM.search(folded)
-        return idiom is not None and not any(word in self._by_key for word in ("wrong", "incorrect", "false"))
-
-    def _nothing_found(self, folded: str) -> str:
-        for key in self._by_key:
-            if (
-                key in folded
-                and key
-                and key not in self._standalone
-                and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", folded)
-            ):
-                return f"{_UNCLEAR}: “{key}” is part of another word or sign"
-        return "the text names none of them"
+        return idiom is not None and not any(
+            word in self._spellings.by_key for word in ("wrong", "incorrect", "false")
+        )
 
 
 _FOOTNOTE = lazy_regex(r"\s*\[\^\d+\]\s*\n\s*\[\^\d+\]:\s*")
@@ -637,7 +660,7 @@ _SENTENCE_END = lazy_regex(r"(?<=[.!])\s+|\n+")
 _STATEMENT_END = lazy_regex(r"(?<=[.!])[*_\"'`”’)]*\s+|[*_]*\s*\n\s*|。")
 # A statement about the past may no longer be true.
 _IN_THE_PAST = lazy_regex(
-    r"(?<!\w)(?:was|were|war|était|era|fue|was|var|było|był|была|был|было)(?!\w)[^.]{0,9}\Z"
+    r"(?<!\w)(?:was|were|war|était|era|fue|var|było|był|была|был|было)(?!\w)[^.]{0,9}\Z"
 )
 _COPULA_LAST = lazy_regex(r"(?:です|だ|입니다|이다)[。.]?\s*\Z")
 _CROSSED = lazy_regex(r"\s*[❌✗✘✖]\s*(?=\w)")
