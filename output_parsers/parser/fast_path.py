@@ -8,8 +8,10 @@ accepts a value only if the text has as many keys as the value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from pydantic import PydanticUserError, TypeAdapter
@@ -17,9 +19,10 @@ from pydantic_core import CoreConfig, SchemaError, SchemaValidator, from_json
 
 from ..backslashes import has_lost_backslash
 from ..lazy_regex import lazy_regex
-from ..prose.fillers import FILLERS, may_have_placeholder
+from ..prose.fillers import FILLERS, may_have_filler, may_have_placeholder
 from ..result.errors import USER_CODE_ERRORS
 from ..result.reading import Cursor
+from ..types.constraints import unwrapped
 from ..types.containers import DictNode, ListNode, UnionNode, is_list_of_texts
 from ..types.node import Node, walk
 from ..types.records import ObjectNode, has_own_schema
@@ -36,6 +39,7 @@ from ..types.validation import (
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
 _FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')
 FastReader: TypeAlias = Callable[[str], Any]
+_Texts: TypeAlias = Callable[[Any], Iterable[str]]
 _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 _QUOTE_AND_COLON = lazy_regex(r'\\"[ \t\r\n]*:')  # in a string
 _GAP_BEFORE_COLON = lazy_regex(r":(?<=[ \t\r\n]:)")  # the colon comes first, because it is searched fast
@@ -142,9 +146,12 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
     shape = SchemaValidator(shape_schema(schema), CoreConfig(strict=True))
     validator = SchemaValidator(schema)
     name = getattr(node, "name", node.kind)
+    has_lists = any(map(is_list_of_texts, walk(node)))
 
     def read(text: str) -> object:
         if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text) or _has_placeholder(text):
+            return NOT_EXACT
+        if has_lists and may_have_filler(text):
             return NOT_EXACT
         try:
             keys = AnyNode().count_keys(shape.validate_json(text))
@@ -166,29 +173,61 @@ def _has_placeholder(text: str) -> bool:
 def _plan_checked_count(node: Node[object]) -> tuple[int, Callable[[Any], int] | None]:
     """Choose how to count the keys of a value, as _plan_key_count does.
 
-    The result is one too small for a list of texts that has an item such as ``...``, so that its JSON is read
-    in the other way, which refuses it. Only the whole value and the fields of a record are checked, because a
-    check of all inner lists would take long.
+    The result is one too small for a value in which a list of texts has an item such as ``...``, so that its
+    JSON is read in the other way, which refuses it.
     """
     always, count = _plan_key_count(node)
     are_items = FILLERS.isdisjoint  # True counts as 1; it is called directly, because each call takes time
     if is_list_of_texts(node):
         return always - 1, are_items
-    fields = node.nodes if isinstance(node, ObjectNode) else {}
-    names = [name for name, part in fields.items() if is_list_of_texts(part)]
-    if not names:
+    texts_in = _plan_texts(node, {})
+    if texts_in is None:
         return always, count
-    is_dict = isinstance(node, ObjectNode) and issubclass(node.spec.cls, dict)
-    get: Any = dict.get if is_dict else getattr
-    (first, *others) = names
-    if not others and count is None:
-        return always - 1, lambda value: are_items(get(value, first, ()))
+    if count is None:
+        return always - 1, lambda value: are_items(texts_in(value))
+    return always - 1, lambda value: are_items(texts_in(value)) + count(value)
 
-    def checked(value: Any) -> int:
-        fits = all(map(are_items, [get(value, name, ()) for name in names]))
-        return fits if count is None else fits + count(value)
 
-    return always - 1, checked
+def _plan_texts(node: Node[object], plans: dict[Node[object], _Texts | None]) -> _Texts | None:
+    """Return a function that returns the items of all lists of texts in a value; None without such lists.
+
+    ``plans`` has the functions so far. A value of a recursive type inside another one is not searched.
+    """
+    node = unwrapped(node)
+    if node not in plans:
+        plans[node] = None
+        if is_list_of_texts(node):
+            plans[node] = iter
+        else:
+            parts = {part: texts_in for part in node.parts if (texts_in := _plan_texts(part, plans))}
+            plans[node] = _texts_of_parts(node, parts) if parts else None
+    return plans[node]
+
+
+def _texts_of_parts(node: Node[object], parts: dict[Node[object], _Texts]) -> _Texts | None:
+    """Return a function that returns the items of the lists of texts in the parts of a value."""
+    first = next(iter(parts.values()))
+    if isinstance(node, ListNode):
+        return lambda items: chain.from_iterable(map(first, items))
+    if isinstance(node, DictNode):
+        return lambda pairs: chain.from_iterable(map(first, pairs.values()))
+    if isinstance(node, UnionNode):
+        by_class = {_class_of(unwrapped(option)): texts_in for option, texts_in in parts.items()}
+        return lambda value: by_class[type(value)](value) if type(value) in by_class else ()
+    if not isinstance(node, ObjectNode):
+        return None
+    fields = [(name, parts[part]) for name, part in node.nodes.items() if part in parts]
+    if issubclass(node.spec.cls, dict):
+        return lambda record: chain.from_iterable(
+            [texts_in(record[name]) for name, texts_in in fields if name in record]
+        )
+    if len(fields) == 1 and first is iter:
+        return attrgetter(fields[0][0])
+    return lambda record: chain.from_iterable([texts_in(getattr(record, name)) for name, texts_in in fields])
+
+
+def _class_of(node: Node[object]) -> object:
+    return node.spec.cls if isinstance(node, ObjectNode) else getattr(node, "make", None)
 
 
 def _has_keys(text: str, keys: int) -> bool:

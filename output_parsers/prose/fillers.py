@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 from ..lazy_regex import join_lines, lazy_regex
@@ -29,6 +30,7 @@ _PLACEHOLDER = (
 )
 _IS_PLACEHOLDER = lazy_regex(_PLACEHOLDER)
 _HAS_PLACEHOLDER = lazy_regex(rf'"(?:{_PLACEHOLDER})"(?!\s*:)|"([^\W\d]\w*)"\s*:\s*"\[(?i:\1)\]"')
+_HAS_FILLER = lazy_regex(rf'"(?:{"|".join(map(re.escape, sorted(FILLERS)))})"(?!\s*:)')
 _LETTER = lazy_regex(r"[^\W_]")
 
 
@@ -42,6 +44,11 @@ def is_placeholder(text: str, key: str = "") -> bool:
 def may_have_placeholder(text: str) -> bool:
     """Return True if a string in JSON may be a placeholder."""
     return _HAS_PLACEHOLDER.search(text) is not None
+
+
+def may_have_filler(text: str) -> bool:
+    """Return True if a string in JSON may be a filler in a list."""
+    return _HAS_FILLER.search(text) is not None
 
 
 def is_value(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict, cast
 
 import pytest
 from annotated_types import MaxLen
-from pydantic import RootModel
+from pydantic import BaseModel, RootModel, field_validator
 
 from output_parsers import ItemReader, Leniency, OutputParsingError, parse, parser_for, read
 
@@ -359,3 +359,45 @@ def test_texts_that_are_not_values_are_not_items_or_fields_in_exact_json_and_in_
     assert reader.feed('["iron", "...') == ["iron"]
     with pytest.raises(OutputParsingError):
         _ = [*reader.feed('"]'), *reader.finish()]
+
+
+def test_an_ellipsis_in_an_inner_list_is_not_an_item_in_exact_json_and_in_other() -> None:
+    @dataclass
+    class Stone:
+        name: str
+        metals: list[str]
+
+    class Rock(TypedDict):
+        metals: list[str]
+
+    class Checked(BaseModel):
+        metals: list[str]
+
+        @field_validator("metals")
+        @classmethod
+        def check(cls, metals: list[str]) -> list[str]:
+            return metals
+
+    class Open(BaseModel):
+        metals: list[str] | None = None
+        stones: list[Stone] = []
+        more: Stone | Checked | None = None
+
+    stone = '{"name": "ore", "metals": ["iron", "..."]}'
+    for type_, text in [
+        (list[list[str]], '[["iron", "..."]]'),
+        (dict[str, list[str]], '{"a": ["iron", "..."]}'),
+        (list[Stone], f"[{stone}]"),
+        (list[Rock], '[{"metals": ["iron", "..."]}]'),
+        (Open, '{"metals": ["iron", "..."]}'),
+        (Open, f'{{"stones": [{stone}]}}'),
+        (Open, f'{{"more": {stone}}}'),
+        (Checked, '{"metals": ["iron", "..."]}'),
+    ]:
+        for damaged in (text, text.replace("]", ",]", 1)):
+            with pytest.raises(OutputParsingError):
+                parse(cast(Any, type_), damaged)
+    assert parse(Open, '{"metals": null, "stones": []}') == Open(metals=None, stones=[])
+    whole = Open(metals=["iron"], stones=[Stone("ore", ["iron"])], more=Stone("a", []))
+    assert parse(Open, whole.model_dump_json()) == whole
+    assert parser_for(Open).read(whole.model_dump_json()).coercions == ()
