@@ -42,6 +42,11 @@ def _parameters(arguments: dict[str, Any], form: str) -> str:
     )
 
 
+def _invoke(name: str, arguments: dict[str, Any], section: str) -> str:
+    parameters = _parameters(arguments, '<parameter name="{0}">{1}</parameter>\n')
+    return f'<{section}>\n<invoke name="{name}">\n{parameters}</invoke>\n</{section}>'
+
+
 def _gemma(arguments: dict[str, Any], quote: str) -> str:
     return ",".join(
         f"{key}:{quote}{value}{quote}" if isinstance(value, str) else f"{key}:{_text(value)}"
@@ -66,16 +71,8 @@ FORMATS: dict[str, Callable[[str, dict[str, Any]], str]] = {
         + _parameters(args, "<arg_key>{0}</arg_key>\n<arg_value>{1}</arg_value>\n")
         + "</tool_call>"
     ),
-    "invoke": lambda name, args: (
-        f'<function_calls>\n<invoke name="{name}">\n'
-        + _parameters(args, '<parameter name="{0}">{1}</parameter>\n')
-        + "</invoke>\n</function_calls>"
-    ),
-    "MiniMax": lambda name, args: (
-        f'<minimax:tool_call>\n<invoke name="{name}">\n'
-        + _parameters(args, '<parameter name="{0}">{1}</parameter>\n')
-        + "</invoke>\n</minimax:tool_call>"
-    ),
+    "invoke": lambda name, args: _invoke(name, args, "function_calls"),
+    "MiniMax": lambda name, args: _invoke(name, args, "minimax:tool_call"),
     "DSML": lambda name, args: (
         f'<｜DSML｜function_calls>\n<｜DSML｜invoke name="{name}">\n'
         + _parameters(args, '<｜DSML｜parameter name="{0}" string="{2}">{1}</｜DSML｜parameter>\n')
