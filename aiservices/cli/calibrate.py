@@ -86,7 +86,7 @@ def calibrate(
 def _check_output(path: Path) -> None:
     """Raise an error if the output file cannot be written; called before any request is sent."""
     if not path.parent.is_dir():
-        raise UsageError(f"--out: there is no folder {path.parent}")
+        raise UsageError(f"--out: the folder {path.parent} does not exist")
     if path.exists():
         Calibration.read(path)
 

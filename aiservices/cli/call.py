@@ -235,7 +235,7 @@ def _folder(output: str) -> Path:
 def _records(output: str) -> list[BatchRecord]:
     folder = _folder(output)
     if not folder.is_dir():
-        raise UsageError(f"there are no batches for {output}: {folder} does not exist")
+        raise UsageError(f"no batches were found for {output}: {folder} does not exist")
     return read_records(folder)
 
 

@@ -17,7 +17,7 @@ from .errors import UsageError
 def open_journal(store: str) -> Journal:
     """Open an existing journal; raise UsageError if the file does not exist."""
     if "://" not in store and not Path(store).exists():
-        raise UsageError(f"there is no journal {store}")
+        raise UsageError(f"the journal {store} does not exist")
     return Journal(store)
 
 

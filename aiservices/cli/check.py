@@ -68,13 +68,13 @@ class CheckedMethod(NamedTuple):
 
 
 def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) -> bool:
-    """Check services, print their problems, and return True if there are no problems.
+    """Check services, print their problems, and return True if all services fit.
 
     With ``strict``, a type that cannot use strict mode also counts as a problem. Raises UsageError for an
     unknown profile, or if no service is found.
     """
     if profile not in PROFILES:
-        raise UsageError(f"there is no profile {profile}{suggestion(profile, list(PROFILES))}")
+        raise UsageError(f"unknown profile {profile}{suggestion(profile, list(PROFILES))}")
     results: list[CheckedMethod] = []
     skipped: list[str] = []
     without_prompts: list[str] = []
@@ -83,7 +83,7 @@ def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) 
             results += _check(target, profile)
     if not results:
         others = f"; skipped because of missing prompts: {', '.join(skipped)}" if skipped else ""
-        raise UsageError(f"there is no service in {', '.join(targets)}{others}")
+        raise UsageError(f"no service was found in {', '.join(targets)}{others}")
     # Without --strict a lost strict mode is only a note: the value is still validated when it is read.
     passes = not any(result.problems or (strict and not result.is_strict) for result in results)
     if as_json:

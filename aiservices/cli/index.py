@@ -23,7 +23,7 @@ def index_folder(
     Raises UsageError for a folder or an embedding model that does not exist.
     """
     if not Path(folder).is_dir():
-        raise UsageError(f"there is no folder {folder}")
+        raise UsageError(f"the folder {folder} does not exist")
     path = Path(to)
     store = EmbeddingStore.load(path) if path.exists() else EmbeddingStore()
     line = ProgressLine()

@@ -73,7 +73,7 @@ def serve(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> 
     application = application_of(settings)  # in this process too, so that it reports each mistake
     if not _is_loopback(settings.host):
         message = f"warning: everyone who can reach {settings.host} can call the service and see prompts"
-        print_text(f"{message}; there is no authentication", file=sys.stderr)
+        print_text(f"{message}; callers are not authenticated", file=sys.stderr)
     if reload or workers > 1:
         _serve_in_processes(settings, port, reload=reload, workers=workers)
     else:

@@ -122,7 +122,7 @@ def update_index(
     """
     folder, record = Path(folder), Path(record)
     if not folder.is_dir():
-        raise NotADirectoryError(f"there is no folder {folder}")
+        raise NotADirectoryError(f"the folder {folder} does not exist")
     old_files = _read_record(record, max_characters)
     paths = dict(_files(folder, pattern, record))
     files: dict[str, _File] = {}

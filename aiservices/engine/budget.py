@@ -55,7 +55,7 @@ class Account(Protocol):
 
     @property
     def deadline(self) -> float | None:
-        """The ``time.monotonic()`` value at which the time limit ends; None if there is no limit."""
+        """The ``time.monotonic()`` value at which the time limit ends; None without a limit."""
         ...
 
     @property
@@ -348,7 +348,7 @@ class SharedBudget:
 
     @property
     def deadline(self) -> float | None:
-        """The ``time.monotonic()`` value at which the block's time limit ends; None if there is no limit."""
+        """The ``time.monotonic()`` value at which the block's time limit ends; None without a limit."""
         seconds = self._limits.seconds
         return None if seconds is None or self._started_at is None else self._started_at + seconds
 

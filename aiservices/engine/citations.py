@@ -18,7 +18,7 @@ from .approval import SOURCES
 if TYPE_CHECKING:
     from .plan import Invocation
 
-PROMPT = "prompt"  # the name of the messages' text, the source if there is no other
+PROMPT = "prompt"  # the name of the messages' text, which is the only source if a call has no other
 
 
 def with_sources(invocation: Invocation, check: Check) -> Invocation:

@@ -216,7 +216,7 @@ class CallState:
         provided_tools: What the tool providers have returned so far; None before the first request.
         is_abandoned: True if the caller no longer waits for the answer. Then no further request is sent.
         streamed_reading: A function of the text of the reply that returns what a stream has already read of
-            it, so that validators run once; None if there is no stream.
+            it, so that validators run once; None without a stream.
         verifier: Verifies the quotes of the answer that is requested; None if the answer has none.
         waiting: Measures how long its requests wait for their turn, which is not time of the call; None if
             nothing limits its time.
@@ -268,7 +268,7 @@ class CallState:
 
     @property
     def enclosing_call(self) -> EnclosingCall | None:
-        """The outer call whose tool made this call; None if there is no outer call."""
+        """The outer call whose tool made this call; None without an outer call."""
         calls = (account for account in reversed(self.enclosing) if isinstance(account, EnclosingCall))
         return next(calls, None)
 
@@ -279,7 +279,7 @@ class CallState:
 
     @property
     def deadline(self) -> float | None:
-        """The ``time.monotonic()`` value at which the call must end; None if there is no time limit."""
+        """The ``time.monotonic()`` value at which the call must end; None without a time limit."""
         own = own_deadline(self)
         if not self.enclosing:
             return own
@@ -288,7 +288,7 @@ class CallState:
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds until the time limit of the service call; None if there is no limit."""
+        """The seconds until the time limit of the service call; None without a limit."""
         deadline = self.deadline
         return None if deadline is None else deadline - time.monotonic()
 
@@ -605,19 +605,19 @@ class Invocation(CallContext):
 
     @property
     def parent(self) -> Invocation | None:
-        """The outer call whose tool made this call; None if there is no outer call."""
+        """The outer call whose tool made this call; None without an outer call."""
         enclosing = self.state.enclosing_call
         return None if enclosing is None else enclosing.invocation
 
     @property
     def parent_id(self) -> str | None:
-        """The id of the outer call whose tool made this call; None if there is no outer call."""
+        """The id of the outer call whose tool made this call; None without an outer call."""
         parent = self.parent
         return None if parent is None else parent.id
 
     @property
     def parent_tool_call(self) -> ToolCall | None:
-        """The outer call's tool call that made this call; None if there is no outer call."""
+        """The outer call's tool call that made this call; None without an outer call."""
         enclosing = self.state.enclosing_call
         return None if enclosing is None else enclosing.tool_call
 
@@ -702,7 +702,7 @@ class EnclosingCall:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which the outer call must end because of its own budget; None if there is no limit."""
+        """The time at which the outer call must end because of its own budget; None without a limit."""
         return own_deadline(self.invocation.state)
 
     @property

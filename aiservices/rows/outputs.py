@@ -359,7 +359,7 @@ def check_output(path: Path) -> None:
     if issubclass(_output_class(path), _ArrowOutput):
         pyarrow()
     if not path.parent.is_dir():
-        message = f"{path} cannot be written: there is no folder {path.parent}"
+        message = f"{path} cannot be written: the folder {path.parent} does not exist"
         raise DefinitionError([DefinitionProblem("the output", message)])
 
 

@@ -268,6 +268,4 @@ def decide(
     entry = Entry(f"decided:{segment}", json.dumps(decisions_to_json(decisions)))
     fence = loaded.call.fence  # fails if the call was already decided, and continues
     if not journal.store.append(call_id, fence, [entry], status="running", leased_for=0.0):
-        raise JournalError(
-            f"the call {call_id!r} was continued meanwhile, so it does not wait for a decision"
-        )
+        raise JournalError(f"the call {call_id!r} has been continued, so it does not wait for a decision")

@@ -231,7 +231,7 @@ def test_serving_beyond_this_machine_warns(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "0.0.0.0") as shop:
         assert [line for line in shop.log if line.startswith("warning")] == [
             "warning: everyone who can reach 0.0.0.0 can call the service and see prompts; "
-            "there is no authentication\n"
+            "callers are not authenticated\n"
         ]
     with serving(tmp_path) as shop:
         assert [line for line in shop.log if line.startswith("warning")] == []

@@ -262,7 +262,7 @@ def test_wrong_targets_and_files(run: CommandRun, write: Write, tmp_path: Path) 
     (tmp_path / "latin.csv").write_bytes("message,expected\nGrüße 0.9,true\n".encode("latin-1"))
     assert "latin.csv is not UTF-8 text" in run("calibrate", "desk:desk.is_spam", "latin.csv").err
     arguments = ("calibrate", "desk:desk.is_spam", "cases.csv")
-    assert run(*arguments, "--out", "no/desk.json").err == "error: --out: there is no folder no\n"
+    assert run(*arguments, "--out", "no/desk.json").err == "error: --out: the folder no does not exist\n"
     assert "it is not a calibration file" in run(*arguments, "--out", "cases.csv").err
     assert "error is 5.0; it must be between 0 and 1" in run(*arguments, "--error", "5").err
 

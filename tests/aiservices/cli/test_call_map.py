@@ -116,7 +116,7 @@ def test_a_sample_gives_an_estimate(run: CommandRun, desk: str) -> None:
         ),
         (["none.csv", "out.csv"], 2, "'none.csv' is not a file"),
         (["in.csv", "out.xls", "--column", "text=body"], 2, "'out.xls' has an unknown ending"),
-        (["in.csv", "no/out.csv", "--column", "text=body"], 2, "there is no folder no"),
+        (["in.csv", "no/out.csv", "--column", "text=body"], 2, "the folder no does not exist"),
         (
             ["in.csv", "out.csv", "--column", "text=body", "--key", "body"],
             1,

@@ -83,7 +83,7 @@ def test_mistakes_are_explained(
     code, _, err = run("batch", "list", "other.csv")
     assert (code, err) == (
         2,
-        "error: there are no batches for other.csv: other.csv.journal.batches does not exist\n",
+        "error: no batches were found for other.csv: other.csv.journal.batches does not exist\n",
     )
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     code, _, err = run("batch", "status", "out.csv")

@@ -263,17 +263,17 @@ def test_an_unknown_profile_is_a_usage_error(run: CommandRun, kinds: Path) -> No
     assert run("check", "kinds", "--profile", "opnai") == (
         2,
         "",
-        "error: there is no profile opnai; did you mean openai?\n",
+        "error: unknown profile opnai; did you mean openai?\n",
     )
 
 
 def test_a_module_without_services_is_a_usage_error(run: CommandRun, kinds: Path) -> None:
-    assert run("check", "samples.table").err == "error: there is no service in samples.table\n"
+    assert run("check", "samples.table").err == "error: no service was found in samples.table\n"
     (kinds.parent / "mute.py").write_text(
         "from abc import ABC\nclass Door(ABC):\n    def open(self, key: str) -> bool: ...\n"
     )
     assert run("check", "mute").err == (
-        "error: there is no service in mute; skipped because of missing prompts: mute:Door\n"
+        "error: no service was found in mute; skipped because of missing prompts: mute:Door\n"
     )
 
 

@@ -54,7 +54,7 @@ def test_a_wrong_folder_or_model_is_an_error(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models.py").write_text(MODULE, "utf-8")
     result = run("index", "none", "--to", "index.npz")
-    assert (result.code, "there is no folder none" in result.err) == (2, True)
+    assert (result.code, "the folder none does not exist" in result.err) == (2, True)
     for name in ("models:Nothing", "models"):
         result = run("index", ".", "--to", "index.npz", "--embedding", name)
         assert result.code == 2
