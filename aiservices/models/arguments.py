@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, wraps
 from inspect import iscoroutinefunction
 from os import PathLike
@@ -64,6 +64,13 @@ def check_counts(location: str, minimum: int, **counts: float | None) -> None:
         location,
         *((name, one, one is None or is_count(one, minimum), advice) for name, one in counts.items()),
     )
+
+
+def count_problems(**counts: object) -> Iterator[str]:
+    """Yield a message for each value that is not a whole number of at least 1; None means no limit."""
+    for name, value in counts.items():
+        if value is not None and not is_count(value, 1):
+            yield f"{name} is {value!r}; it must be a whole number of at least 1"
 
 
 def checks_keywords(target: F) -> F:

@@ -38,7 +38,7 @@ from output_parsers.result.reading import dump_json
 from ..engine.budget import Budget
 from ..engine.response_cache import ResponseCache
 from ..engine.results import Result
-from ..models.arguments import checks_arguments, is_at_least, is_count, is_positive
+from ..models.arguments import checks_arguments, count_problems, is_at_least, is_positive
 from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem, counted
 from ..models.limits import LimitedChatModel, Limits
@@ -549,7 +549,7 @@ def _setting_problems(settings: RowSettings) -> Iterator[str]:
         text: object = settings.get(name)
         if text is not None and not (isinstance(text, str) and text.strip()):
             yield f"{name} is {text!r}; pass a text"
-    yield from count_problems(settings, "max_concurrency", "limit")
+    yield from count_problems(max_concurrency=settings.get("max_concurrency"), limit=settings.get("limit"))
     yield from row_problems(settings)
     for name in ("max_failures", "unsure_below"):
         share: Any = settings.get(name)
@@ -584,14 +584,6 @@ def _path_problems(settings: RowSettings) -> Iterator[str]:
             yield f"{name} is {path!r}; pass the path of a file"
         elif isinstance(path, str) and "://" in path:
             yield f"{name} is {path}; only tables can be at a URL: name a file of this machine"
-
-
-def count_problems(settings: Mapping[str, object], *names: str) -> Iterator[str]:
-    """Yield a message for each of the named settings that is not a whole number of at least 1."""
-    for name in names:
-        value = settings.get(name)
-        if value is not None and not is_count(value, 1):
-            yield f"{name} is {value!r}; it must be a whole number of at least 1"
 
 
 def row_problems(settings: Mapping[str, object]) -> Iterator[str]:

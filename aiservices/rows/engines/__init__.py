@@ -17,11 +17,12 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from ...engine.budget import Budget
 from ...engine.response_cache import ResponseCache
+from ...models.arguments import count_problems
 from ...models.errors import DefinitionError, DefinitionProblem, import_extra
 from ...models.limits import Limits
 from ...service.settings import check_keywords, shows_settings
 from ..fields import ANY_TIMES, AnswerColumn, Fields, answer_columns, fit, output_fields
-from ..mapping import count_problems, row_problems
+from ..mapping import row_problems
 from ..row import EntryReader, MappedMethod, NullCellError, RowsError, content_id, map_method, with_columns
 from ..runner import shared_budget
 from ..tables import batch_rows, open_table, pyarrow
@@ -256,7 +257,7 @@ def _problems(settings: UdfSettings) -> Iterator[str]:
         value = settings.get(name)
         if value is not None and not isinstance(value, kind):
             yield f"{name} is {type(value).__name__}; pass a {kind.__name__}"
-    yield from count_problems(settings, "max_concurrency")
+    yield from count_problems(max_concurrency=settings.get("max_concurrency"))
     yield from row_problems(settings)
 
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from ...engine.budget import SharedBudget, active_accounts
 from ...engine.effects import CallModel
-from ...models.arguments import checks_arguments, is_at_least, is_count, is_positive
+from ...models.arguments import checks_arguments, count_problems, is_at_least, is_positive
 from ...models.errors import (
     BudgetExceededError,
     DefinitionError,
@@ -90,11 +90,7 @@ class BatchEngine:
             value = getattr(self, name)
             if (value is not None or name == "poll") and not is_positive(value):
                 problems.append(f"{name} is {value!r}; it must be greater than 0")
-        for name in ("max_waves", "max_requests"):
-            value = getattr(self, name)
-            is_needed = name == "max_waves"
-            if (value is not None or is_needed) and not is_count(value, 1):
-                problems.append(f"{name} is {value!r}; it must be a whole number of at least 1")
+        problems += count_problems(max_waves=self.max_waves, max_requests=self.max_requests)
         if not (is_at_least(self.discount, 0) and is_at_least(1, self.discount)):
             problems.append(f"discount is {self.discount!r}; it must be between 0 and 1")
         if problems:

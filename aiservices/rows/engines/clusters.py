@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import Any
 
 from ...engine.budget import SharedBudget
-from ...models.arguments import checks_arguments, is_positive
+from ...models.arguments import checks_arguments, count_problems, is_positive
 from ...models.errors import DefinitionError, DefinitionProblem, MissingExtraError, import_extra
 from ..row import (
     Progress,
@@ -28,7 +28,6 @@ from ..tables import pyarrow
 from .workers import (
     PartFolder,
     answer_chunk,
-    count_problems,
     run_on_workers,
 )
 
@@ -67,7 +66,7 @@ class SparkEngine:
     chunk_rows: int = 256
 
     def __post_init__(self) -> None:
-        problems = list(count_problems(self, "workers", "chunk_rows"))
+        problems = list(count_problems(workers=self.workers, chunk_rows=self.chunk_rows))
         if self.spark is not None and not hasattr(self.spark, "createDataFrame"):
             problems.append(f"spark is {type(self.spark).__name__}; pass a SparkSession")
         if problems:
@@ -233,7 +232,7 @@ class RayEngine:
     chunk_rows: int = 64
 
     def __post_init__(self) -> None:
-        problems = list(count_problems(self, "workers", "chunk_rows"))
+        problems = list(count_problems(workers=self.workers, chunk_rows=self.chunk_rows))
         if not is_positive(self.cpus):
             problems.append(f"cpus is {self.cpus!r}; it must be greater than 0")
         if self.address is not None and self.address.startswith("ray://"):

@@ -34,7 +34,6 @@ from output_parsers.result.reading import JsonObject
 
 from ...engine.budget import Budget, SharedBudget
 from ...engine.response_cache import ResponseCache
-from ...models.arguments import is_count
 from ...models.base import ChatModel
 from ...models.errors import DefinitionError, DefinitionProblem, import_extra
 from ...models.limits import Limits
@@ -395,14 +394,6 @@ def _pickle_problem(dumps: Callable[[object], bytes], value: object) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
-
-
-def count_problems(engine: object, *names: str) -> Iterator[str]:
-    """Yield an error message for each engine setting that is not a whole number of at least 1."""
-    for name in names:
-        value = getattr(engine, name)
-        if not (value is None and name == "workers") and not is_count(value, 1):
-            yield f"{name} is {value!r}; it must be a whole number of at least 1"
 
 
 class _Chunks:
