@@ -192,8 +192,16 @@ class ReplyReader(Generic[T]):
     @cached_property
     def _accepts_calls(self) -> bool:
         """True for a record and for a list of records, which tools with their names may return."""
-        node = self._value_node
-        return _is_record(node.item if isinstance(node, ListNode) else node)
+        return _is_record(self._value_node if self._item is None else self._item)
+
+    @cached_property
+    def _item(self) -> Node[Any] | None:
+        """The node of the items of a list, also of one with constraints or null; None for other types."""
+        node = unwrapped(self._value_node)
+        if isinstance(node, UnionNode):
+            options = [option for option in node.options if not isinstance(option, NoneNode)]
+            node = unwrapped(options[0]) if len(options) == 1 else node
+        return node.item if isinstance(node, ListNode) else None
 
     def find_calls(self, text: str) -> Candidate | None:
         """Find the tool calls in a reply that wrote them as text; the value is a call or a list of them.
@@ -272,8 +280,7 @@ class ReplyReader(Generic[T]):
         One record is accepted in place of a list of records, an object whose only value is the list, and a
         list of one record in place of a record.
         """
-        value, node = candidate.value, self._value_node
-        item = node.item if isinstance(node, ListNode) else None
+        value, node, item = candidate.value, self._value_node, self._item
         if isinstance(value, dict) and isinstance(item, ObjectNode) and self._field not in value:
             inner = next(iter(value.values())) if len(value) == 1 else None
             if any(item.field_for_key(key)[1] for key in value) or call_of(value) is not None:

@@ -419,12 +419,18 @@ def test_records_are_read_from_tables_csv_yaml_and_xml() -> None:
     assert parse(list[str], '```yaml\n- "yes: quoted"\n- plain\n```') == ["yes: quoted", "plain"]
 
 
-def test_records_in_a_table_fit_lists_with_constraints_and_lists_in_unions() -> None:
+def test_records_in_tables_and_calls_fit_lists_with_constraints_and_lists_in_unions() -> None:
     table = "| name | age |\n|---|---|\n| Ann | 31 |\n| Bo | 4 |"
     assert parser_for(Annotated[list[Visitor], Len(2)]).parse(table) == VISITORS
     assert parser_for(list[Visitor] | None).parse(table) == VISITORS
     with pytest.raises(OutputParsingError, match="at least 3 items"):
         parser_for(Annotated[list[Visitor], Len(3)]).parse(table)
+    calls = 'Visitor(name="Ann", age=31)', '{"name": "Ann", "age": 31}'
+    for call in (*calls, f'<tool_call>{{"name": "Visitor", "arguments": {calls[1]}}}</tool_call>'):
+        assert parser_for(Annotated[list[Visitor], Len(1)]).parse(call) == VISITORS[:1]
+        assert parser_for(list[Visitor] | None).parse(call) == VISITORS[:1]
+        with pytest.raises(OutputParsingError):
+            parser_for(Annotated[list[Visitor], Len(2)]).parse(call)
 
 
 def test_a_sentence_after_csv_is_not_a_record() -> None:
