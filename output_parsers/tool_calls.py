@@ -25,9 +25,9 @@ from typing import (
     overload,
 )
 
-from .json.calls import call_of, calls_in_channels, find_calls
+from .json.calls import call_of
 from .json.scanner import read_tolerant
-from .parser.reasoning import find_answer
+from .parser.reply_reader import calls_in_reply
 from .parser.type_parser import TypeParser, parser_for
 from .result.errors import OutputParsingError, Problem
 from .result.reading import (
@@ -202,7 +202,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
     def _written_calls(text: str) -> list[Mapping[str, Any]]:
         """Return the calls in a text in the format of a model family; [] if it has none."""
         try:
-            written = find_calls(calls_in_channels(text) or find_answer(text).text)
+            written = calls_in_reply(text)
         except ValidationFailure as failure:
             raise OutputParsingError(text, failure.problems) from failure
         if written is None or written.text[: written.start].strip() or written.text[written.end :].strip():

@@ -9,7 +9,7 @@ from itertools import product, starmap
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
-from ..json.calls import call_of, calls_in_channels, find_calls, may_have_calls
+from ..json.calls import WrittenCalls, call_of, calls_in_channels, find_calls, may_have_calls
 from ..json.spelling import OTHER_SIGNS, respelled
 from ..lazy_regex import lazy_regex
 from ..prose.announcements import without_small_talk
@@ -210,8 +210,7 @@ class ReplyReader(Generic[T]):
         """
         if not (self._accepts_calls and may_have_calls(text)):
             return None
-        channels = calls_in_channels(text)
-        written = find_calls(channels or find_answer(text).text)
+        written = calls_in_reply(text)
         if written is None:
             return None
         text, start, end, calls = written.text, written.start, written.end, written.calls
@@ -395,6 +394,11 @@ def _refuse_other_answers(
         raise _DifferentAnswers(Problem("$", message))
     if failure is not None and any(starmap(_is_alike, product([one.data for one in fits], others))):
         raise _DifferentAnswers(*failure.problems)
+
+
+def calls_in_reply(text: str) -> WrittenCalls | None:
+    """Find the tool calls in a reply in a channel or after its reasoning; None if there are none."""
+    return find_calls(calls_in_channels(text) or find_answer(text).text)
 
 
 def _is_alike(value: Json, other: Json) -> bool:
