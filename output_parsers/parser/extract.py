@@ -15,7 +15,7 @@ from ..json import grammar
 from ..json.scanner import comments_in, read_exact, read_tolerant
 from ..lazy_regex import lazy_regex
 from ..prose.harmless import find_unknown_word
-from ..prose.roles import OPENED_FENCE, Role, Verdict, no_words, objection_in_comment, role_of
+from ..prose.roles import OPENED_FENCE, Role, Verdict, no_words, objection_in_comments, role_of
 from ..result.errors import Problem, shorten
 from ..result.reading import Cursor, Json, JsonSyntaxError, Repair, ValidationFailure
 from .reasoning import FENCE_MARK, find_answer
@@ -274,13 +274,13 @@ class ReplyText(NamedTuple):
         """Raise ValidationFailure if a comment says that something is left out, invented or uncertain."""
         if all(repair.rule != "comment" for repair in repairs):
             return
-        for comment in comments_in(self.text, start, end):
-            words = objection_in_comment(comment, self.text, start, end, self.own_words)
-            if words is not None:
-                message = (
-                    "a comment in the JSON may say that it is not the answer; write the JSON without comments"
-                )
-                raise ValidationFailure(Problem("$", message, shorten(words)))
+        comments = comments_in(self.text, start, end)
+        words = objection_in_comments(comments, self.text, start, end, self.own_words)
+        if words is not None:
+            message = (
+                "a comment in the JSON may say that it is not the answer; write the JSON without comments"
+            )
+            raise ValidationFailure(Problem("$", message, shorten(words)))
 
     def _is_remark(self, start: int, end: int, value: Json) -> bool:
         """Return True for words in brackets that are not quoted and not separated, such as ``[cough]``."""

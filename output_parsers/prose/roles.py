@@ -14,7 +14,7 @@ JSON in a text is the answer only if everything around it is known to be harmles
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cached_property
 from itertools import islice
@@ -107,7 +107,7 @@ _GOES_ON = lazy_regex(
     r"|(?:and|und|et|y|e|и|o|of)\s+[(\[{\d\"'-])",
     re.IGNORECASE,
 )
-_WITHOUT_SPACE = dict.fromkeys(map(ord, " \t\r\n"))
+_EMPTY_LIST = lazy_regex(r"[ \t\r\n]*\[[ \t\r\n]*\][ \t\r\n]*")
 # What an empty list means.
 _NAMED = r"(?:(?!text|content|data|info|readable|valid)\w+ )?(?!text|content|data|info)\w+"
 _NONE_GIVEN = lazy_regex(
@@ -356,7 +356,7 @@ class _Value:
 
     @cached_property
     def is_empty_list(self) -> bool:
-        return self._text[self._start : self._end].translate(_WITHOUT_SPACE) == "[]"
+        return _EMPTY_LIST.fullmatch(self._text, self._start, self._end) is not None
 
     @cached_property
     def has_empty_value(self) -> bool:
@@ -521,15 +521,20 @@ _HAS_NUMBER = lazy_regex(
 )
 
 
-def objection_in_comment(
-    comment: str, text: str, start: int, end: int, own_words: Callable[[], frozenset[str]]
+def objection_in_comments(
+    comments: Iterable[str], text: str, start: int, end: int, own_words: Callable[[], frozenset[str]]
 ) -> str | None:
     """Return the words of a comment in the JSON from ``start`` to ``end`` that may take it back, or None.
 
     A comment may be a few words of any kind, or a sentence in a known language.
     """
+    value = _Value(text, start, end, own_words)  # its words are found once for all comments
+    objections = (_objection_in_comment(comment, value) for comment in comments)
+    return next((objection for objection in objections if objection is not None), None)
+
+
+def _objection_in_comment(comment: str, value: _Value) -> str | None:
     folded = comment.strip("/#* \t\r\n").casefold()
-    value = _Value(text, start, end, own_words)
     objection = _first_match(folded, _OPEN_COMMENT) or _denial(folded, value)
     is_sentence = len(_WORD.findall(folded)) > _MIN_SENTENCE
     if objection is None and is_sentence and not is_sentence_in_known_language(folded, value.words):

@@ -161,6 +161,7 @@ def test_the_cost_of_a_character_does_not_grow_for_a_valid_list_of_records() -> 
 BROKEN = {
     "commas too many": '{"name": "Ann", "age": 3,},\n',
     "comments": '{"name": "Ann", /* the age */ "age": 3}, // the next one\n',
+    "long comments": '{"name": "Ann", "age": 3}, // this is the next person in the list\n',
     "blanks before a comma too many": '{"name": "Ann", "age": 3,' + " " * 300 + "},\n",
     "single quotes": "{'name': 'Ann', 'age': 3},\n",
 }
