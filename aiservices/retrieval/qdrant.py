@@ -115,7 +115,7 @@ class QdrantStore:
     ) -> list[Content]:
         """Return the stored passages with the nearest vectors, best first, scored by cosine similarity."""
         with self._lock:
-            length = self._length()
+            length = self._known_length or self._length()
             [row] = check_vectors([vector], 1, "QdrantStore.search", length)
             if length is None:
                 return []
@@ -137,8 +137,9 @@ class QdrantStore:
         self.close()
 
     def _length(self) -> int | None:
-        """The length of the stored vectors, which Qdrant never changes; None without a collection."""
-        if self._known_length is None and self._client.collection_exists(self._name):
+        """The length of the stored vectors; None without a collection. Searches do not read it again."""
+        self._known_length = None
+        if self._client.collection_exists(self._name):
             self._known_length = int(self._client.get_collection(self._name).config.params.vectors.size)
         return self._known_length
 

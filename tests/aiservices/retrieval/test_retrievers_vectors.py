@@ -360,6 +360,19 @@ def test_postgres_keeps_contents_that_other_connections_see() -> None:
 
 
 @pytest.mark.peers
+def test_a_collection_of_qdrant_that_another_client_deleted_is_created_again() -> None:
+    store = qdrant()
+    store.add([Content("east", "e")], vectors("east"))
+    [vector] = vectors("east")
+    assert len(store.search(vector)) == 1
+    store._client.delete_collection("contents")
+    assert len(store) == 0
+    assert store.search(vector) == []
+    store.add([Content("longer", "l")], numpy.ones((1, 3), numpy.float32))
+    assert [content.text for content in store.search(numpy.ones(3, numpy.float32))] == ["longer"]
+
+
+@pytest.mark.peers
 def test_qdrant_keeps_contents_in_a_folder(tmp_path: Path) -> None:
     with qdrant(tmp_path) as store:
         assert (len(store), store.search([1, 0])) == (0, [])
