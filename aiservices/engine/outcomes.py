@@ -174,7 +174,7 @@ def _result_of(data: JsonObject, message: ToolMessage, tool: Tool | None) -> obj
     output_type = _type_of_service(tool)
     try:
         if output_type is not None:
-            return parser_for(output_type).parse(data["result"])
+            return parser_for(output_type).restore(data["result"])
         return read_result(data["result"], tool)
     except (OutputParsingError, UnsupportedTypeError, ValueError):  # the return type has changed
         return message.text
@@ -274,7 +274,7 @@ def answer_from_json(data: JsonObject, invocation: Invocation) -> Answer:
         raise TypeError("the stored answer is a value, and the method returns the reply of the model")
     else:
         with _details(parser):
-            value = parser.parse(value["text"])
+            value = parser.restore(value["text"])
     tools = _tools_of(invocation)
     runs = [_answered_run(one, ToolCall(*one["call"]), tools) for one in data.get("tools", ())]
     messages = data["messages"]

@@ -362,7 +362,7 @@ def _has_return_type(result: object, invocation: Invocation) -> bool:
         return isinstance(plan.output_type, type) and isinstance(result, plan.output_type)
     try:
         # A result has the return type if writing it and reading it again gives an equal value.
-        return strict_equal(parser.parse(parser.write(result)), result)
+        return strict_equal(parser.restore(parser.write(result)), result)
     except (OutputParsingError, ValueError):
         return False
 

@@ -907,7 +907,7 @@ def written_result(result: object, tool: Tool) -> str:
 def read_result(text: str, tool: Tool) -> object:
     """Restore the result of a tool from the text of ``written_result``."""
     parser = _result_parser(tool)
-    return json.loads(text) if parser is None else parser.parse(text)
+    return json.loads(text) if parser is None else parser.restore(text)
 
 
 def _result_parser(tool: Tool) -> TypeParser[object] | None:
@@ -926,7 +926,7 @@ def _restored(stored: JsonObject, call: ToolCall, invocation: Invocation) -> Und
     if tool is None or tool.compensate is None:
         missing = "this tool" if tool is None else "a compensate function for it"
         raise ToolError(f"{call.name} cannot be undone: the service no longer has {missing}", call=call)
-    arguments = tool.arguments.parse(stored["arguments"])
+    arguments = tool.arguments.restore(stored["arguments"])
     result = None
     if "result" in stored:
         result = read_result(stored["result"], tool)

@@ -241,7 +241,7 @@ class TypeParser(Generic[T]):
         return self._read_exact(text)
 
     def write(self, value: T) -> str:
-        """Write a value as text that the parser converts back to the same value.
+        """Write a value as text that ``restore`` converts back to the same value.
 
         Raises ValueError if the value is not of this type, or if JSON cannot express it.
         """
@@ -255,6 +255,16 @@ class TypeParser(Generic[T]):
             return _checked_text(self, value, data)
         except RecursionError as error:
             raise ValueError(f"expected {self.node.kind}, nested less deeply") from error
+
+    def restore(self, text: str) -> T:
+        """Read a text that ``write`` has written.
+
+        Unlike in a reply, a text such as ``...`` or ``<name>`` in it is a value. Raises OutputParsingError.
+        """
+        try:
+            return self.parse(text, Leniency.SAFE)
+        except OutputParsingError:
+            return self.parse(text, Leniency.NONE)
 
 
 def _checked_text(parser: TypeParser[T], value: T, data: Json) -> str:
@@ -270,7 +280,7 @@ def _checked_text(parser: TypeParser[T], value: T, data: Json) -> str:
     message = ""
     for text in texts:
         try:
-            again = parser.parse(text, Leniency.SAFE)
+            again = parser.restore(text)
         except OutputParsingError as error:
             message = f"{value!r} is not read as {parser.name}: {'; '.join(map(str, error.problems))}"
         else:

@@ -329,14 +329,19 @@ def refuse_mixed_units(cursor: Cursor, before: int, items: Sequence[object] = ()
 
 
 def refuse_fillers(items: Sequence[Any], cursor: Cursor) -> None:
-    """Raise ValidationFailure for a list of texts with an item such as ``...`` or ``<capital>``."""
-    filler = find_filler(items)
+    """Raise ValidationFailure for a list of texts with an item such as ``...`` or ``<capital>``.
+
+    With Leniency.NONE the texts are data of a program, where these are values.
+    """
+    filler = None if cursor.leniency is Leniency.NONE else find_filler(items)
     if filler is not None:
         raise cursor.failure("an item is not a value; write all items and nothing else", filler)
 
 
 def refuse_placeholders(texts: Mapping[Any, Any], cursor: Cursor) -> None:
-    """Raise ValidationFailure for an object with a text such as ``<capital>``."""
+    """Raise ValidationFailure for an object with a text such as ``<capital>``, as refuse_fillers does."""
+    if cursor.leniency is Leniency.NONE:
+        return
     for key, text in texts.items():
         if is_placeholder(text, str(key)):
             raise cursor.child(str(key)).failure("expected a value, not a placeholder", text)
