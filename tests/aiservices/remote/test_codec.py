@@ -119,6 +119,10 @@ class Note(msgspec.Struct):
 
 
 VALUES: list[tuple[Any, Any]] = [
+    (list[str], ["a", "...", "TODO", "etc."]),
+    (list[str], ["string"]),
+    (dict[str, str], {"name": "<name>", "city": "{city}"}),
+    (dict[str, list[str]], {"a": ["…"]}),
     (bool, True),
     (int, 10**40),
     (Int8, -128),

@@ -506,3 +506,17 @@ class Limited(msgspec.Struct):
 def test_an_unset_field_is_not_written() -> None:
     assert parser_for(Limited).write(Limited("a")) == '{"name": "a"}'
     assert parser_for(Limited).write(Limited("a", 3)) == '{"name": "a", "limit": 3}'
+
+
+def test_texts_that_are_no_values_in_replies_are_values_in_written_data() -> None:
+    for output_type, value in (
+        (list[str], ["a", "..."]),
+        (list[list[str]], [["etc."]]),
+        (dict[str, str], {"name": "<name>"}),
+        (list[str], ["TODO"]),
+    ):
+        parser: TypeParser[Any] = parser_for(output_type)
+        text = parser.write(value)
+        assert parser.restore(text) == value
+        with pytest.raises(OutputParsingError):
+            parser.parse(text)
