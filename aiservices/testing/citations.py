@@ -111,7 +111,7 @@ def _data_about_part(data: Json, cursor: Cursor, in_part: Mapping[str, bool], *,
     if path in in_part:
         return data if in_part[path] else None
     if isinstance(data, dict):
-        if not (has_others or path == "$" or any(quoted.startswith(path) for quoted in in_part)):
+        if not (has_others or path == "$" or any(_is_inside(quoted, path) for quoted in in_part)):
             return None
         return {
             key: _data_about_part(one, cursor.child(key), in_part, has_others=has_others)
@@ -128,8 +128,13 @@ def _data_about_part(data: Json, cursor: Cursor, in_part: Mapping[str, bool], *,
 
 
 def _is_in_part(path: str, in_part: Mapping[str, bool], *, has_others: bool) -> bool:
-    quotes = [flag for quoted, flag in in_part.items() if quoted.startswith(path)]
+    quotes = [flag for quoted, flag in in_part.items() if _is_inside(quoted, path)]
     return all(quotes) if quotes else has_others
+
+
+def _is_inside(path: str, outer: str) -> bool:
+    """Return True if a path, ``$.party.name``, is another one, ``$.party``, or begins with all its steps."""
+    return path.startswith(outer) and path[len(outer) : len(outer) + 1] in ("", ".", "[")
 
 
 def _citations(

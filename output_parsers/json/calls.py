@@ -17,6 +17,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from ..backslashes import has_lost_backslash
 from ..lazy_regex import join_lines, lazy_regex
 from ..result.errors import Problem
 from ..result.reading import Json, JsonObject, JsonSyntaxError, ValidationFailure
@@ -209,9 +210,10 @@ _CALL_IN_CHANNEL = lazy_regex(r"<\|call\|>|to=|functions\.|commentary|constrain"
 
 def find_calls(text: str) -> WrittenCalls | None:
     """Find the tool calls in a reply without reasoning; None if there are none."""
-    fence = _FENCE.fullmatch(text)
-    text = fence[2] if fence else text
+    text = _without_fence(text)
     python = _python_calls(text)
+    if python == []:
+        raise ValidationFailure(_BROKEN)
     if python is not None:
         return WrittenCalls(python, text, 0, len(text))
     start, calls, position = 0, *_read_calls(text, 0)
@@ -225,6 +227,16 @@ def find_calls(text: str) -> WrittenCalls | None:
     if _BROKEN_CALL.search(text, 0, start) or _BROKEN_CALL.search(text, position):
         raise ValidationFailure(_BROKEN)
     return WrittenCalls(calls, text, start, position)
+
+
+def _without_fence(text: str) -> str:
+    fence = _FENCE.fullmatch(text)
+    return fence[2] if fence else text
+
+
+def has_raw_strings(text: str) -> bool:
+    """Return True for calls in Python with raw strings, whose backslashes are not escaped: ``r"C:\\new"``."""
+    return _RAW_STRING.search(text) is not None and _python_calls(_without_fence(text)) is not None
 
 
 def _read_calls(text: str, position: int) -> tuple[list[JsonObject], int]:
@@ -302,12 +314,16 @@ def _read_unclosed(text: str, position: int) -> tuple[list[JsonObject], int] | N
 
 
 _PYTHON_CALL = lazy_regex(r"\s*\[?\s*(?:[A-Za-z_]\w*\.)?[A-Za-z_]\w*\(")
+_RAW_STRING = lazy_regex(r"\b[rR][\"']")
 _MAX_PYTHON = 100_000  # characters
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def _python_calls(text: str) -> list[JsonObject] | None:
-    """Read one call in Python, ``Person(name="Ann")``, or a list of them; None for other text."""
+    """Read one call in Python, ``Person(name="Ann")``, or a list of them; None for other text.
+
+    The list is empty if a backslash was lost beside raw strings.
+    """
     end = max(text.rfind(")"), text.rfind("]")) + 1
     bare = text[_skip_marks(text, 0) : end]
     if _skip_marks(text, end) < len(text):
@@ -316,13 +332,18 @@ def _python_calls(text: str) -> list[JsonObject] | None:
         return None
     try:
         tree = ast.parse(bare, mode="eval").body
-        if any(one.type == two.type == tokenize.STRING for one, two in pairwise(_tokens(bare))):
+        tokens = list(_tokens(bare))
+        if any(one.type == two.type == tokenize.STRING for one, two in pairwise(tokens)):
             return None  # a comma may be missing between two strings
-        value = _python_value(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        value = _python_value(tree, bare.encode().splitlines())
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError, tokenize.TokenError):
         return None
     calls = value if isinstance(value, list) else [value]
-    return calls if _are_calls(calls) else None
+    if not _are_calls(calls):
+        return None
+    strings = [one.string for one in tokens if one.type == tokenize.STRING]
+    others = [one for one in strings if not _RAW_STRING.match(one)]
+    return [] if len(others) < len(strings) and any(map(has_lost_backslash, others)) else calls
 
 
 def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
@@ -330,35 +351,49 @@ def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
     return (one for one in tokenize.generate_tokens(io.StringIO(text).readline) if one.type not in skipped)
 
 
-def _python_value(node: ast.expr) -> Json:
-    """Return the JSON of a literal or of a call with keywords; raise ValueError for other code."""
+def _python_value(node: ast.expr, lines: Sequence[bytes]) -> Json:
+    """Return the JSON of a literal or of a call with keywords; raise ValueError for other code.
+
+    ``lines`` are the code, in which numbers have all of their digits.
+    """
     if isinstance(node, (ast.Constant, ast.UnaryOp)):
         value = ast.literal_eval(node)
-        if isinstance(value, (str, int, float, type(None))):
-            return Decimal(repr(value)) if isinstance(value, float) else value
+        if isinstance(value, float):
+            return _python_number(node, lines)
+        if isinstance(value, (str, int, type(None))):
+            return value
     if isinstance(node, ast.Name) and node.id in _CONSTANTS:
         return _CONSTANTS[node.id]
     if isinstance(node, (ast.List, ast.Tuple)):
-        return list(map(_python_value, node.elts))
+        return [_python_value(one, lines) for one in node.elts]
     if isinstance(node, ast.Dict):
-        return _python_fields([getattr(key, "value", None) for key in node.keys], node.values)
+        return _python_fields([getattr(key, "value", None) for key in node.keys], node.values, lines)
     if isinstance(node, ast.Call):
-        return _python_call(node)
+        return _python_call(node, lines)
     raise ValueError("other code")
 
 
-def _python_call(node: ast.Call) -> Json:
+def _python_number(node: ast.expr, lines: Sequence[bytes]) -> Decimal:
+    """Return a number with a fraction or an exponent, perhaps with a sign, without rounding it to a float."""
+    if isinstance(node, ast.UnaryOp):
+        number = _python_number(node.operand, lines)
+        return number.copy_negate() if isinstance(node.op, ast.USub) else number
+    return Decimal(lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode())
+
+
+def _python_call(node: ast.Call, lines: Sequence[bytes]) -> Json:
     name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
     if name == "print" and len(node.args) == 1 and not node.keywords:
-        return _python_value(node.args[0])
+        return _python_value(node.args[0], lines)
     if node.args:
         raise ValueError("arguments without names")
     words = [word.arg for word in node.keywords]
-    return {"name": name, "arguments": _python_fields(words, [word.value for word in node.keywords])}
+    values = [word.value for word in node.keywords]
+    return {"name": name, "arguments": _python_fields(words, values, lines)}
 
 
-def _python_fields(keys: Sequence[object], values: list[ast.expr]) -> JsonObject:
+def _python_fields(keys: Sequence[object], values: list[ast.expr], lines: Sequence[bytes]) -> JsonObject:
     """Return the JSON of a dict or of keywords; raise ValueError for other keys than different strings."""
     if not all(isinstance(key, str) for key in keys) or len(set(keys)) < len(keys):
         raise ValueError("other keys")
-    return {str(key): _python_value(value) for key, value in zip(keys, values, strict=True)}
+    return {str(key): _python_value(value, lines) for key, value in zip(keys, values, strict=True)}

@@ -9,7 +9,7 @@ from itertools import product, starmap
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from ..backslashes import LOST_BACKSLASH, with_lost_backslashes
-from ..json.calls import WrittenCalls, call_of, calls_in_channels, find_calls, may_have_calls
+from ..json.calls import WrittenCalls, call_of, calls_in_channels, find_calls, has_raw_strings, may_have_calls
 from ..json.spelling import OTHER_SIGNS, respelled
 from ..lazy_regex import lazy_regex
 from ..prose.announcements import without_small_talk
@@ -156,7 +156,10 @@ class ReplyReader(Generic[T]):
 
     def _with_lost_backslashes(self, text: str) -> str:
         is_in_prose = self._is_plain_text or (self._accepts_prose and '"' not in text)  # such as \\boxed{B}
-        return text if is_in_prose or "\\" not in text else with_lost_backslashes(text)
+        if is_in_prose or "\\" not in text:
+            return text
+        is_python = self._accepts_calls and has_raw_strings(find_answer(text).text)
+        return text if is_python else with_lost_backslashes(text)
 
     def _read_reply(self, text: str, cursor: Cursor, read_exact: FastReader) -> T:
         """Parse the value in a model's reply: as valid JSON, as JSON inside other text, or as prose."""

@@ -29,7 +29,9 @@ _PLACEHOLDER = (
     r"|\[(?i:your|insert|enter|the)[ _][\w _-]{1,40}\]"
 )
 _IS_PLACEHOLDER = lazy_regex(_PLACEHOLDER)
-_HAS_PLACEHOLDER = lazy_regex(rf'"(?:{_PLACEHOLDER})"(?!\s*:)|"([^\W\d]\w*)"\s*:\s*"\[(?i:\1)\]"')
+_HAS_PLACEHOLDER = lazy_regex(
+    rf'"(?:{_PLACEHOLDER})"(?!\s*:)|"([^\W\d]\w*)"\s*:\s*"(?:\[(?i:\1)\]|<(?i:\1)>)"'
+)
 _HAS_FILLER = lazy_regex(rf'"(?:{"|".join(map(re.escape, sorted(FILLERS)))})"(?!\s*:)')
 _LETTER = lazy_regex(r"[^\W_]")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -22,6 +23,9 @@ from aiservices import (
 )
 from aiservices.documents import Split, by
 from aiservices.testing import FakeChatModel
+from aiservices.testing.citations import about_part
+from output_parsers import parser_for
+from output_parsers.types.evidence import Sources
 
 DOCUMENT = Document("Ann pays 1,250.50 euros from 3 May 2024 on. She has 2 cats and 14 days of holidays.")
 
@@ -167,3 +171,16 @@ def test_given_values_of_a_long_document_are_found_in_the_part_with_their_quotes
     owned = create(Long, fake).owned(Document(text))
     assert (owned.value.cats.value, owned.value.note, owned.value.items) == (7, "a note", ["x"])
     assert len(fake.requests) > 10
+
+
+@dataclass
+class Lease:
+    part: Thing | None
+    party: Cited[str]
+
+
+def test_a_field_without_quotes_is_not_in_a_part_because_a_longer_name_is() -> None:
+    sources = Sources({"text": Document("The tenant is Ann.")}, is_continued=True)
+    answer = '{"part":{"name":"a","price":1},"party":{"quote":"tenant is Ann","value":"Ann"}}'
+    about = json.loads(about_part(parser_for(Lease), answer, sources))
+    assert (about["part"], about["party"]["value"]) == (None, "Ann")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Optional
 
 import pytest
@@ -167,6 +168,44 @@ def test_several_calls_are_a_list_and_never_a_part_of_it() -> None:
                 parse(list[Trip], damaged)
     one, two = "Person(name='Ann', age=3)", "Person(name='Bo', age=-1)"
     assert parse(list[Person], f"[{one}, {two}]") == [Person("Ann", 3), Person("Bo", -1)]
+
+
+@dataclass
+class Folder:
+    path: str
+    price: Decimal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "price"),
+    [
+        ("path='a', price=12345678901234567890.12", "a", "12345678901234567890.12"),
+        ("path='é', price=-0.10", "é", "-0.10"),
+        ("path='a',\n price=+1_000.5e400", "a", "1000.5e400"),
+        (r"path=r'C:\new', price=1", r"C:\new", "1"),
+        (r"path=R'\frac{1}{2}', price=1", r"\frac{1}{2}", "1"),
+        (r"path='C:\\new', price=1", r"C:\new", "1"),
+        (r"path='caf\xe9\n', price=1", "café\n", "1"),
+    ],
+)
+def test_numbers_of_a_call_in_python_keep_their_digits_and_raw_strings_their_backslashes(
+    arguments: str, path: str, price: str
+) -> None:
+    for form in ("Folder({})", "```python\nFolder({})\n```", "<think>So.</think>\nFolder({})"):
+        folder = parse(Folder, form.format(arguments))
+        assert (folder.path, str(folder.price)) == (path, str(Decimal(price)))
+    assert parse(list[Folder], f"[Folder({arguments})]") == [folder]
+
+
+def test_a_backslash_that_was_lost_beside_a_raw_string_is_an_error() -> None:
+    class Move(BaseModel):
+        source: str
+        target: str
+
+    for code in (r"Move(source=r'C:\new', target='C:\new')", r"Move(source='\frac', target=r'a')"):
+        with pytest.raises(OutputParsingError):
+            parse(Move, code)
+    assert parse(Move, r"Move(source='C:\new', target='b')") == Move(source=r"C:\new", target="b")
 
 
 def test_a_call_in_python_has_only_literals_and_no_strings_side_by_side() -> None:

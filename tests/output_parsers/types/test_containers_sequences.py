@@ -341,9 +341,16 @@ def test_texts_that_are_not_values_are_not_items_or_fields_in_exact_json_and_in_
             ]:
                 with pytest.raises(OutputParsingError, match="an item is not a value"):
                     parse(cast(Any, type_), form.format(text))
-    for type_, text in [(dict[str, str], '{"a": "<capital>"}'), (Stone, '{"name": "<name>", "metals": []}')]:
-        with pytest.raises(OutputParsingError, match="placeholder"):
-            parse(cast(Any, type_), text)
+    for type_, text in [
+        (dict[str, str], '{"a": "<capital>"}'),
+        (Stone, '{"name": "<name>", "metals": []}'),
+        (dict[str, str], '{"title": "<title>"}'),
+        (dict[str, str], '{"Title" : "<title>"}'),
+    ]:
+        for damaged in (text, text.replace("}", ",}")):
+            with pytest.raises(OutputParsingError, match="placeholder"):
+                parse(cast(Any, type_), damaged)
+    assert parse(dict[str, str], '{"tag": "<title>"}') == {"tag": "<title>"}
     for items in (
         ["...", "!"],
         ["string", "int"],
