@@ -117,10 +117,9 @@ SCALE_WORDS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillio
 ENGLISH_NUMBER_WORDS = word_set(
     """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-    seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand
-    million billion trillion
+    seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
     """
-)
+) | frozenset(SCALE_WORDS)
 
 # These words do not change a number or a duration.
 NEUTRAL = word_set(

@@ -797,7 +797,7 @@ def _refusal_reason(text: str) -> str:
 
 
 _MAX_WORDS_LENGTH = 200  # characters; the longest number that text2num reads is shorter
-_SIGNED = lazy_regex(r"(?:(minus|negative)\s+)?(?:a\s+(?=hundred|thousand|million|billion))?(.+)", re.DOTALL)
+_SIGNED = lazy_regex(rf"(?:(minus|negative)\s+)?(?:a\s+(?={'|'.join(SCALE_WORDS)}))?(.+)", re.DOTALL)
 _DECIMAL_FRACTION = lazy_regex(r"[0-9]+\.[0-9]+")
 
 
@@ -872,7 +872,7 @@ def _number_word_runs(words: Sequence[str]) -> list[tuple[int, int]]:
 
 def _and_joins(words: Sequence[str], position: int) -> bool:
     """Return True if the word "and" may be part of a number, as in "one hundred and five"."""
-    after_scale = bare_word(words[position - 1]) in ("hundred", "thousand", "million", "billion")
+    after_scale = bare_word(words[position - 1]) in SCALE_WORDS
     return after_scale and position + 1 < len(words) and has_number_word(words[position + 1])
 
 
