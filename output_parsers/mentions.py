@@ -23,6 +23,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from .lazy_regex import lazy_regex
 from .number_words import ATTACHED, numerals_in, scale_of, unclear_scale_of
+from .prose.decimal_signs import MAX_CHARACTERS, SIGN_OF_DECIMALS
 from .prose.numbers import NumberStyle, may_be_ip_address
 from .prose.times import possible_dates, possible_durations, possible_times, unit_after
 from .prose.units import CALENDAR_UNITS, CURRENCY_CODES, CURRENCY_SIGNS, EAST_ASIAN_POWERS
@@ -697,12 +698,6 @@ def _point_group(
     return (set(), {grouped, fraction}) if style is None or is_amount else ({fraction}, set())
 
 
-_GROUPED_POINT = r"[1-9]\d{0,2}(?:,\d{3})+\.\d|[1-9]\d{0,2}(?:,\d{3}){2,}(?![\d,])"
-_GROUPED_COMMA = r"[1-9]\d{0,2}(?:\.\d{3})+,\d|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.])"
-_SIGN_OF_DECIMALS = lazy_regex(
-    rf"(?<![\d.,])(?:(?P<point>{_GROUPED_POINT})|(?P<comma>{_GROUPED_COMMA})"
-    r"|(?P<cents>\d+\.\d\d)(?![\d.])|(?P<decimals>\d+,\d{1,2})(?![\d,]))"
-)
 _ENGLISH = frozenset("the of and to is in that for be by with shall this".split())
 _OTHER_LANGUAGES = frozenset(
     "der die das und den von mit ist le la les des et du est pour el los las de que del y il di che per "
@@ -714,7 +709,8 @@ _OTHER_LANGUAGES = frozenset(
 @lru_cache(maxsize=32)
 def style_of(text: str) -> NumberStyle | None:
     """Return the decimal sign in a text, as its other numbers or its language show; None if unknown."""
-    counts = Counter(str(match.lastgroup) for match in _SIGN_OF_DECIMALS.finditer(text, 0, 200_000))
+    numbers = SIGN_OF_DECIMALS.finditer(text, 0, MAX_CHARACTERS)
+    counts = Counter(str(match.lastgroup) for match in numbers)
     for point, comma in (("point", "comma"), ("cents", "decimals")):
         if counts[point] and counts[comma]:
             return None

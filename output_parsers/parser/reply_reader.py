@@ -13,6 +13,7 @@ from ..json.calls import WrittenCalls, call_of, calls_in_channels, find_calls, h
 from ..json.spelling import OTHER_SIGNS, respelled
 from ..lazy_regex import lazy_regex
 from ..prose.announcements import without_small_talk
+from ..prose.decimal_signs import DecimalSigns
 from ..prose.harmless import calls_example, takes_back
 from ..prose.roles import Role, role_of
 from ..result.errors import OutputParsingError, Problem
@@ -274,6 +275,7 @@ class ReplyReader(Generic[T]):
             if bare != text:
                 cursor.record_dropped("words around the answer left out")
                 text = bare
+        cursor.signs = DecimalSigns(text)
         return self._node.read_text(text, cursor)
 
     def _read_only_value(self, candidate: Candidate, cursor: Cursor) -> T:
@@ -301,6 +303,7 @@ class ReplyReader(Generic[T]):
     def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
         for rule in candidate.rules:
             cursor.record_dropped(rule)
+        cursor.signs = DecimalSigns(candidate.value)
         data, data_cursor = candidate.value, cursor
         if isinstance(data, dict) and self._field not in data and not self._accepts_objects:
             bare = _without_explanation(data)

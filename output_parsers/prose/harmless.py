@@ -557,6 +557,16 @@ def has_decimal_comma(text: str) -> bool:
 _MIN_COMMA_WORDS = 2
 
 
+def counts_of_common_words(text: str) -> tuple[int, int]:
+    """Return how many words of a text are common in English, and how many in its most likely other language."""
+    (english, *others), _ = _counts_of_common_words(_NO_LANGUAGE.sub(" ", text), ())
+    return english, max(others)
+
+
+# Words of several languages that are also labels in English.
+_NO_LANGUAGE = lazy_regex(r"(?<![\w'’])(?:[a-z]|min|note|var)(?![\w'’])", re.IGNORECASE)
+
+
 def _counts_of_common_words(text: str, own_words: Collection[str]) -> tuple[list[int], int]:
     """Return how many words of a text are common in each language, and how many words it has."""
     words_of, total = _languages_by_common_word(), 0

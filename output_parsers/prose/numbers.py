@@ -2,8 +2,9 @@
 
 Text that two people may understand differently is rejected, never guessed:
 
-* ``1,234`` is 1234 and ``1.234`` has three decimals, as in English and JSON. ``1,5``, ``12,34`` and ``0,123``
-  are rejected; ``1.234,56`` and ``12,50 €`` are read, because they have only one meaning. A ``NumberStyle`` decides.
+* ``1,234`` is 1234 and ``1.234`` has three decimals, as in English and JSON, unless the text has other numbers with
+  a decimal comma; next to words of another language both are rejected. ``1,5``, ``12,34`` and ``0,123`` are rejected;
+  ``1.234,56`` and ``12,50 €`` are read, because they have only one meaning. A ``NumberStyle`` decides.
 * ``50%`` (50 or 0.5) is rejected unless the declaration says percent or share. ``1/2`` (a half, one of two, or a
   date) and ``(5)`` (in accounts: minus five) are rejected.
 * ``2k`` and ``5 Mio.`` are read for counts and for money; elsewhere they may be units.
@@ -73,12 +74,14 @@ class NumberRules(NamedTuple):
         words: The words of the description and of the name of the field, in lower case.
         is_count: True for whole numbers, for which ``2k`` is 2000.
         highest: The highest number that is allowed, if it is known, so that ``8/10`` is 8 points of at most 10.
+        usual_style: Without a style, the decimal sign for ``1.500`` and ``2,750``; None if it is unclear.
     """
 
     style: NumberStyle | None = None
     words: frozenset[str] = frozenset()
     is_count: bool = False
     highest: float | None = None
+    usual_style: NumberStyle | None = NumberStyle.POINT
 
 
 _NO_RULES = NumberRules()
@@ -421,16 +424,11 @@ def _only_number_in_digits(text: str, rules: NumberRules) -> TextReading[Decimal
 
 
 def _with_style_of_language(text: str, word: str, rules: NumberRules) -> NumberRules:
-    """Return the rules with a decimal comma for "21,5" in a German sentence; raise TextParseError for "3,750"."""
-    if rules.style is not None or not _WITH_SIGN.search(word) or not has_decimal_comma(text):
-        return rules
-    if _THREE_DIGITS.fullmatch(word):
-        raise TextParseError(f"{shorten(word, 40)} may have thousands or three decimals")
-    return rules._replace(style=NumberStyle.COMMA) if _ONE_DECIMAL_COMMA.fullmatch(word) else rules
+    """Return the rules with a decimal comma for "21,5" in a German sentence."""
+    is_comma = rules.style is None and _ONE_DECIMAL_COMMA.fullmatch(word) and has_decimal_comma(text)
+    return rules._replace(style=NumberStyle.COMMA) if is_comma else rules
 
 
-_WITH_SIGN = lazy_regex(r"[0-9][,.][0-9]")
-_THREE_DIGITS = lazy_regex(r"[*_(]*[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}[%.!)*_,;]*")
 _ONE_DECIMAL_COMMA = lazy_regex(r"[*_(]*[+-]?[0-9]+,[0-9]{1,2}[%.!)*_]*")
 
 
@@ -632,14 +630,10 @@ def read_number_token(text: str, rules: NumberRules = _NO_RULES) -> TextReading[
     bare, currency = _without_currency(ascii_text, rules)
     currency_rule = None if currency is None else "currency"
     is_money = currency_rule is not None or not rules.words.isdisjoint(_MONEY_WORDS)
-    reading = _read_styled(bare, rules.style) or _read_plain(bare) or _read_grouped(bare)
+    reading = _read_styled(bare, rules) or _read_plain(bare) or _read_grouped(bare)
     if reading is None and currency_rule is not None and _CENTS_AFTER_COMMA.fullmatch(bare):
         reading = TextReading(_to_decimal(bare.replace(",", ".")), "decimal comma")
-    reading = (
-        reading
-        or _read_power(bare)
-        or _read_scaled(bare, rules.style, takes_letters=rules.is_count or is_money, is_money=is_money)
-    )
+    reading = reading or _read_power(bare) or _read_scaled(bare, rules, is_money=is_money)
     if reading is None:
         raise TextParseError(_refusal_reason(bare))
     unit = _undeclared(currency, rules) if currency else None
@@ -658,11 +652,20 @@ _WITH_COMMA = lazy_regex(r"[+-]?(?:[0-9]+|(?!0+\.)[0-9]{1,3}(?:\.[0-9]{3})+)(?:,
 _WITH_POINT = lazy_regex(r"[+-]?(?!0+,)[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 
 
-def _read_styled(text: str, style: NumberStyle | None) -> TextReading[Decimal] | None:
-    """Parse a number whose comma or point a NumberStyle decides; return None for other text.
+# One sign before three digits, as in 1.500: there may be thousands or decimals.
+UNCLEAR_GROUP = lazy_regex(r"(?<![0-9.,])[1-9][0-9]{0,2}[,.][0-9]{3}(?![0-9]|[.,][0-9])")
 
-    Raises TextParseError for a comma that the style does not allow.
+
+def _read_styled(text: str, rules: NumberRules) -> TextReading[Decimal] | None:
+    """Parse a number whose comma or point the rules decide; return None for other text.
+
+    Raises TextParseError for a comma that the style does not allow, and for 1.500 if its sign is unclear.
     """
+    style = rules.style
+    if style is None and UNCLEAR_GROUP.fullmatch(text.lstrip("+-")):
+        style = rules.usual_style
+        if style is None:
+            raise TextParseError(f"{shorten(text, 40)} may have thousands or three decimals")
     if style is NumberStyle.COMMA and _WITH_COMMA.fullmatch(text):
         digits = text.replace(".", "").replace(",", ".")
         rule = "thousands separators" if "." in text else "decimal comma" if "," in text else None
@@ -750,21 +753,19 @@ def _power_of(word: str) -> int | None:
 _SCALED = lazy_regex(r"(.*[0-9])[ \u00a0]?([^\W\d_]+)\.?")
 
 
-def _read_scaled(
-    text: str, style: NumberStyle | None, *, takes_letters: bool, is_money: bool
-) -> TextReading[Decimal] | None:
+def _read_scaled(text: str, rules: NumberRules, *, is_money: bool) -> TextReading[Decimal] | None:
     """Parse a number that is followed by a scale word, such as "1.5 million" or, for a count, "2k"."""
     parts = _SCALED.fullmatch(text)
     if parts is None:
         return None
     word = parts[2].casefold()
     scale = SCALE_WORDS.get(word)
-    if scale is None and takes_letters:
+    if scale is None and (rules.is_count or is_money):
         scale = _SCALE_LETTERS.get(word) or _power_of(word)
     if scale is None or (parts[2] == "m" and not is_money):  # 5m may be five metres
         return None
     head = parts[1].rstrip()
-    number = _read_styled(head, style) or _read_plain(head) or _read_grouped(head)
+    number = _read_styled(head, rules) or _read_plain(head) or _read_grouped(head)
     if number is None or not number.value.is_finite() or "e" in head.casefold():
         return None
     scaled = _to_decimal(f"{number.value}e{scale}")

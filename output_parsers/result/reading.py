@@ -177,6 +177,14 @@ VERIFIER: ContextVar[Verifier | None] = ContextVar("verifier", default=None)
 CALL_ARGUMENTS: ContextVar[Mapping[str, object]] = ContextVar("call_arguments", default=MappingProxyType({}))
 
 
+class SignFinder(Protocol):
+    """Finds out which decimal sign the numbers of a reply have."""
+
+    def find(self, text: str) -> Any:
+        """Return the NumberStyle of a text with a number such as 1.500 or 2,750; None if it is unclear."""
+        ...
+
+
 @contextmanager
 def set_variable(variable: ContextVar[T], value: T) -> Iterator[None]:
     """Context manager in which a context variable has another value."""
@@ -211,16 +219,27 @@ class Cursor:
         coercions: The conversions and repairs recorded so far, by all cursors of one reading.
         union_cache: The results of unions by value, so that no union reads a value twice.
         declaration: The name of the field that is read and its description, which may name a unit.
+        signs: Finds the decimal sign of numbers such as 1.500; None if the whole reply is not known.
         verifier: Verifies the quotes of the answer; None if they are not verified.
     """
 
-    __slots__ = ("_key", "_parent", "coercions", "declaration", "leniency", "union_cache", "verifier")
+    __slots__ = (
+        "_key",
+        "_parent",
+        "coercions",
+        "declaration",
+        "leniency",
+        "signs",
+        "union_cache",
+        "verifier",
+    )
 
     def __init__(self, leniency: Leniency = Leniency.SAFE, path: str = "$", declaration: str = "") -> None:
         self.leniency = leniency
         self.declaration = declaration
         self.coercions: list[Coercion] = []
         self.union_cache: dict[object, Any] = {}
+        self.signs: SignFinder | None = None
         self.verifier = VERIFIER.get()
         self._parent: Cursor | None = None
         self._key: str | int = path
@@ -234,6 +253,7 @@ class Cursor:
         child.declaration = self.declaration
         child.coercions = self.coercions
         child.union_cache = self.union_cache
+        child.signs = self.signs
         child.verifier = self.verifier
         child._parent = self
         child._key = key

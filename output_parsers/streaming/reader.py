@@ -36,6 +36,7 @@ from ..parser.extract import LINE_SEPARATOR, strip_reasoning
 from ..parser.fast_path import NOT_EXACT
 from ..parser.reasoning import ReasoningFilter, find_answer
 from ..parser.type_parser import TypeParser, parser_for
+from ..prose.decimal_signs import DecimalSigns
 from ..prose.roles import Role, role_of
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import (
@@ -357,6 +358,7 @@ class _ItemQueue(Generic[T]):
         self._on_error = on_error
         self._leniency = leniency
         self._all_items = Cursor(leniency)  # with the units of all items
+        self._signs = DecimalSigns()  # of the numbers of all items
         self._has_failed = False  # True after an item did not fit
         self.is_held = False
         self.was_taken = False
@@ -442,7 +444,10 @@ class _ItemQueue(Generic[T]):
     def add_value(self, value: Json, text: str | None = None) -> None:
         """Validate the JSON value of one list item, and add its value or an error to the results."""
         cursor = Cursor(self._leniency, f"$[{self.count}]")
+        cursor.signs = self._signs
         try:
+            if not self._signs.add(value):
+                raise cursor.failure("numbers before it were read with another decimal sign", value)
             item = self.node.read(value, cursor)
             if type(item) is str and self.node.identity_type is str:
                 refuse_fillers([item], cursor)

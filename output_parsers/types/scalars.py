@@ -26,9 +26,11 @@ from pydantic_core import SchemaValidator, to_json, to_jsonable_python
 
 from ..lazy_regex import lazy_regex
 from ..prose import TextParseError, TextReading, strip_wrapping
+from ..prose.decimal_signs import DecimalSigns
 from ..prose.fillers import find_filler, is_placeholder
 from ..prose.harmless import find_unknown_word
 from ..prose.numbers import (
+    UNCLEAR_GROUP,
     NumberRules,
     NumberStyle,
     find_number,
@@ -297,9 +299,12 @@ class NumberNode(Node[T]):
         """Raise ValidationFailure if the text of a number is ambiguous, such as 1.000."""
 
     def _read_number(self, text: str, reader: _NumberReader, cursor: Cursor) -> T:
+        words = frozenset(re.findall(r"[^\W_]+|%", cursor.declaration.casefold()))
+        rules = self.rules._replace(words=words)
+        if rules.style is None and UNCLEAR_GROUP.search(text):
+            rules = rules._replace(usual_style=(cursor.signs or DecimalSigns(text)).find(text))
         try:
-            words = frozenset(re.findall(r"[^\W_]+|%", cursor.declaration.casefold()))
-            data = reader(without_scale(text, self.rules.highest), self.rules._replace(words=words))
+            data = reader(without_scale(text, self.rules.highest), rules)
         except TextParseError as error:
             raise cursor.failure(expected_message(self.kind, error), text) from error
         if self.rules.style is None:
