@@ -73,8 +73,8 @@ _WORD_OF_NAME = lazy_regex(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+")
 _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
 _BACKSLASH = Coercion("$", LOST_BACKSLASH, "", "")
 
-# A rating or verdict as judges are often asked to write it: [[7]], [[B]].
-_MARKED = lazy_regex(r"\[\[([^\[\]{}\"',]{1,60})\]\]")
+# A rating or verdict as judges are often asked to write it: [[7]], [[B]], [RESULT] 7.
+_MARKED = lazy_regex(r"(?:(\[\[)|\[(?i:result)\]:?\s+)([^\[\]{}\"',]{1,60})(?(1)\]\])")
 
 
 class _Fit(NamedTuple, Generic[T]):
@@ -175,8 +175,8 @@ class ReplyReader(Generic[T]):
             raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
         marked = _MARKED.fullmatch(reply.text) if self._accepts_prose and "[" not in node.brackets else None
         if marked is not None:
-            cursor.record_dropped("brackets around the value")
-            reply = reply._replace(text=marked[1])
+            cursor.record_dropped("brackets around or before the value")
+            reply = reply._replace(text=marked[2])
         # A reply that is exactly the text of a choice is not read as JSON: "true" may be a member of an enum.
         if self._is_text_choice(reply):
             return self._read_text(reply, cursor)

@@ -26,7 +26,7 @@ from enum import Enum
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from ..lazy_regex import lazy_regex
+from ..lazy_regex import join_lines, lazy_regex
 from ..result.errors import shorten
 from . import (
     ENGLISH_NUMBER_WORDS,
@@ -136,9 +136,10 @@ def find_number(text: str, rules: NumberRules = _NO_RULES) -> TextReading[Decima
 
 # The scale of a rating, whose end is not another number, with the end as {}.
 _SCALE_BEFORE = (
-    r"\(?(?:(?:on|auf|sur|en|su|in|em|op|på|w|na|по) (?:an? |the |einer |une |un |una |uma |een |en )?"
-    r"(?:scale|skala|échelle|escala|scala|schaal|skali|skale|stupnici|шкале)(?: (?:of|from|von|de|da|van|från|fra|od|от))?"
-    r" ?[01] ?(?:to|[-–—]|bis|à|al?|ad|tot|till?|do|до) ?{}|on an? {}[- ]point scale)(?![\d/.-])\)?,?"
+    r"\(?(?:(?:on|auf|sur|en|su|in|em|op|på|w|na|по|num) ?(?:an? |the |einer |une |una |uma |a |een |en )?"
+    r"(?:scale|skala|échelle|escala|scala|schaal|skali|skale|stupnici|шкале)(?: (?:of|from|von|del?|dal?|van|från|fra|od|от))?"
+    r" ?[01] ?(?:to|[-–—]|bis|à|al?|ad|tot|till?|do|до) ?{}|on an? {}[- ]point scale)(?![\d/-]|[.,]\d)\)?,?"
+    r"|(?:在|从)[01] ?(?:到|至|-) ?{}分?(?:的?(?:评分|量表|范围|尺度))?[中上里内]?[，,]?(?:我给(?:出|它)?)?"
 )
 _OUT_OF = (
     r"(?<![\d/.,])(\d+(?:\.\d+)?)[*_]{{0,3}} ?(?:/|(?:out of|von|sur|su|de|van|av|af|na|z|из|з|dari) )\s?[*_]{{0,3}}{}(?![\d/,]|\.\d)"
@@ -156,7 +157,7 @@ def without_scale(text: str, highest: float | None) -> str:
     end = f"{highest:g}"
     if end not in text:
         return text
-    text = re.sub(_SCALE_BEFORE.format(end, end), "", text, flags=re.IGNORECASE)
+    text = re.sub(_SCALE_BEFORE.format(end, end, end), "", text, flags=re.IGNORECASE)
     return re.sub(_OUT_OF.format(end), r"\1", text, flags=re.IGNORECASE)
 
 
@@ -478,19 +479,32 @@ def _objection_around(before: list[str], after: list[str], rules: NumberRules) -
     rated = _RATED.search(words_before)
     if rated is not None and takes_back(rated["noun"] or "") is None:
         words_before = words_before[: rated.start()]
+        verb = _RATING.match(words_after)
+        words_after = words_after[verb.end() :] if verb else words_after
     words_before = words_before.replace("I am", "I'm")  # "am" alone is another word in German
     return find_objection(words_before, words_after, known, known_after=words_in("ages"))
 
 
-# Words for the thing that is rated, before the number: "I give this essay a 7."
+# The person who rates and the thing that is rated, before the number: "I give this essay a 7."
+_RATERS = r"""
+    (?:i['’]d|i would|i will|i['’]ll|i) (?:rate|give|score|grade|estimate|put)
+    |ich (?:gebe|bewerte|vergebe|würde)|(?:gebe|bewerte|vergebe|würde) ich|ist das|das ist
+    |je (?:(?:lui )?(?:donne(?:rais)?|note(?:rais)?|mets|mettrais)|dirais)
+    |(?:yo )?(?:le )?(?:doy|daría|pongo|pondría)|(?:gli )?(?:do(?= )|darei|assegno|assegnerei)
+    |(?:eu )?(?:dou|daria|atribuo|atribuiria)|ik (?:geef|zou)|(?:geef|zou) ik|is dit|dit is
+    |jag (?:ger|skulle ge)|(?:ger|skulle) jag|är det|jeg (?:giver?|gir|ville gi(?:ve)?)|(?:giver?|gir|ville) jeg|er det
+    |(?:daję|dał(?:a)?bym|oceniam|ocenił(?:a)?bym)|(?:dávám|dal(?:a)? bych|hodnotím)|я (?:бы )?(?:поставила?|ставлю|даю|дала?|оценила?|оцениваю)
+"""
 _RATED = lazy_regex(
-    r"(?:\A|(?<=[.!,:\n] ))(?:(?:i['’]d|i would|i will|i['’]ll|i) (?:rate|give|score|grade|estimate|put)|ich (?:gebe|bewerte|vergebe)|je (?:donne|note|mets)"
-    r"|(?:yo )?(?:le )?doy|(?:gli )?(?:do|assegno)|(?:eu )?dou|ik geef|jag ger|jeg gi(?:ve)?r)(?= )"
-    r"(?: (?:this|the|your|dem|der|den|diese[mrns]?|das|(?:à )?ce(?:tte)?|au|à la|a (?:este|esta|questo|questa)|al|a la|alla|ao|à|dit|deze|de|het|den|det)"
+    rf"(?:\A|(?<=[.!,:\n] ))(?:{join_lines(_RATERS)})(?= |\Z)"
+    r"(?: (?:this|the|your|dem|der|den|es|diese[mrns]?|das|(?:à )?ce(?:tte)?|au|à la|a (?:este|esta|questo|questa)|al|a la|alla|ao|à|dit|deze|het|det|to|это)"
     r" (?!(?:chapter|page|section|question|room|first|second|next|last)\b)(?P<noun>[^\W\d_]{3,20}))?"
-    r"(?: (?:an?|with|at|mit|une?|una|uma?|een|(?:la |une )?note de|una? (?:nota|voto|puntuación) d[ei]|(?:a )?nota))?\Z",
+    r"(?: (?:this|es|das|dit|het|det|to|это))?"
+    r"(?: (?:an?|with|at|mit|e(?:ine?|en|n|tt?)|une?|una|uma?|na|в|(?:la |une )?note de|una? (?:nota|voto|puntuación) d[ei]|(?:a )?nota))?\Z",
     re.IGNORECASE,
 )
+# The verb at the end of a sentence with "würde ich" and "zou ik".
+_RATING = lazy_regex(r"(?:(?:ver)?geben|bewerten|geven|ge|give|gi)(?!\w)")
 _AGO = lazy_regex(r"\b(?:il y a|há|hace|ago)\Z", re.IGNORECASE)
 _VARIABLE = lazy_regex(r"[A-Za-z]=")
 
