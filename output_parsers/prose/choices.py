@@ -225,7 +225,8 @@ class ChoiceMatcher(Generic[T]):
         choice = self._spellings.meaning(key)
         if question is not None or (isinstance(choice.value, bool) and _is_predicate(words)):
             return choice
-        return None if find_unknown_word(words) or asks_or_relates(f"{words}:") else choice
+        is_other = find_unknown_word(words) or asks_or_relates(f"{words}:") or reports(words)
+        return None if is_other else choice
 
     def _special_form(self, text: str) -> Choice[T] | None:
         """Return the choice of a text such as "Not true." and "❌ No" for a bool, or "4 out of 5" for numbers."""
@@ -441,13 +442,13 @@ def _without_reason(before: str, after: str, choice: Choice[T]) -> str:
 
     Raises NoMatch if the reason takes the choice back.
     """
-    because = _BECAUSE.search(after)
+    because, is_statement = _BECAUSE.search(after), False
     if because is None and isinstance(choice.value, bool) and _IT_IS.search(before):
-        because = _THAT.match(after)
+        because, is_statement = _THAT.match(after), True
     if because is None:
         return after
     reason = after[because.end() :]
-    denied = takes_back(reason, denies=True)
+    denied = takes_back(reason, denies=not is_statement)  # "it is false that this is not spam" is unclear
     if choice.value is not False:
         denied = denied or find_denial_of_answer(reason)
     if denied or not is_in_known_language(reason):
