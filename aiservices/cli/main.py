@@ -552,8 +552,8 @@ def serve(
         from .serve import ServeSettings, serve
 
         hosts = allowed_host or [], media_host or []
-        settings = ServeSettings(target, model, host, caller_argument or [], *hosts)
-        serve(settings, port, reload=reload, workers=workers)
+        settings = ServeSettings(target, model, host, caller_argument or [], *hosts, workers)
+        serve(settings, port, reload=reload)
 
 
 @application.command()

@@ -46,6 +46,7 @@ class ServeSettings(NamedTuple):
         allowed_hosts: Additional host names under which the server can be reached.
         media_hosts: The hosts of images and files that callers may pass by URL; if empty, the policy of the
             service decides.
+        workers: The number of processes.
     """
 
     target: str
@@ -54,15 +55,16 @@ class ServeSettings(NamedTuple):
     caller_arguments: list[str]
     allowed_hosts: list[str]
     media_hosts: list[str]
+    workers: int = 1
 
 
-def serve(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> None:
+def serve(settings: ServeSettings, port: int, *, reload: bool) -> None:
     """Serve a service over HTTP until the process is stopped.
 
     With ``reload`` the server restarts when a Python file in the current folder changes. Raises UsageError
     and DefinitionError before the server starts, and CommandFailedError if it cannot start.
     """
-    if reload and workers > 1:
+    if reload and settings.workers > 1:
         raise UsageError("--reload needs a single process; omit --workers")
     # These packages are not part of the extra cli, so the error names the extra to install.
     for package in ("fastapi", "uvicorn"):
@@ -74,8 +76,8 @@ def serve(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> 
     if not _is_loopback(settings.host):
         message = f"warning: everyone who can reach {settings.host} can call the service and see prompts"
         print_text(f"{message}; callers are not authenticated", file=sys.stderr)
-    if reload or workers > 1:
-        _serve_in_processes(settings, port, reload=reload, workers=workers)
+    if reload or settings.workers > 1:
+        _serve_in_processes(settings, port, reload=reload)
     else:
         _serve_in_this_process(application, settings, port)
 
@@ -93,7 +95,7 @@ def _serve_in_this_process(application: FastAPI, settings: ServeSettings, port: 
             server.run(sockets=[listener])
 
 
-def _serve_in_processes(settings: ServeSettings, port: int, *, reload: bool, workers: int) -> None:
+def _serve_in_processes(settings: ServeSettings, port: int, *, reload: bool) -> None:
     """Let uvicorn start the server processes for the options ``--reload`` and ``--workers``."""
     import uvicorn
 
@@ -107,7 +109,7 @@ def _serve_in_processes(settings: ServeSettings, port: int, *, reload: bool, wor
             port=port,
             http=_HTTP,
             reload=reload,
-            workers=workers,
+            workers=settings.workers,
         )
     except SystemExit as error:  # uvicorn has logged the reason, for example that the port is in use
         if error.code:
@@ -134,8 +136,9 @@ def application_of(settings: ServeSettings) -> FastAPI:
     media = MediaPolicy(hosts=settings.media_hosts) if settings.media_hosts else None
     callers = settings.caller_arguments
     application = app(service, interface=interface, caller_arguments=callers, media=media)
-    # Only the user of this machine decides about tools.
-    approvals = ApprovalSettings() if _is_loopback(settings.host) else None
+    # Only the user of this machine decides about tools, and another process could not resume the call.
+    has_form = _is_loopback(settings.host) and settings.workers == 1
+    approvals = ApprovalSettings() if has_form else None
     mount(
         application,
         service,

@@ -84,6 +84,21 @@ def test_media_hosts_limit_the_images_of_callers_and_of_the_page(monkeypatch: py
             assert answer.status_code == status, answer.text
 
 
+def test_the_form_for_approvals_needs_this_machine_and_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clerk(Protocol):
+        def work(self, text: str) -> str: ...
+
+    module: Any = ModuleType("clerks")
+    module.clerk = create(Clerk, ScriptedChatModel([]))
+    monkeypatch.setitem(sys.modules, "clerks", module)
+    statuses = []
+    for host, workers in (("127.0.0.1", 1), ("127.0.0.1", 2), ("192.0.2.1", 1)):
+        application = application_of(ServeSettings("clerks:clerk", None, host, [], [], [], workers))
+        served = TestClient(application, base_url=f"http://{host}")
+        statuses.append(served.post("/_page/Clerk/work/resume", json={}).status_code)
+    assert statuses == [422, 404, 404]
+
+
 def test_a_port_in_use_is_an_error(shop: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
