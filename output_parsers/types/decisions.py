@@ -113,7 +113,7 @@ class Decision(Generic[T]):
     ) -> None:
         """Create a decision, for example for a test; without probabilities only its value is known.
 
-        Raises ValueError for probabilities that do not belong to possible answers, or that do not sum to 1.
+        Raises ValueError for probabilities that do not belong to possible answers, or do not sum to about 1.
         """
         if probabilities:
             _check_probabilities(value, probabilities)
