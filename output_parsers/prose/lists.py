@@ -13,7 +13,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..lazy_regex import join_lines, lazy_regex
-from . import words_in
+from . import bare_word, words_in
 from .announcements import CLOSING
 from .roles import Role, role_of
 
@@ -77,6 +77,7 @@ _PLACEHOLDER = lazy_regex(
     r"|(?:please|bitte|veuillez|por favor)\b.*|.*[?？]\)?",
     re.IGNORECASE,
 )
+_LABEL_OF_NUMBER = lazy_regex(r"([^:：=\d]+?)[\W_]*(?:[:：=]|\d)")
 _HEADING = lazy_regex(r"\s*(?:#{1,6} .*|(\*\*|__)[^*_]+\1)\s*")
 _EMPHASIS = (("**", "**"), ("__", "__"), ("*", "*"), ("_", "_"))
 _ELEMENT = lazy_regex(r"<(item|li|value|entry|element|name|string)>([^<>]+)</\1>")
@@ -108,6 +109,18 @@ def split_items(text: str, own_words: frozenset[str] = frozenset()) -> TextItems
     bare = _without_quotes(items)
     is_clear = bare is not items or not any(map(_is_remark, items))
     return None if any(map(_NO_ANSWER.fullmatch, items)) else TextItems(bare, is_clear)
+
+
+def is_label_of_total(label: str, declaration: str) -> bool:
+    """Return True for the label of a row that is the total of the others, if the declaration has no such word."""
+    word = "_".join(bare_word(label.rstrip(":：")).replace("-", " ").split())
+    return word in words_in("labels of totals") and word not in map(bare_word, declaration.split())
+
+
+def ends_with_total(items: list[str], declaration: str) -> bool:
+    """Return True if the last of several items is the total of the others: ``Total: 2``."""
+    label = _LABEL_OF_NUMBER.match(items[-1]) if len(items) > 1 else None
+    return label is not None and is_label_of_total(label[1], declaration)
 
 
 def _in_elements(text: str) -> list[str]:

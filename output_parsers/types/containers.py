@@ -21,7 +21,7 @@ from typing_extensions import is_typeddict
 from ..json.scanner import parse_json_string, read_exact
 from ..lazy_regex import lazy_regex
 from ..prose.choices import CASE_OR_PUNCTUATION, IN_A_SENTENCE
-from ..prose.lists import split_items
+from ..prose.lists import ends_with_total, is_label_of_total, split_items
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
 from ..result.reading import (
     MAX_FAILURES,
@@ -172,7 +172,7 @@ class ListNode(Node[Any]):
         if records is not None:
             return self.read(records, cursor)
         items = split_items(text, frozenset(re.findall(r"[^\W\d_]+", cursor.declaration.casefold())))
-        if items is None:
+        if items is None or ends_with_total(items.items, cursor.declaration):
             raise cursor.failure("expected an array", text)
         # any line can be an item of text, even a remark about the items; a number cannot
         is_guess = self.item.any_text and not items.is_clear
@@ -377,6 +377,7 @@ class DictNode(Node[dict[Any, Any]]):
         matches = [_COUNT_LINE.fullmatch(line) for line in lines]
         pairs = {match["key"]: match["value"] for match in matches if match is not None}
         is_clear = len(pairs) == len(lines) > 1 and not any(map(_NOT_COUNTED.search, pairs))
+        is_clear = is_clear and not any(is_label_of_total(key, "") for key in pairs)
         if not is_clear or self.value.json_types is None or not self.value.json_types <= {int, Decimal}:
             raise cursor.failure(f"expected {self.kind}", text)
         cursor.record_dropped("lines of keys and values")

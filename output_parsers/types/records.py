@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from decimal import Decimal
 from functools import cached_property
+from itertools import starmap
 from typing import (
     Annotated,
     Any,
@@ -36,14 +37,16 @@ from pydantic.functional_validators import BeforeValidator, PlainValidator, Wrap
 from typing_extensions import is_typeddict
 
 from ..json.calls import call_of
-from ..json.scanner import parse_json_string
+from ..json.scanner import parse_json_string, read_exact
 from ..lazy_regex import lazy_regex
+from ..prose.lists import is_label_of_total
 from ..prose.roles import Role, role_of
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, ValidatorError
 from ..result.reading import (
     Cursor,
     Json,
     JsonObject,
+    JsonSyntaxError,
     Leniency,
     ValidationFailure,
     combine_failures,
@@ -162,7 +165,7 @@ def without_table(lines: list[str]) -> list[str]:
     if len(rows) < 2 or (len(rows) > 2 and len(rows[0]) != 2):
         return lines
     pairs = rows[1:] if len(rows) > 2 else zip(rows[0], rows[1], strict=True)
-    return [*lines[:start], *(f"{key}: {value}" for key, value in pairs)]
+    return [*lines[:start], *starmap(_field_line, pairs)]
 
 
 def _rows_of_table(lines: list[str]) -> list[list[str]]:
@@ -187,11 +190,45 @@ def _fields_in_xml(text: str, name: str) -> str:
     root = _XML_ROOT.fullmatch(text.strip())
     inner = root[2] if root and normalize_key(root[1]) == normalize_key(name) else text
     fields = _XML_FIELD.findall(inner) if not _XML_FIELD.sub("", inner).strip() else []
-    return "\n".join(f"{key}: {html.unescape(value)}" for key, value in fields) or text
+    return "\n".join(_field_line(key, html.unescape(value)) for key, value in fields) or text
+
+
+def _field_line(key: str, value: str) -> str:
+    """Return a line of a key and a value, which is in quotes if it would mean something else without them."""
+    is_plain = all(_value_in_line(value, is_text=is_text) == value for is_text in (True, False))
+    return f"{key}: {value if is_plain else dump_json(value)}"
+
+
+def _value_in_line(text: str, *, is_text: bool) -> str | None:
+    """Return the value in a line like ``name: "Ann"``; None if it has syntax of YAML that is not decoded.
+
+    ``is_text`` says that the field may be any text, such as ``010``, which is the number 8 in YAML.
+    """
+    quoted = _QUOTED_VALUE.fullmatch(text)
+    if quoted is None:
+        other = _LIST_OF_YAML if is_text else _OCTAL_OF_YAML
+        return None if _OTHER_YAML.search(text) or other.match(text) else text
+    if quoted["double"]:
+        try:
+            value = read_exact(quoted["double"])
+        except JsonSyntaxError:
+            return None
+        return str(value)
+    if _DOUBLED_BACKSLASH in text:  # it may have been one before lost backslashes were restored
+        return None
+    return quoted["other"] or quoted["single"].replace("''", "'")
 
 
 _ITEM_OF_YAML = lazy_regex(r"^- (?=\w)", re.MULTILINE)
 _END_OF_SENTENCE = lazy_regex(r"[.!?…:)]\Z")
+_QUOTED_VALUE = lazy_regex(
+    r"(?:(?P<double>\"(?:[^\"\\]|\\.)*\")|'(?P<single>(?:[^']|'')*)'|`(?P<other>[^`]+)`),?"
+)
+_DOUBLED_BACKSLASH = "\\\\"
+# A quote that is not closed, an anchor, alias, tag, block or null, a comment, and a separator.
+_OTHER_YAML = lazy_regex(r"\A[\"'`&*!]|\A(?:[|>][-+\d]*|~)\Z|(?:\A|\s)#|[,;]\Z|\\\\")
+_LIST_OF_YAML = lazy_regex(r"\A[\[{]")
+_OCTAL_OF_YAML = lazy_regex(r"\A[-+]?0[\d_]+\Z")
 _XML_ROOT = lazy_regex(r"<([\w-]{1,80})>\s*(<.*>)\s*</\1>", re.DOTALL)
 _XML_FIELD = lazy_regex(r"<([\w-]{1,80})>([^<>\n]*)</\1>")
 
@@ -204,7 +241,7 @@ _TABLE_RULE = lazy_regex(":?-+:?")
 _EMPHASIS = lazy_regex(r"\A(\*\*|__|\*|_|`)(?=\S)([^*_`]+)(?<=\S)\1\Z")
 _FIELD_LINE = lazy_regex(
     r"(?:(?:[-*•]|\d{1,2}[.)])\s+)?[*_`\"]*(?P<key>[^\W\d][\w -]{0,60}?)[*_`\"]*\s*(?::[*_]*|=)\s+"
-    r"(?P<quote>[\"'`]?)(?P<value>.+)(?P=quote)"
+    r"(?P<value>.+)"
 )
 _NO_VALUE = lazy_regex(r"(?:n/a|null|none|nil)?", re.IGNORECASE)
 _MAX_LISTED_KEYS = 8  # in an error message
@@ -991,7 +1028,10 @@ class ObjectNode(Node[object]):
             field = self.field_for_key(match["key"])[0] if match else None
             if match is None or field is None or match["key"] in data:
                 return None
-            data[match["key"]] = None if _NO_VALUE.fullmatch(match["value"]) else match["value"]
+            value = _value_in_line(match["value"], is_text=self.nodes[field.name].any_text)
+            if value is None:
+                return None
+            data[match["key"]] = None if value and _NO_VALUE.fullmatch(value) else value
         return data if len(data) >= _MIN_FIELD_LINES else None
 
     def read_records(self, text: str, cursor: Cursor) -> list[Json] | None:
@@ -1000,10 +1040,18 @@ class ObjectNode(Node[object]):
             records = [self._fields_in(item.splitlines()) for item in _ITEM_OF_YAML.split(text)[1:]]
         else:
             records = self._fields_in_rows([line.strip() for line in text.strip().splitlines()])
-        if not records or None in records:
+        whole = [record for record in records if record is not None]
+        if not whole or len(whole) < len(records) or self._is_total(whole[-1], cursor):
             return None
         cursor.record_dropped("lines of keys and values")
-        return records
+        return whole
+
+    def _is_total(self, record: JsonObject, cursor: Cursor) -> bool:
+        """Return True if a last row is the total of the others, and the type does not ask for it."""
+        key, label = next(((key, value) for key, value in record.items() if value is not None), ("", None))
+        field = self.field_for_key(key)[0]
+        is_any = field is not None and self.nodes[field.name].any_text
+        return is_any and isinstance(label, str) and is_label_of_total(label, cursor.declaration)
 
     def _fields_in_rows(self, lines: list[str]) -> list[JsonObject | None]:
         """Return the JSON of records in a table or in CSV; [] if its header is not one of names of fields."""

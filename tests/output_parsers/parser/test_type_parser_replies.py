@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, cast
 
 import pytest
 from annotated_types import Len
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from output_parsers import ItemReader, OutputParsingError, parse, parser_for
 
@@ -431,6 +431,89 @@ def test_records_in_tables_and_calls_fit_lists_with_constraints_and_lists_in_uni
         assert parser_for(list[Visitor] | None).parse(call) == VISITORS[:1]
         with pytest.raises(OutputParsingError):
             parser_for(Annotated[list[Visitor], Len(2)]).parse(call)
+
+
+@dataclasses.dataclass
+class Note:
+    text: str
+    stars: int
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ('"Ann"', "Ann"),
+        ('"Ann",', "Ann"),
+        ("'it''s'", "it's"),
+        (r'"a\nb \u00e9"', "a\nb é"),
+        ("`x`", "x"),
+        ("C#", "C#"),
+        ("Dune: Part 2", "Dune: Part 2"),
+        ("010", "010"),
+        ("@ann, 'Bo' & Cy", "@ann, 'Bo' & Cy"),
+    ],
+)
+def test_quotes_of_yaml_are_decoded_in_lines_of_keys_and_values(value: str, text: str) -> None:
+    note = Note(text, 3)
+    assert parse(Note, f"text: {value}\nstars: 3") == note
+    assert parse(Note, f'"text" = {value}\nstars = 3') == note
+    assert parse(list[Note], f"- text: {value}\n  stars: 3\n- stars: 3\n  text: {value}") == [note, note]
+
+
+@pytest.mark.parametrize(
+    "value",
+    """Ann # not sure|#1|&a Ann|*a|**Ann**|!!str Ann|>-|~|[a, b]|{a: b}|"Ann" Lee|"a" and "b"|'Ann' Lee"""
+    r"""|"Ann|Ann,|Ann;|"\e"|'C:\\new'""".split("|"),
+)
+def test_yaml_that_is_not_decoded_in_lines_of_keys_and_values_is_an_error(value: str) -> None:
+    for reply in (f"text: {value}\nstars: 3", f"stars: 3\ntext: {value}"):
+        with pytest.raises(OutputParsingError):
+            parse(Note, reply)
+    with pytest.raises(OutputParsingError):
+        parse(list[Note], f"- text: {value}\n  stars: 3\n- text: b\n  stars: 4")
+
+
+def test_numbers_of_lines_are_not_octal_and_cells_are_not_yaml() -> None:
+    for reply in ("text: a\nstars: 010", "text: a\nstars: 3 # guess", "text: a\nstars: |"):
+        with pytest.raises(OutputParsingError):
+            parse(Note, reply)
+    for cell in ("Ann # 1", '"Ann" Lee', "[a]", "*a"):
+        note = Note(cell, 10)
+        assert parse(Note, f"| text | stars |\n|---|---|\n| {cell} | 010 |") == note
+        assert parse(Note, f"<text>{cell}</text><stars>10</stars>") == note
+
+
+@pytest.mark.parametrize(
+    "label", ["Total", "**Total**", "Grand total:", "Summe", "Gesamt", "合計", "总计：", "कुल", "Sub-total"]
+)
+def test_a_last_row_that_is_a_total_is_not_a_record(label: str) -> None:
+    for reply in (
+        f"text,stars\na,5\n{label},5",
+        f"| text | stars |\n|---|---|\n| a | 5 |\n| {label} | **5** |",
+        f"- text: a\n  stars: 5\n- text: {label.strip('*:')}\n  stars: 5",
+    ):
+        with pytest.raises(OutputParsingError):
+            parse(list[Note], reply)
+    with pytest.raises(OutputParsingError):
+        parse(dict[str, int], f"- a: 5\n- b: 2\n- {label.rstrip(':：')}: 7")
+    for item in (f"{label.rstrip(':：')}: 7", f"{label.rstrip(':：')} 7"):
+        with pytest.raises(OutputParsingError):
+            parse(list[str], f"- a\n- b\n- {item}")
+
+
+def test_a_word_for_a_total_is_a_value_before_the_last_row_and_if_the_type_has_it() -> None:
+    @dataclasses.dataclass
+    class Sum:
+        text: Literal["a", "Total"]
+        stars: int
+
+    csv = "text,stars\n{},5\n{},5"
+    assert parse(list[Note], csv.format("Total", "a")) == [Note("Total", 5), Note("a", 5)]
+    assert parse(list[Note], csv.format("a", "Total Recall")) == [Note("a", 5), Note("Total Recall", 5)]
+    assert parse(list[Sum], csv.format("a", "Total")) == [Sum("a", 5), Sum("Total", 5)]
+    asked = Annotated[list[Note], Field(description="All rows, with the total.")]
+    assert parser_for(asked).parse(csv.format("a", "Total")) == [Note("a", 5), Note("Total", 5)]
+    assert parse(list[str], "- Name\n- Total") == ["Name", "Total"]
 
 
 def test_a_sentence_after_csv_is_not_a_record() -> None:
