@@ -171,11 +171,11 @@ def call_of(data: JsonObject) -> ObjectCall | None:
 
 def may_have_calls(text: str) -> bool:
     """Return False if a text certainly has no tool calls. It is fast."""
-    return any(sign in text for sign in _SIGNS)
+    is_object = text[:1] == "{"  # which is not a call in Python
+    return any(sign in text for sign in _SIGNS) or ("(" in text and not is_object)
 
 
 _SIGNS = (
-    "(",
     "tool",
     "func",
     "arguments",
@@ -199,6 +199,8 @@ _NAME_BEFORE = lazy_regex(r"[A-Za-z_]\w*[\[({]\Z|<function=|invoke name=|<\|mess
 
 def calls_in_channels(text: str) -> str:
     """Return the part of a reply with the channels of gpt-oss that call tools; "" if there are none."""
+    if "<|channel|>" not in text:
+        return ""
     first = next((match for match in _HARMONY.finditer(text) if match[1] or match[2]), None)
     if first is not None and _CALL_IN_CHANNEL.search(text, 0, first.start()):
         raise ValidationFailure(_BROKEN)  # another call before it
@@ -211,6 +213,10 @@ _CALL_IN_CHANNEL = lazy_regex(r"<\|call\|>|to=|functions\.|commentary|constrain"
 def find_calls(text: str) -> WrittenCalls | None:
     """Find the tool calls in a reply without reasoning; None if there are none."""
     text = _without_fence(text)
+    data = _exact_json(text)
+    if data is not None:  # a mark of calls in one of its strings is a part of the string
+        calls = data if isinstance(data, list) else [data]
+        return WrittenCalls(calls, text, 0, len(text)) if _are_calls(calls) else None
     python = _python_calls(text)
     if python == []:
         raise ValidationFailure(_BROKEN)
@@ -227,6 +233,14 @@ def find_calls(text: str) -> WrittenCalls | None:
     if _BROKEN_CALL.search(text, 0, start) or _BROKEN_CALL.search(text, position):
         raise ValidationFailure(_BROKEN)
     return WrittenCalls(calls, text, start, position)
+
+
+def _exact_json(text: str) -> Json | None:
+    """Return the JSON object or array that is the whole text, or None for other text."""
+    try:
+        return read_exact(text) if text.lstrip()[:1] in ("{", "[") else None
+    except JsonSyntaxError:
+        return None
 
 
 def _without_fence(text: str) -> str:

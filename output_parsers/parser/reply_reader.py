@@ -181,7 +181,8 @@ class ReplyReader(Generic[T]):
         if self._is_text_choice(reply):
             return self._read_text(reply, cursor)
         # read() has already tried other texts
-        if not self._accepts_prose and may_have_reasoning(text):
+        is_fast = read_exact is not never_exact and not self._accepts_prose
+        if is_fast and may_have_reasoning(text):
             value = self._read_exact_after_tag(reply, cursor, read_exact)
             if value is not NOT_EXACT:
                 exact: T = value
@@ -285,12 +286,12 @@ class ReplyReader(Generic[T]):
         list of one record in place of a record.
         """
         value, node, item = candidate.value, self._value_node, self._item
-        if isinstance(value, dict) and isinstance(item, ObjectNode) and self._field not in value:
+        if isinstance(value, dict) and item is not None and self._field not in value:
             inner = next(iter(value.values())) if len(value) == 1 else None
-            if any(item.field_for_key(key)[1] for key in value) or call_of(value) is not None:
+            if self._is_item(value):
                 cursor.record_dropped("one object in place of an array")
                 candidate = candidate._replace(value=[value])
-            elif isinstance(inner, list):
+            elif isinstance(inner, list) and isinstance(item, ObjectNode):
                 cursor.record_dropped("object around an array")
                 candidate = candidate._replace(value=inner)
         elif _is_one_object(value) and _is_record(node):
@@ -299,6 +300,12 @@ class ReplyReader(Generic[T]):
         elif isinstance(node, ObjectNode) and self._field is None and isinstance(value, dict):
             candidate = candidate._replace(value=_without_type_name(value, node, cursor))
         return self._read_candidate(candidate, cursor)
+
+    def _is_item(self, data: dict[str, Json]) -> bool:
+        """Return True if an object is one item of the list: a record, or a call that returns one."""
+        item = self._item
+        is_record = isinstance(item, ObjectNode) and any(item.field_for_key(key)[1] for key in data)
+        return is_record or (self._accepts_calls and call_of(data) is not None)
 
     def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
         for rule in candidate.rules:
@@ -437,8 +444,10 @@ def _is_record(node: Node[object]) -> bool:
 
 def _without_type_name(data: dict[str, Json], node: ObjectNode, cursor: Cursor) -> Json:
     """Unwrap ``{"Person": {...}}``; other objects are returned unchanged."""
-    ((key, inner), *others) = data.items() if data else (("", None),)
-    is_named = not others and normalize_key(key) == normalize_key(node.name)
+    if len(data) != 1:
+        return data
+    ((key, inner),) = data.items()
+    is_named = normalize_key(key) == normalize_key(node.name)
     if not is_named or not isinstance(inner, dict) or node.field_for_key(key)[0] is not None:
         return data
     cursor.record_dropped("object in an envelope")

@@ -21,6 +21,12 @@ class Person:
     age: int
 
 
+@dataclass
+class Note:
+    text: str
+    replies: list[Note]
+
+
 class Trip(BaseModel):
     city: str
     nights: int = 1
@@ -260,6 +266,17 @@ def test_an_object_with_the_keys_of_a_call_is_a_record_with_these_fields() -> No
         arguments: dict[str, int]
 
     assert parse(Step, '{"name": "add", "arguments": {"a": 1}}') == Step("add", {"a": 1})
+
+
+def test_a_call_in_a_string_of_a_record_is_text() -> None:
+    call = "<tool_call><function=Note><parameter=text>x</parameter></function></tool_call>"
+    assert parse(Note, json.dumps({"text": call, "replies": []})) == Note(call, [])
+
+
+def test_one_call_is_a_list_of_one_record_also_of_several_classes() -> None:
+    for text in (_call("Person", {"name": "Ann", "age": 3}), 'Person(name="Ann", age=3)'):
+        assert parse(list[Person | Trip], text) == parse(list[Person], text) == [Person("Ann", 3)]
+        assert parse(list[Person | Trip], f"[{text}]") == [Person("Ann", 3)]
 
 
 def test_parsers_of_tool_calls_read_the_same_formats() -> None:
