@@ -241,6 +241,8 @@ class DecodeResult(NamedTuple):
 
     def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
         """Return all problems found while converting a reply from strict mode and validating it."""
+        if not self.deviations:
+            return list(dict.fromkeys(reader_problems))
         errors = self.of_kind(DeviationKind.ERROR, DeviationKind.AMBIGUOUS)
         # an unknown form is an error only if the node of the type cannot read it either
         rejected = [

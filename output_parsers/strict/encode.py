@@ -24,6 +24,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from ..json_schema.document import SchemaDocument, TooComplexError, Work
+from ..parser.reply_reader import ReplyReader
 from ..parser.type_parser import TypeParser
 from ..profiles import Profile
 from ..result.errors import USER_CODE_ERRORS, Problem
@@ -37,6 +38,7 @@ from ..types.node import (
     closed_object,
     json_node_of,
     schema_of,
+    walk as walk_nodes,
     with_description,
 )
 from ..types.records import EnvelopeNode, ObjectNode
@@ -475,12 +477,26 @@ class EncodedParser(TypeParser[T]):
         else:
             node, field = EncodedNode(parser.node, encoding), None
         super().__init__(parser.target, node, field=field, leniency=parser.leniency)
+        # what may stand around a value, or in place of a list, is that of the type, encoded or not
+        if not (encoding.identity or _may_be_pairs(parser.node)):
+            self.reply_reader = ReplyReader(
+                self.node, parser._value_node, parser._field, parser.target, is_plain_text=False
+            )
         self._encoding = encoding
 
     @property
     def schema(self) -> JsonSchema | None:
         """The JSON Schema that is sent to the provider."""
         return self._encoding.schema
+
+
+def _may_be_pairs(node: Node[object]) -> bool:
+    """Return True if a record in a type has no declared fields, so that it is sent as a list of pairs.
+
+    In its place, a list of one object is one pair, and not a list around the record.
+    """
+    records = [part.spec for part in walk_nodes(node) if isinstance(part, ObjectNode)]
+    return any(record.extra == "allow" and not record.fields for record in records)
 
 
 class EncodedNode(WrapperNode[T]):
@@ -526,8 +542,8 @@ class EncodedNode(WrapperNode[T]):
         is_plain = missing_field is not None or result.of_kind(
             DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM
         )
-        is_encoded = _has_pairs(data, self.encoding.pair_names)
-        if is_plain and not is_encoded and not json_equal(result.value, wrapped):
+        is_encoded = not is_plain or _has_pairs(data, self.encoding.pair_names)
+        if not is_encoded and not json_equal(result.value, wrapped):
             self._check_unambiguous(result.value, wrapped, describe_value(data), cursor)
         if missing_field is not None:
             cursor.record("envelope left out", data, value)

@@ -109,7 +109,7 @@ ON_PURPOSE = [
         "In strict mode, null stands for a property that is left out.",
         "(json_schema|output_tool), (blocking|async)",
         replying('{"name": "a", "tags": null}'),
-        ("how-to/strategies.md", "cannot express every part of a type, for example a map, a default"),
+        ("how-to/strategies.md", "Only in such a strict mode, null stands for a field that is left out"),
     ),
     Rule(
         "In strict mode, a dict is a list of pairs in an envelope, and its key value is taken for that.",

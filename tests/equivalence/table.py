@@ -20,6 +20,7 @@ from equivalence.return_types import (
     Cat,
     Colour,
     Dog,
+    Draft,
     Everything,
     Film,
     Level,
@@ -124,6 +125,11 @@ class Doubled(RootModel[Annotated[int, AfterValidator(lambda number: number * 2)
 
 class Decoded(BaseModel):
     data: Base64Bytes
+
+
+class Rated(BaseModel):
+    title: str
+    stars: int = 1
 
 
 class MistakenModel(BaseModel):
@@ -387,6 +393,34 @@ def _replies() -> Iterator[Case]:
             yield Case(f"{name} from {text!r}", form, text, expected)
 
 
+def _defaults() -> Iterator[Case]:
+    """Yield cases of records whose schema is not strict, and of lists of them, in the forms of models."""
+    for form, data in (
+        (Settings, {"name": "a", "size": 5}),
+        (Draft, {"title": "a", "year": 5}),
+        (Rated, {"title": "a", "stars": 5}),
+    ):
+        name, record = form.__name__, json.dumps(data)
+        python = f"{name}({', '.join(f'{key}={value!r}' for key, value in data.items())})"
+        call = f'<tool_call>{{"name": "{name}", "arguments": {record}}}</tool_call>'
+        lines = "\n".join(f"{key}: {value}" for key, value in data.items())
+        rows = [", ".join(data), *[", ".join(map(str, data.values()))] * 2]
+        table = "\n".join(f"| {row.replace(',', ' |')} |" for row in [rows[0], "---, ---", *rows[1:]])
+        one = [
+            f"[{record}]",
+            f'{{"{name}": {record}}}',
+            python,
+            call,
+            f"[TOOL_CALLS]{name}[ARGS]{record}",
+            lines,
+        ]
+        more = [record, python, call * 2, "\n".join(rows), table, f"- {lines}".replace("\n", "\n  ")]
+        more += [f'{{"{key}": [{record}]}}' for key in ("items", "results", name)]
+        for kind, replies in ((form, one), (list[form], more)):
+            for reply in replies:
+                yield Case(f"{kind} with a default from {reply!r}", kind, reply)
+
+
 # How a reply may end without a complete text.
 ENDINGS = [
     Case("cut off", Person, '{"name": "Ann", "ag', TruncatedError, finish=FinishReason.LENGTH),
@@ -400,4 +434,4 @@ ENDINGS = [
 
 EXACT = [*_exact(return_types.CASES), *_exact(corner_types.CORNERS), *_lists()]
 VALIDATORS = [*_validators()]
-CASES = [*VALIDATORS, *MISTAKES, *EXACT, *_texts(), *_replies(), *ENDINGS]
+CASES = [*VALIDATORS, *MISTAKES, *EXACT, *_texts(), *_replies(), *_defaults(), *ENDINGS]

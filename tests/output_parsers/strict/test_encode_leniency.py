@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from output_parsers import Leniency, OutputParsingError, ParserRegistry, TypeParser
 from output_parsers.profiles import OPENAI
@@ -47,6 +47,29 @@ class Wrapper(BaseModel):
 
 class Holder(BaseModel):
     inside: Wrapper | None = Wrapper(value=3)
+
+
+class Shelf(BaseModel):
+    top: Wrapper | None = None
+    rest: list[Wrapper] = []
+
+
+class Free(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class Counted(BaseModel):
+    names: ClassVar[list[str]] = []
+    name: str
+    size: int = 1
+
+    @field_validator("name")
+    @classmethod
+    def check(cls, name: str) -> str:
+        cls.names.append(name)
+        if len(name) > 2:
+            raise ValueError("it must be shorter")
+        return name
 
 
 class Loose(BaseModel):
@@ -171,6 +194,47 @@ def test_all_problems_are_reported_together_with_their_paths(
     with pytest.raises(OutputParsingError) as caught:
         parser_of(form).parse(text)
     assert [str(problem) for problem in caught.value.problems] == problems
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (f'[{{"name": "A", "age": 42, "tags": {PAIRS}}}]', ANN),
+        (f'{{"Person": {{"name": "A", "age": 42, "tags": {PAIRS}}}}}', ANN),
+        ('Person(name="A", age=42, tags={"x": 1})', ANN),
+        ('[TOOL_CALLS]Person[ARGS]{"name": "A", "age": 42, "tags": {"x": 1}}', ANN),
+        (
+            "Shelf(top={'value': 1}, rest=[{'value': 2}])",
+            Shelf(top=Wrapper(value=1), rest=[Wrapper(value=2)]),
+        ),
+    ],
+)
+def test_a_record_may_be_written_as_for_its_own_parser(text: str, value: Any) -> None:
+    assert parser_of(type(value)).parse(text) == value
+
+
+@pytest.mark.parametrize("key", ["items", "results", "Person"])
+def test_a_list_of_records_may_be_written_as_for_its_own_parser(key: str) -> None:
+    record = '{"name": "A", "age": 42, "tags": {"x": 1}}'
+    for text in (
+        f'{{"{key}": [{record}]}}',
+        record,
+        f'<tool_call>{{"name": "Person", "arguments": {record}}}',
+    ):
+        assert parser_of(list[Person]).parse(text) == [ANN]
+
+
+def test_one_pair_of_a_record_of_any_keys_is_not_taken_for_a_list_around_the_record() -> None:
+    for form in (Free, Free | None):
+        assert parser_of(form).parse('[{"key": "a", "value": "1"}]') == Free(a=1)  # type: ignore[call-arg]
+
+
+def test_a_reply_that_ignores_the_encoding_is_validated_once() -> None:
+    Counted.names.clear()
+    assert parser_of(Counted).parse('[{"name": "A"}]').name == "A"
+    with pytest.raises(OutputParsingError, match="shorter"):
+        parser_of(Counted).parse('{"Counted": {"name": "ABC", "size": 5}}')
+    assert Counted.names == ["A", "ABC"]
 
 
 def test_without_leniency_only_the_encoded_form_is_read() -> None:
