@@ -21,9 +21,8 @@ SIGN_OF_DECIMALS = lazy_regex(
 )
 MAX_CHARACTERS = 200_000  # of a text in which numbers are searched
 _MAX_CHARACTERS_OF_WORDS = 5000
-_FEWEST_WORDS = (
-    2  # of a line that are common in its language; fewer may be a part of a name, as in Rio de Janeiro
-)
+_MOST_UNREAD = 1000  # parts of a reply that are kept until a number needs them
+_FEWEST_WORDS = 2  # of a line, in its language; fewer may be a part of a name, as in Rio de Janeiro
 _POINT, _COMMA = NumberStyle.POINT, NumberStyle.COMMA
 _STYLE_OF_GROUP = {"point": _POINT, "comma": _COMMA, "cents": _POINT, "decimals": _COMMA}
 
@@ -49,7 +48,10 @@ class DecimalSigns:
     def add(self, reply: object) -> bool:
         """Add a part of a reply. Return False if numbers that were read before have another sign now."""
         self._unread.append(reply)
-        return self._last is None or self._last == self._signs()
+        if self._last is None and len(self._unread) < _MOST_UNREAD:
+            return True
+        signs = self._signs()
+        return self._last in (None, signs)
 
     def find(self, text: str) -> NumberStyle | None:
         """Return the decimal sign of a number in a text: a point if nothing shows another one; None if it is unclear."""
