@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, partial
@@ -345,6 +345,7 @@ class _ItemQueue(Generic[T]):
     Attributes:
         node: The node of the items.
         count: The number of items so far, including bad ones.
+        failed: The positions of the bad items.
         is_held: True if nothing is taken from the queue, because only the whole reply shows what the first
             item is: ``[1; 2]`` may be a list with other separators.
         was_taken: True after an item or an error was taken from the queue.
@@ -353,6 +354,7 @@ class _ItemQueue(Generic[T]):
     def __init__(self, parser: TypeParser[T], on_error: ItemPolicy, leniency: Leniency) -> None:
         self.node: Node[T] = parser.node
         self.count = 0
+        self.failed: set[int] = set()
         self._fast_reader = parser.fast_reader
         self._fast_list_reader = parser.fast_list_reader
         self._on_error = on_error
@@ -451,9 +453,6 @@ class _ItemQueue(Generic[T]):
             item = self.node.read(value, cursor)
             if type(item) is str and self.node.identity_type is str:
                 refuse_fillers([item], cursor)
-            self._all_items.coercions += [one for one in cursor.coercions if isinstance(one, UnitCoercion)]
-            if self._all_items.coercions:
-                refuse_mixed_units(self._all_items, 0)
         except ValidationFailure as failure:
             self.add_error(dump_json(value) if text is None else text, failure.problems)
         except RecursionError:
@@ -461,12 +460,30 @@ class _ItemQueue(Generic[T]):
                 dump_json(value) if text is None else text, (self.problem("it is nested too deeply"),)
             )
         else:
-            self._ready.append(item)
+            problems = self._problems_of_units(cursor)
+            if problems:  # of the list, so it is not an ItemError
+                self._has_failed = True
+                self._ready.append(OutputParsingError(dump_json(value) if text is None else text, problems))
+            else:
+                self._ready.append(item)
             self.count += 1
+
+    def _problems_of_units(self, cursor: Cursor) -> Sequence[Problem]:
+        """Return the problem of an item with another unit than those before it."""
+        units = [one for one in cursor.coercions if isinstance(one, UnitCoercion)]
+        if not units:
+            return ()
+        self._all_items.coercions += units
+        try:
+            refuse_mixed_units(self._all_items, 0)
+        except ValidationFailure as failure:
+            return failure.problems
+        return ()
 
     def add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
         """Handle an invalid list item: keep an error to raise later, add an ItemError, or skip the item."""
         self._has_failed = True
+        self.failed.add(self.count)
         if self.count == 0 and _OTHER_SIGN.search(text):
             self.is_held = True
         if self._on_error is ItemPolicy.RAISE:
@@ -612,9 +629,10 @@ class ItemReader(Generic[T]):
     def _compare_with_whole_reply(self) -> None:
         """Add further items of the whole reply; raise OutputParsingError if it has another answer.
 
-        The items are read while the reply arrives, and later text, comments or units may deny them.
+        The items are read while the reply arrives, and later text, comments or units may deny them. Bad items
+        that are kept or skipped do not count.
         """
-        if self._root is None or self._scanner.gave_up or self._on_error is not ItemPolicy.RAISE:
+        if self._root is None or self._scanner.gave_up:
             return
         start, end = self._root
         answer_text = find_answer(self.text).text
@@ -625,11 +643,31 @@ class ItemReader(Generic[T]):
         has_remarks = is_other or self._scanner.has_comments or self._queue.has_units
         if not ("[" in outside or "{" in outside or has_remarks):
             return
-        whole, read = map(self._items_in, (self.text, answer[start:end]))
-        if not strict_equal(whole[: len(read)], read):
+        try:
+            whole, read = map(self._items_in, self._without_bad_items(answer, start, end))
+        except OutputParsingError as error:
+            raise OutputParsingError(self.text, error.problems) from error.__cause__
+        has_more = len(whole) > len(read) and bool(self._queue.failed)
+        if has_more or not strict_equal(whole[: len(read)], read):
             raise OutputParsingError(self.text, [Problem("$", "the whole reply has another answer")])
         for value in whole[len(read) :]:  # of a list after the first one
             self._queue.add_value(value)
+
+    def _without_bad_items(self, answer: str, start: int, end: int) -> tuple[str, str]:
+        """Return the reply and the JSON in it without the bad items of the list."""
+        if self._list is None or not self._queue.failed:
+            return self.text, answer[start:end]
+        array = answer[self._list.start : self._list.end]
+        try:
+            items = _read_json(array, only_exact=False)
+        except JsonSyntaxError as error:
+            raise OutputParsingError(self.text, [Problem("$", error.message)]) from None
+        if self._scanner.has_comments and not any(
+            strict_equal(_list_in(value), items) for value in self._values_in(self.text)
+        ):
+            raise OutputParsingError(self.text, [Problem("$", "a comment may say that it is not the answer")])
+        fitting = dump_json([item for index, item in enumerate(items) if index not in self._queue.failed])
+        return self.text.replace(array, fitting), answer[start:end].replace(array, fitting)
 
     @cached_property
     def _list_parser(self) -> TypeParser[list[Json]]:

@@ -254,6 +254,14 @@ def test_with_item_errors_a_list_of_bad_items_is_not_an_error(kind: str) -> None
 
 
 @both
+def test_with_item_errors_a_reply_that_is_denied_or_has_another_answer_is_an_error(kind: str) -> None:
+    for text in (f"[{ANN}, {OLD}] Wait, the second is Bob.", f"Example: [{ANN}, {OLD}]\nAnswer: [{BOB}]"):
+        items, error = items_of(people(PiecewiseModel(words_of(text))), kind, kept=True)
+        assert [type(item) for item in items] == [Person, ItemError]
+        assert error is not None
+
+
+@both
 def test_with_item_errors_a_reply_without_a_list_is_repeated(kind: str) -> None:
     model = PiecewiseModel(["There are none."], [listed(ANN)])
     assert items_of(people(model), kind, kept=True) == (PEOPLE[:1], None)

@@ -174,8 +174,7 @@ def test_the_items_of_a_list_in_another_form_are_those_of_the_whole_reply(
     for policy in ItemPolicy:
         for size in (1, 7, len(text)):
             chunks = [text[start : start + size] for start in range(0, len(text), size)]
-            if policy is ItemPolicy.RAISE or "TOOL" not in text:
-                assert all_items(ItemReader(form, policy), *chunks) == expected
+            assert all_items(ItemReader(form, policy), *chunks) == expected
 
 
 def test_a_first_item_in_other_signs_that_is_not_a_list_is_an_error() -> None:
@@ -195,6 +194,52 @@ def test_numbers_of_which_only_some_have_a_unit_are_an_error_at_the_end() -> Non
         with pytest.raises(OutputParsingError, match="only some of the numbers are in km"):
             reader.finish()
     assert all_items(ItemReader(int), '["3 km", "4 km"]') == [3, 4]
+
+
+def read_with_error(reader: ItemReader[Any], text: str, size: int) -> tuple[list[Any], str]:
+    """Return the items, the texts of bad ones, and the message of the error that ends them."""
+    items: list[Any] = []
+    message = ""
+    try:
+        for start in range(0, len(text), size):
+            items += reader.feed(text[start : start + size])
+        items += reader.finish()
+    except OutputParsingError as error:
+        message = str(error)
+    return [item.text if isinstance(item, ItemError) else item for item in items], message
+
+
+@pytest.mark.parametrize(
+    ("text", "items", "message"),
+    [
+        ("Example: [1, 2]\nAnswer: [3]", [1, 2], "another answer"),
+        ("[1, 2]\n\nCorrection: [1, 3]", [1, 2], "another answer"),
+        ("[1,2] Wait, the second is 3.", [1, 2], "may say that it is not the answer"),
+        ("I do not know. For example: [1]", [1], "may say that it is not the answer"),
+        ("[1, // a guess\n 2]", [1, 2], "a comment"),
+        ('["3 km", 4]', [3, 4], "only some of the numbers are in km"),
+        ('["3 km", "5 m"]', [3], "some numbers are in km and others in m"),
+        ('[1, "x"] Wait, the second is 3.', [1, '"x"'], "may say that it is not the answer"),
+        ('["x", 1]\nAnswer: [3]', ['"x"', 1], "another answer"),
+        ('[1, // a guess\n "x"]', [1, '"x"'], "a comment"),
+        ('["3 km", "x", 4]', [3, '"x"', 4], "only some of the numbers are in km"),
+        ('{"items": [1, "x"]}\n{"items": [2]}', [1, '"x"'], "different answers"),
+        ('[1, "x"]\nThat is all.', [1, '"x"'], ""),
+        ('[1, // the first\n "x"]', [1, '"x"'], ""),
+        ('Here are {two} of them: ["x", 1, "y"]', ['"x"', 1, '"y"'], ""),
+        ('{"items": [1, "x"]}', [1, '"x"'], ""),
+    ],
+)
+def test_the_whole_reply_is_compared_with_items_that_are_kept_or_skipped(
+    text: str, items: list[Any], message: str
+) -> None:
+    for size in (1, 7, len(text)):
+        kept, error = read_with_error(ItemReader(int, ItemPolicy.KEEP), text, size)
+        assert kept == items
+        assert message in error if message else not error
+        skipped, error = read_with_error(ItemReader(int, ItemPolicy.SKIP), text, size)
+        assert skipped == [item for item in items if isinstance(item, int)]
+        assert message in error if message else not error
 
 
 def test_finish_returns_the_items_after_the_scanner_gave_up_once() -> None:
