@@ -23,7 +23,7 @@ from ..prose.fillers import FILLERS, may_have_filler, may_have_placeholder
 from ..result.errors import USER_CODE_ERRORS
 from ..result.reading import Cursor
 from ..types.constraints import unwrapped
-from ..types.containers import DictNode, ListNode, UnionNode, is_list_of_texts
+from ..types.containers import DictNode, ListNode, TupleNode, UnionNode, is_list_of_texts, may_be_text
 from ..types.node import Node, walk
 from ..types.records import ObjectNode, has_own_schema
 from ..types.scalars import EXACT_FORMATS, AnyNode, FloatNode, text_or_formats_schema
@@ -146,12 +146,12 @@ def _reader_with_validators(schema: Any, node: Node[object], field: str | None) 
     shape = SchemaValidator(shape_schema(schema), CoreConfig(strict=True))
     validator = SchemaValidator(schema)
     name = getattr(node, "name", node.kind)
-    has_lists = any(map(is_list_of_texts, walk(node)))
+    has_texts = any(map(_plan_own_texts, walk(node)))
 
     def read(text: str) -> object:
         if text[:1] not in _FIRST_CHARACTERS or has_lost_backslash(text) or _has_placeholder(text):
             return NOT_EXACT
-        if has_lists and may_have_filler(text):
+        if has_texts and may_have_filler(text):
             return NOT_EXACT
         try:
             keys = AnyNode().count_keys(shape.validate_json(text))
@@ -173,8 +173,8 @@ def _has_placeholder(text: str) -> bool:
 def _plan_checked_count(node: Node[object]) -> tuple[int, Callable[[Any], int] | None]:
     """Choose how to count the keys of a value, as _plan_key_count does.
 
-    The result is one too small for a value in which a list of texts has an item such as ``...``, so that its
-    JSON is read in the other way, which refuses it.
+    The result is one too small for a value with an item or a key such as ``...``, so that its JSON is read in
+    the other way, which refuses it.
     """
     always, count = _plan_key_count(node)
     are_items = FILLERS.isdisjoint  # True counts as 1; it is called directly, because each call takes time
@@ -189,7 +189,7 @@ def _plan_checked_count(node: Node[object]) -> tuple[int, Callable[[Any], int] |
 
 
 def _plan_texts(node: Node[object], plans: dict[Node[object], _Texts | None]) -> _Texts | None:
-    """Return a function that returns the items of all lists of texts in a value; None without such lists.
+    """Return a function that returns the texts in all lists and keys in a value; None without such texts.
 
     ``plans`` has the functions so far. A value of a recursive type inside another one is not searched.
     """
@@ -200,17 +200,37 @@ def _plan_texts(node: Node[object], plans: dict[Node[object], _Texts | None]) ->
             plans[node] = iter
         else:
             parts = {part: texts_in for part in node.parts if (texts_in := _plan_texts(part, plans))}
-            plans[node] = _texts_of_parts(node, parts) if parts else None
+            own, inner = _plan_own_texts(node), _texts_of_parts(node, parts) if parts else None
+            if own is not None and inner is not None:
+                plans[node] = partial(_texts_of_both, own, inner)
+            else:
+                plans[node] = own or inner
     return plans[node]
 
 
+def _texts_of_both(own: _Texts, inner: _Texts, value: Any) -> Iterable[Any]:
+    return chain(own(value), inner(value))
+
+
+def _plan_own_texts(node: Node[object]) -> _Texts | None:
+    """Return a function that returns the texts among the items or the keys of a value, not of its parts."""
+    if isinstance(node, DictNode):
+        return iter if may_be_text(node.key) else None
+    if isinstance(node, (ListNode, TupleNode)) and any(map(may_be_text, node.parts)):
+        return lambda items: [item for item in items if type(item) is str]
+    return None
+
+
 def _texts_of_parts(node: Node[object], parts: dict[Node[object], _Texts]) -> _Texts | None:
-    """Return a function that returns the items of the lists of texts in the parts of a value."""
+    """Return a function that returns the texts in the lists and keys in the parts of a value."""
     first = next(iter(parts.values()))
     if isinstance(node, ListNode):
         return lambda items: chain.from_iterable(map(first, items))
     if isinstance(node, DictNode):
         return lambda pairs: chain.from_iterable(map(first, pairs.values()))
+    if isinstance(node, TupleNode):
+        positions = [(index, parts[part]) for index, part in enumerate(node.items) if part in parts]
+        return lambda items: chain.from_iterable([texts_in(items[index]) for index, texts_in in positions])
     if isinstance(node, UnionNode):
         by_class = {_class_of(unwrapped(option)): texts_in for option, texts_in in parts.items()}
         return lambda value: by_class[type(value)](value) if type(value) in by_class else ()
@@ -227,6 +247,8 @@ def _texts_of_parts(node: Node[object], parts: dict[Node[object], _Texts]) -> _T
 
 
 def _class_of(node: Node[object]) -> object:
+    if isinstance(node, TupleNode):
+        return tuple
     return node.spec.cls if isinstance(node, ObjectNode) else getattr(node, "make", None)
 
 

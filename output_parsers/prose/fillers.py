@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from ..lazy_regex import join_lines, lazy_regex
 
@@ -29,10 +30,8 @@ _PLACEHOLDER = (
     r"|\[(?i:your|insert|enter|the)[ _][\w _-]{1,40}\]"
 )
 _IS_PLACEHOLDER = lazy_regex(_PLACEHOLDER)
-_HAS_PLACEHOLDER = lazy_regex(
-    rf'"(?:{_PLACEHOLDER})"(?!\s*:)|"([^\W\d]\w*)"\s*:\s*"(?:\[(?i:\1)\]|<(?i:\1)>)"'
-)
-_HAS_FILLER = lazy_regex(rf'"(?:{"|".join(map(re.escape, sorted(FILLERS)))})"(?!\s*:)')
+_HAS_PLACEHOLDER = lazy_regex(rf'"(?:{_PLACEHOLDER})"|"([^\W\d]\w*)"\s*:\s*"(?:\[(?i:\1)\]|<(?i:\1)>)"')
+_HAS_FILLER = lazy_regex(rf'"(?:{"|".join(map(re.escape, sorted(FILLERS)))})"')
 _LETTER = lazy_regex(r"[^\W_]")
 
 
@@ -58,14 +57,14 @@ def is_value(text: str) -> bool:
     return text not in FILLERS and not is_placeholder(text)
 
 
-def find_filler(items: Collection[str]) -> str | None:
-    """Return a text in a list that is a filler and not an item, or None.
+def find_filler(items: Collection[Any]) -> str | None:
+    """Return a text in a list, in a tuple or among keys that is a filler and not an item, or None.
 
     ``...`` is an item among other marks, and ``TODO`` among other words.
     """
     for item in items:
-        if not is_value(item):
-            if item in _NO_ITEM_ALONE and set(items) != {item}:
+        if type(item) is str and not is_value(item):
+            if item in _NO_ITEM_ALONE and any(other != item for other in items):
                 continue
             if not _LETTER.search(item) and _has_other_marks(item, items):
                 continue
@@ -73,5 +72,5 @@ def find_filler(items: Collection[str]) -> str | None:
     return None
 
 
-def _has_other_marks(mark: str, items: Iterable[str]) -> bool:
-    return any(item != mark and not _LETTER.search(item) for item in items)
+def _has_other_marks(mark: str, items: Iterable[Any]) -> bool:
+    return any(type(item) is str and item != mark and not _LETTER.search(item) for item in items)

@@ -51,7 +51,7 @@ from ..result.reading import (
     external_cause,
     strict_equal,
 )
-from ..types.containers import ListNode
+from ..types.containers import ListNode, may_be_text
 from ..types.node import Node, json_node_of
 from ..types.records import ENVELOPE_KEYS, LIST_KEYS, ObjectNode, normalize_key
 from ..types.scalars import TextNode, refuse_fillers, refuse_mixed_units
@@ -429,7 +429,8 @@ class _ItemQueue(Generic[T]):
             path = f"$[{self.count}]"
             self.add_error(text, tuple(replace(p, path=path + p.path[1:]) for p in failure.problems))
             return True
-        if item is not NOT_EXACT:  # the usual case: most items are exact JSON
+        # the usual case: most items are exact JSON; a text may be an ellipsis
+        if item is not NOT_EXACT and type(item) is not str:
             self._ready.append(item)
             self.count += 1
             return True
@@ -451,7 +452,7 @@ class _ItemQueue(Generic[T]):
             if not self._signs.add(value):
                 raise cursor.failure("numbers before it were read with another decimal sign", value)
             item = self.node.read(value, cursor)
-            if type(item) is str and self.node.identity_type is str:
+            if type(item) is str and may_be_text(self.node):
                 refuse_fillers([item], cursor)
         except ValidationFailure as failure:
             self.add_error(dump_json(value) if text is None else text, failure.problems)

@@ -136,7 +136,7 @@ class ListNode(Node[Any]):
                     break
         if failures:
             raise combine_failures(failures)
-        if identity_type is str:
+        if may_be_text(self.item):
             refuse_fillers(items, cursor)
         if len(cursor.coercions) > before:
             refuse_mixed_units(cursor, before, items)
@@ -209,6 +209,14 @@ class ListNode(Node[Any]):
         return sum(map(self.item.count_keys, value))
 
 
+def may_be_text(node: Node[object]) -> bool:
+    """Return True for the node of any text, perhaps with constraints or in a union."""
+    node = unwrapped(node)
+    if isinstance(node, UnionNode):
+        return any(map(may_be_text, node.options))
+    return isinstance(node, TextNode)
+
+
 def is_list_of_texts(node: Node[object]) -> bool:
     """Return True for the node of a list, set or tuple of texts."""
     return isinstance(node, ListNode) and node.item.identity_type is str
@@ -250,8 +258,11 @@ class TupleNode(Node[tuple[object, ...]]):
             node.read(item, cursor.child(index))
             for index, (node, item) in enumerate(zip(self.items, data, strict=True))
         )
+        if any(map(may_be_text, self.items)):
+            refuse_fillers(values, cursor)
         if len(cursor.coercions) > before:
-            refuse_mixed_units(cursor, before)
+            is_of_one_type = len(set(map(type, self.items))) == 1
+            refuse_mixed_units(cursor, before, values if is_of_one_type else (), is_table=True)
         return values
 
     def array_parts(self) -> ArrayParts:
@@ -406,8 +417,10 @@ class DictNode(Node[dict[Any, Any]]):
             raise combine_failures(failures)
         if self.value.identity_type is str:
             refuse_placeholders(pairs, cursor)
+        if may_be_text(self.key):
+            refuse_fillers(list(pairs), cursor)
         if len(cursor.coercions) > before:
-            refuse_mixed_units(cursor, before)
+            refuse_mixed_units(cursor, before, list(pairs.values()), is_table=True)
         return pairs if self.make is dict else self.make(pairs)
 
     def read_key(self, key: str, cursor: Cursor) -> object:

@@ -316,11 +316,14 @@ class NumberNode(Node[T]):
         return value
 
 
-def refuse_mixed_units(cursor: Cursor, before: int, items: Sequence[object] = ()) -> None:
+def refuse_mixed_units(
+    cursor: Cursor, before: int, items: Sequence[object] = (), *, is_table: bool = False
+) -> None:
     """Raise ValidationFailure if the numbers of a value have different units.
 
     ``before`` is the number of coercions before the value was read. ``items`` are those of a list, which
-    must all have the same unit. Elsewhere only units of the same kind are compared, such as km and miles.
+    must all have the same unit, or the values of a table, which may be of several kinds. Elsewhere only units
+    of the same kind are compared, such as km and miles.
     """
     units = [one.unit for one in cursor.coercions[before:] if isinstance(one, UnitCoercion)]
     by_kind: dict[str, str] = {}
@@ -329,6 +332,8 @@ def refuse_mixed_units(cursor: Cursor, before: int, items: Sequence[object] = ()
         if first != unit:
             raise cursor.failure(f"some numbers are in {first} and others in {unit}", list(items) or units)
     numbers = [item for item in items if isinstance(item, (int, float, Decimal, Fraction))]
+    if is_table and len(by_kind) > 1:
+        return
     if numbers and units and (len(by_kind) > 1 or len(numbers) != len(units)):
         raise cursor.failure(f"only some of the numbers are in {units[0]}", list(items))
 

@@ -317,6 +317,16 @@ def test_numbers_of_one_value_have_one_unit_unless_the_declaration_names_it() ->
     for text in ('["5 km", 3]', '["5 km", "3"]', '["5 km", "3 kg"]'):
         with pytest.raises(OutputParsingError, match="only some"):
             parse(list[float], text)
+    for type_, text in [
+        (tuple[float, float], '["5 km", 3]'),
+        (dict[str, float], '{"a": "5 km", "b": 3}'),
+        (dict[str, int], '{"a": 5, "b": "3 km"}'),
+    ]:
+        with pytest.raises(OutputParsingError, match="only some"):
+            parse(cast(Any, type_), text)
+    assert parse(dict[str, float], '{"a": "5 km", "b": "3 km"}') == {"a": 5, "b": 3}
+    assert parse(dict[str, float], '{"a": "5 km", "b": "3 USD"}') == {"a": 5, "b": 3}
+    assert parse(tuple[str, float, int], '["tea", "$3", 2]') == ("tea", 3, 2)
     assert parse(list[Leg], '[{"km": "5 km"}, {"km": 3}]') == [Leg(5), Leg(3)]
     assert parse(tuple[float, float], '["5 kg", "180 cm"]') == (5, 180)
 
@@ -392,6 +402,21 @@ def test_an_ellipsis_in_an_inner_list_is_not_an_item_in_exact_json_and_in_other(
 
     stone = '{"name": "ore", "metals": ["iron", "..."]}'
     for type_, text in [
+        (dict[str, int], '{"a": 1, "...": 0}'),
+        (dict[str, str], '{"a": "b", "etc.": "c"}'),
+        (dict[str, list[int]], '{"a": [1], "...": []}'),
+        (list[dict[str, int]], '[{"a": 1}, {"...": 0}]'),
+        (dict[str, int], '{"<name>": 1}'),
+        (tuple[str, str], '["iron", "..."]'),
+        (tuple[str, int], '["...", 0]'),
+        (tuple[list[str], int], '[["iron", "..."], 0]'),
+        (tuple[str, str] | None, '["iron", "..."]'),
+        (list[str | int], '["iron", 1, "..."]'),
+        (list[str | list[str]], '["iron", ["zinc", "..."]]'),
+        (list[str | None], '[null, "..."]'),
+        (list[Annotated[str, MaxLen(9)]], '["iron", "..."]'),
+        (set[str], '["iron", "..."]'),
+        (frozenset[str | int], '["iron", "..."]'),
         (list[list[str]], '[["iron", "..."]]'),
         (dict[str, list[str]], '{"a": ["iron", "..."]}'),
         (list[Stone], f"[{stone}]"),
@@ -404,6 +429,20 @@ def test_an_ellipsis_in_an_inner_list_is_not_an_item_in_exact_json_and_in_other(
         for damaged in (text, text.replace("]", ",]", 1)):
             with pytest.raises(OutputParsingError):
                 parse(cast(Any, type_), damaged)
+    for type_, text, value in [
+        (dict[str, int], '{"a": 1, "TODO": 2}', {"a": 1, "TODO": 2}),
+        (dict[str, str], '{"a": "..."}', {"a": "..."}),
+        (tuple[str, int], '["TODO", 3]', ("TODO", 3)),
+        (list[str | int], '["TODO", 3]', ["TODO", 3]),
+        (list[Literal["...", "a"]], '["...", "a"]', ["...", "a"]),
+    ]:
+        for damaged in (text, text[:-1] + "," + text[-1]):
+            assert parse(cast(Any, type_), damaged) == value
+        assert parser_for(cast(Any, type_)).parse(text, Leniency.NONE) == value
+    for type_, text in [(dict[str, int], '{"...": 0}'), (tuple[str, str], '["a", "..."]')]:
+        parser_for(cast(Any, type_)).parse(text, Leniency.NONE)
+    with pytest.raises(OutputParsingError):
+        ItemReader(cast(Any, str | int)).feed('["..."]')
     assert parse(Open, '{"metals": null, "stones": []}') == Open(metals=None, stones=[])
     whole = Open(metals=["iron"], stones=[Stone("ore", ["iron"])], more=Stone("a", []))
     assert parse(Open, whole.model_dump_json()) == whole
