@@ -233,15 +233,20 @@ def _texts_of_parts(node: Node[object], parts: dict[Node[object], _Texts]) -> _T
         return lambda items: chain.from_iterable([texts_in(items[index]) for index, texts_in in positions])
     if isinstance(node, UnionNode):
         by_class = {_class_of(unwrapped(option)): texts_in for option, texts_in in parts.items()}
+        if len(by_class) < len(parts):  # the class of a value does not show which texts it has
+            return lambda value: FILLERS
         return lambda value: by_class[type(value)](value) if type(value) in by_class else ()
-    if not isinstance(node, ObjectNode):
-        return None
+    return _texts_of_fields(node, parts) if isinstance(node, ObjectNode) else None
+
+
+def _texts_of_fields(node: ObjectNode, parts: dict[Node[object], _Texts]) -> _Texts:
+    """Return a function that returns the texts in the lists and keys in the fields of a record."""
     fields = [(name, parts[part]) for name, part in node.nodes.items() if part in parts]
     if issubclass(node.spec.cls, dict):
         return lambda record: chain.from_iterable(
             [texts_in(record[name]) for name, texts_in in fields if name in record]
         )
-    if len(fields) == 1 and first is iter:
+    if len(fields) == 1 and fields[0][1] is iter:
         return attrgetter(fields[0][0])
     return lambda record: chain.from_iterable([texts_in(getattr(record, name)) for name, texts_in in fields])
 

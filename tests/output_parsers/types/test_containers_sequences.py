@@ -414,6 +414,8 @@ def test_an_ellipsis_in_an_inner_list_is_not_an_item_in_exact_json_and_in_other(
         (list[str | int], '["iron", 1, "..."]'),
         (list[str | list[str]], '["iron", ["zinc", "..."]]'),
         (list[str | None], '[null, "..."]'),
+        (list[str] | list[dict[str, int]], '["iron", "..."]'),
+        (list[str] | list[dict[str, int]], '[{"...": 1}]'),
         (list[Annotated[str, MaxLen(9)]], '["iron", "..."]'),
         (set[str], '["iron", "..."]'),
         (frozenset[str | int], '["iron", "..."]'),

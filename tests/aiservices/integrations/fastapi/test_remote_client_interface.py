@@ -218,6 +218,20 @@ def test_invalid_items_arrive_as_item_errors(make: Make) -> None:
     assert [str(problem) for problem in error.problems] == ["$[1].age: the required field 'age' is missing"]
 
 
+def test_a_reply_that_denies_its_list_is_an_error_after_the_items(make: Make) -> None:
+    text = '[{"name": "Ann", "age": 3}, {"name": "Bob"}] Wait, the first is Cy.'
+    clerk = make(ScriptedChatModel([text] * 5))
+    items: list[Person | ItemError] = []
+
+    async def read() -> None:
+        async for item in clerk.apeople("Rome"):
+            items.append(item)  # noqa: PERF401  # what came before the error is wanted
+
+    with pytest.raises(ServiceOutputError):
+        asyncio.run(read())
+    assert [type(item) for item in items] == [Person, ItemError]
+
+
 def test_a_stream_has_the_same_snapshots_as_a_local_one(make: Make) -> None:
     clerk = make(ScriptedChatModel(['{"firstStop": "Rome and on", "daysThere": 2}']))
     with clerk.grow("it") as stream:
