@@ -77,7 +77,8 @@ _PLACEHOLDER = lazy_regex(
     r"|(?:please|bitte|veuillez|por favor)\b.*|.*[?？]\)?",
     re.IGNORECASE,
 )
-_LABEL_OF_NUMBER = lazy_regex(r"([^:：=\d]+?)[\W_]*(?:[:：=]|\d)")
+_END_OF_LABEL = lazy_regex(r"[:：=\d]")
+_AROUND_LABEL = " :：-–—$€£¥"
 _HEADING = lazy_regex(r"\s*(?:#{1,6} .*|(\*\*|__)[^*_]+\1)\s*")
 _EMPHASIS = (("**", "**"), ("__", "__"), ("*", "*"), ("_", "_"))
 _ELEMENT = lazy_regex(r"<(item|li|value|entry|element|name|string)>([^<>]+)</\1>")
@@ -113,14 +114,14 @@ def split_items(text: str, own_words: frozenset[str] = frozenset()) -> TextItems
 
 def is_label_of_total(label: str, declaration: str) -> bool:
     """Return True for the label of a row that is the total of the others, if the declaration has no such word."""
-    word = "_".join(bare_word(label.rstrip(":：")).replace("-", " ").split())
+    word = "_".join(bare_word(label.strip(_AROUND_LABEL)).replace("-", " ").split())
     return word in words_in("labels of totals") and word not in map(bare_word, declaration.split())
 
 
 def ends_with_total(items: list[str], declaration: str) -> bool:
     """Return True if the last of several items is the total of the others: ``Total: 2``."""
-    label = _LABEL_OF_NUMBER.match(items[-1]) if len(items) > 1 else None
-    return label is not None and is_label_of_total(label[1], declaration)
+    number = _END_OF_LABEL.search(items[-1]) if len(items) > 1 else None
+    return number is not None and is_label_of_total(items[-1][: number.start()], declaration)
 
 
 def _in_elements(text: str) -> list[str]:

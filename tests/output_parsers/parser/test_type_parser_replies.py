@@ -496,7 +496,7 @@ def test_a_last_row_that_is_a_total_is_not_a_record(label: str) -> None:
             parse(list[Note], reply)
     with pytest.raises(OutputParsingError):
         parse(dict[str, int], f"- a: 5\n- b: 2\n- {label.rstrip(':：')}: 7")
-    for item in (f"{label.rstrip(':：')}: 7", f"{label.rstrip(':：')} 7"):
+    for item in (f"{label.rstrip(':：')}: 7", f"{label.rstrip(':：')} 7", f"{label.rstrip(':：')} – $7"):
         with pytest.raises(OutputParsingError):
             parse(list[str], f"- a\n- b\n- {item}")
 
